@@ -224,7 +224,7 @@ func (s *State) applyCalled(id events.TurnID, p *events.ToolCalled) {
 	}
 	for i, c := range p.Calls {
 		if c < int64(len(t.Calls)) {
-			t.Calls[c].Begun = true
+			t.Calls[c].Called = true
 			if len(p.Holders) > 0 {
 				t.Calls[c].Holder = p.Holders[i]
 			}

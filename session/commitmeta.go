@@ -93,13 +93,13 @@ func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 	return r.Seq, m.checkDigest(r)
 }
 
-// decideOnState returns the events of a request on a state. Where the history already has the request's commit, the decision
+// decideOrRepeat returns the events of a request on a state. Where the history already has the request's commit, the decision
 // runs on the state before that commit, for its answer, and appends nothing. Two copies of a request at once:
 //
 //  1. Both decide on the state at sequence n.
 //  2. One append commits n+1.
 //  3. The other append expects n and conflicts; its next try finds the commit in the newer state.
-func (h *Host) decideOnState(ctx context.Context, s *projector.State, meta commitMeta, d decision, fresh bool) ([]events.Event, error) {
+func (h *Host) decideOrRepeat(ctx context.Context, s *projector.State, meta commitMeta, d decision, fresh bool) ([]events.Event, error) {
 	seq, err := meta.committedAt(s)
 	switch {
 	case err != nil || seq != 0 && !fresh:

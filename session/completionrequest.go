@@ -56,7 +56,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 		}
 		return err
 	}
-	err = h.decideWith(ctx, id, decideOptions{meta: meta, then: then}, func(*projector.State) ([]events.Event, error) {
+	err = h.decideUntilAppended(ctx, id, decideOptions{meta: meta, then: then}, func(*projector.State) ([]events.Event, error) {
 		return []events.Event{events.Of("", fact)}, nil
 	})
 	if err != nil || first == 0 {

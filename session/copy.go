@@ -51,12 +51,12 @@ func (o *creation) storeBase(ctx context.Context, opened *events.SessionOpened, 
 
 // newNodes returns the nodes that follow the base, with ids that the base does not have.
 func (o *creation) newNodes(ctx context.Context) ([]events.NewNode, error) {
-	beside := projector.New(o.id)
+	graph := projector.New(o.id)
 	if o.base != nil && len(o.req.Nodes) > 0 {
-		beside = o.base
-		if err := follow.Complete(ctx, o.h.b, beside); err != nil {
+		graph = o.base
+		if err := follow.Complete(ctx, o.h.b, graph); err != nil {
 			return nil, err
 		}
 	}
-	return nodes.NewBeside(beside, o.req.Nodes, make(map[events.NodeID]bool))
+	return nodes.NewBeside(graph, o.req.Nodes, make(map[events.NodeID]bool))
 }

@@ -38,7 +38,7 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 		return err
 	}
 	record := func() error {
-		return h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
+		return h.decideUntilAppended(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
 			return []events.Event{events.Of("", &events.SessionExtensionsSet{Extensions: list})}, check.Open(s)
 		})
 	}

@@ -42,7 +42,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 				return api.AppendedNodes{}, err
 			}
 		}
-		err = h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) (list []events.Event, err error) {
+		err = h.decideUntilAppended(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) (list []events.Event, err error) {
 			retry = false
 			result, err = earlierAppend(s, req)
 			if err != nil || result.IDs != nil {

@@ -40,9 +40,9 @@ type Config struct {
 	Spawner Spawner
 	// Worker of this process, if it has one. Wakes name it, because its process has the state cached.
 	Worker events.WorkerID
-	// Moved receives a session that needs a worker after a commit of this host. A worker of this process can start a
+	// NeedsWorker receives a session that needs a worker after a commit of this host. A worker of this process can start a
 	// run before the wake arrives. It must not block.
-	Moved func(events.SessionID)
+	NeedsWorker func(events.SessionID)
 	// States is the number of states that the host caches. Defaults to 1024.
 	States int
 	// Trace receives the trace records. Nil disables tracing.
@@ -86,7 +86,7 @@ type Host struct {
 	reader  *reader.Reader
 	watcher *watch.Watcher
 
-	plugins   *plugin.Host
+	plugins   *plugin.Builder
 	noPlugins bool
 	hints     *hint.Hints
 	complete  CompleteFunc
@@ -130,8 +130,8 @@ func New(cfg Config) (*Host, error) {
 	if cfg.MaxSessionsPerCaller < 0 {
 		return nil, fmt.Errorf("new host: max sessions per caller: %d, want at least 0", cfg.MaxSessionsPerCaller)
 	}
-	if cfg.Moved == nil {
-		cfg.Moved = func(events.SessionID) {}
+	if cfg.NeedsWorker == nil {
+		cfg.NeedsWorker = func(events.SessionID) {}
 	}
 	if err := cfg.Locks.Check(); err != nil {
 		return nil, fmt.Errorf("new host: locks: %w", err)
@@ -144,24 +144,33 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
-		hints: hint.New(cfg.Bus, cfg.Worker, cfg.Moved), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
-		plugins: cfg.Plugins.host, noPlugins: cfg.Plugins.none, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		hints: hint.New(cfg.Bus, cfg.Worker, cfg.NeedsWorker), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
+		plugins: cfg.Plugins.builder, noPlugins: cfg.Plugins.none, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		maxQueued: cfg.MaxQueued, locks: cfg.Locks, modelCheck: cfg.CheckModel, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller), signer: cfg.Signer, signed: cfg.Signed,
 	}
 	h.stacks = stack.New(stack.Config{
-		Plugins: cfg.Plugins.host, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
+		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
 		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.Worker().RuntimeHost(id, nil, "") },
 	})
 	return h, nil
 }
 
-// decision returns the events to append for a state; none where the state needs no change.
+// decision returns the events to append for a state; none where the state needs no change. It runs in:
+//
+//	decide              a decision of the host itself
+//	decideRequest       a request: its key tells a repeat
+//	decideByID          a request that creates something with an id: the id tells a repeat
+//	decideTools         a request about tools: it calls the plugins first
+//	decideUntilAppended all of these end here; for a decision with further options
+//
+// A request whose plugins have effects first uses [Host.appliedBefore], which finds a repeat, and then
+// [Host.withStackOf].
 type decision func(*projector.State) ([]events.Event, error)
 
 // decide runs a decision of the host itself; cause is that of the commit.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	return h.decideWith(ctx, id, decideOptions{meta: h.newCommitMeta(cause, api.RequestMeta{})}, d)
+	return h.decideUntilAppended(ctx, id, decideOptions{meta: h.newCommitMeta(cause, api.RequestMeta{})}, d)
 }
 
 // decideRequest runs the decision of a client's request. Where the history already has the request it publishes the
@@ -171,10 +180,19 @@ func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c request
 	if err != nil {
 		return err
 	}
-	return h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, d)
+	return h.decideUntilAppended(ctx, id, decideOptions{meta: meta, repeatHints: true}, d)
 }
 
-// decideOptions are the options of [Host.decideWith].
+// decideByID is decideRequest for a request that creates something with an id.
+func (h *Host) decideByID(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decision) error {
+	meta, err := h.keyedMetaByID(c, reqMeta)
+	if err != nil {
+		return err
+	}
+	return h.decideUntilAppended(ctx, id, decideOptions{meta: meta, repeatHints: true}, d)
+}
+
+// decideOptions are the options of [Host.decideUntilAppended].
 type decideOptions struct {
 	meta commitMeta
 	// repeatHints publishes the hints of the state again where the decision appends nothing: the host that appended the
@@ -184,10 +202,10 @@ type decideOptions struct {
 	then func(s *projector.State, appended bool) error
 }
 
-// decideWith runs a decision until its events are committed or the decision refuses: fold, decide, append at that
+// decideUntilAppended runs a decision until its events are committed or the decision refuses: fold, decide, append at that
 // sequence; where the session has new commits, fold them and decide again. The first try uses the cached state: if
 // that is behind, the append conflicts. Only a current state can refuse.
-func (h *Host) decideWith(ctx context.Context, id events.SessionID, o decideOptions, d decision) error {
+func (h *Host) decideUntilAppended(ctx context.Context, id events.SessionID, o decideOptions, d decision) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
 		err := h.tryDecide(ctx, id, o, d, conflicts > 0, began)
@@ -226,7 +244,7 @@ func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptio
 		if err := s.Load(ctx, current); err != nil {
 			return err
 		}
-		list, err = h.decideOnState(ctx, s.State, o.meta, d, current)
+		list, err = h.decideOrRepeat(ctx, s.State, o.meta, d, current)
 		if current || err == nil && len(list) > 0 {
 			break
 		}
@@ -238,7 +256,7 @@ func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptio
 		err = o.then(s.State, len(list) > 0)
 	}
 	if err == nil && o.repeatHints && len(list) == 0 {
-		err = h.hints.Repeat(ctx, s.State)
+		err = h.hints.RepeatTurn(ctx, s.State)
 	}
 	return err
 }

@@ -34,11 +34,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 	}
 	in := spilled.(*events.InputInjected)
 	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	meta, err := h.keyedMetaByID(requestContent{operation.Inject.Name, "inject", in}, reqMeta)
-	if err != nil {
-		return "", err
-	}
-	return req.ID, h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
+	return req.ID, h.decideByID(ctx, id, requestContent{operation.Inject.Name, "inject", in}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		known, err := inputDigest(s, req.ID)
 		switch {
 		case err != nil:

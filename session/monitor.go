@@ -140,7 +140,7 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 		return nil
 	}
 	o := decideOptions{meta: commitMeta{actor: h.actor, cause: "start armed monitors"}, then: then}
-	return h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+	return h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil
 		}

@@ -28,7 +28,7 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 			p.FollowOverlay(s.Overlay, false)
 			return nil
 		}}
-		return h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+		return h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
 				return nil, err
 			}

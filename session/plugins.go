@@ -15,12 +15,12 @@ import (
 // nodes, tools. The zero value says that nodes may have some which this host does not have: it refuses requests that need
 // them as [plugin.ErrUnavailable], and package client sends such requests to a node.
 type Plugins struct {
-	host *plugin.Host
-	none bool
+	builder *plugin.Builder
+	none    bool
 }
 
 // WithPlugins are plugins in the process of the host. nil gives the zero value.
-func WithPlugins(h *plugin.Host) Plugins { return Plugins{host: h} }
+func WithPlugins(builder *plugin.Builder) Plugins { return Plugins{builder: builder} }
 
 // NoPlugins says that no node has such plugins: the host decides from the history alone.
 func NoPlugins() Plugins { return Plugins{none: true} }
@@ -39,7 +39,7 @@ func (h *Host) checkPlugins() (bool, error) {
 // them or their replacement. The caller owns the state and has no lock, because plugins may call any method of the
 // host. Errors: [plugin.ErrUnavailable] where the host has no plugins, and [plugin.ErrBuilding] for a call from the
 // code that builds them.
-func (h Worker) Stack(ctx context.Context, state *projector.State) (p *plugin.Stack, record []events.Payload, release func(), err error) {
+func (h Worker) Stack(ctx context.Context, state *projector.State) (p *plugin.Stack, unrecorded []events.Payload, release func(), err error) {
 	return h.stacks.Open(ctx, state)
 }
 
@@ -69,13 +69,13 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 
 // withStackOf is withStack on a state that the caller has just read.
 func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*plugin.Stack, *projector.State) error) error {
-	p, beside, release, err := h.stacks.Open(ctx, s)
+	p, unrecorded, release, err := h.stacks.Open(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if !api.ReadsOnly(ctx) { // else the next caller with the right records it
-		if err := h.record(ctx, s.Session, "materialise", beside); err != nil {
+		if err := h.record(ctx, s.Session, "materialise", unrecorded); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitM
 		recorded = appended
 		return nil
 	}}
-	err = h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 		var out []events.Event
 		moved = false
 		for _, fact := range list {
@@ -126,8 +126,8 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitM
 		if with == nil {
 			return out, nil
 		}
-		beside, err := with(s)
-		return append(out, beside...), err
+		more, err := with(s)
+		return append(out, more...), err
 	})
 	if err == nil && recorded {
 		p.Committed(list)

@@ -51,8 +51,8 @@ func (s *runtimeHost) UnregisterTask(ctx context.Context, id events.SessionID, n
 	return s.h.UnregisterTask(ctx, id, name)
 }
 
-func (s *runtimeHost) CompleteTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
-	return s.h.CompleteTask(ctx, id, name, state, summary)
+func (s *runtimeHost) EndTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
+	return s.h.EndTask(ctx, id, name, state, summary)
 }
 
 func (s *runtimeHost) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {

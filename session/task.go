@@ -66,7 +66,7 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 // not include later decisions.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitMeta, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
-	err := h.decideWith(ctx, id, decideOptions{meta: meta, then: func(s *projector.State, _ bool) (err error) {
+	err := h.decideUntilAppended(ctx, id, decideOptions{meta: meta, then: func(s *projector.State, _ bool) (err error) {
 		t, err = reader.TaskOf(ctx, s, name)
 		return err
 	}}, d)
@@ -94,11 +94,11 @@ func (h *Host) UnregisterTask(ctx context.Context, id events.SessionID, name eve
 	return h.changeTask(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
-// CompleteTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
+// EndTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
 // task.
-func (h *Host) CompleteTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
+func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
 	err := h.changeTask(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
-		return task.Complete(s, name, state, clipText(summary))
+		return task.End(s, name, state, clipText(summary))
 	})
 	if err == nil && state.Terminal() {
 		h.callbacks.Drop(id, name)
@@ -198,7 +198,7 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 		}
 		return nil
 	}
-	err = h.decideWith(ctx, id, decideOptions{meta: meta, then: then}, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideUntilAppended(ctx, id, decideOptions{meta: meta, then: then}, func(s *projector.State) ([]events.Event, error) {
 		ids := task.Unreferenced(s, keep)
 		list = make([]projector.Task, len(ids))
 		for i, name := range ids {

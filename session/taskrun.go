@@ -14,13 +14,13 @@ import (
 // ClaimTask appends a worker's claim of a task after the claim that the worker read.
 func (h Worker) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
 	return h.decideTask(ctx, id, commitMeta{actor: h.actor, cause: string(seen.Task)}, seen.Task, func(s *projector.State) ([]events.Event, error) {
-		return task.Start(s, seen, worker)
+		return task.ClaimFor(s, seen, worker)
 	})
 }
 
-// FinishTask records the end of a task that its runner reports.
-func (h Worker) FinishTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
-	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Complete(s, c.Task, state, clipText(summary)) })
+// EndTaskAs records the end of a task that its runner reports.
+func (h Worker) EndTaskAs(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
+	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.End(s, c.Task, state, clipText(summary)) })
 }
 
 // ProgressTaskAs records a progress message of a task's runner.

@@ -103,7 +103,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 		}
 	}
 	o := decideOptions{meta: commitMeta{actor: m.meta.actor, cause: transferring}}
-	err = h.decideWith(api.WithSession(ctx, to), to, o, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideUntilAppended(api.WithSession(ctx, to), to, o, func(s *projector.State) ([]events.Event, error) {
 		if task.New(s, list) {
 			if err := check.Open(s); err != nil {
 				return nil, err
@@ -119,7 +119,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	if err != nil {
 		return false, err
 	}
-	err = h.decideWith(ctx, from, decideOptions{meta: m.meta, repeatHints: true}, func(s *projector.State) (out []events.Event, err error) {
+	err = h.decideUntilAppended(ctx, from, decideOptions{meta: m.meta, repeatHints: true}, func(s *projector.State) (out []events.Event, err error) {
 		out, moved = task.Depart(s, to, list, source.Seq)
 		return out, nil
 	})

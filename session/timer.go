@@ -29,23 +29,19 @@ func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, 
 		return "", err
 	}
 	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, reqMeta), Trace: tracing.Of(ctx)}
-	meta, err := h.keyedMetaByID(requestContent{operation.SubmitAt.Name, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}, reqMeta)
-	if err != nil {
-		return "", err
-	}
-	err = h.schedule(ctx, id, meta, req.ID, p)
-	if err != nil {
+	c := requestContent{operation.SubmitAt.Name, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}
+	if err := h.schedule(ctx, id, c, reqMeta, req.ID, p); err != nil {
 		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	return req.ID, nil
 }
 
-func (h *Host) schedule(ctx context.Context, id events.SessionID, meta commitMeta, name events.TurnID, p *events.TurnScheduled) error {
+func (h *Host) schedule(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, name events.TurnID, p *events.TurnScheduled) error {
 	if err := fits(p); err != nil {
 		return err
 	}
 	digest := projector.InputDigest(p.Input)
-	return h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
+	return h.decideByID(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		place, err := s.FindTurn(name)
 		switch {
 		case err != nil:
@@ -54,11 +50,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, meta commitMet
 			if err := check.Open(s); err != nil {
 				return nil, err
 			}
-			err := check.QueuedTurn(s, &p.Input, h.maxQueued)
-			if err == nil && p.Busy == events.BusyBranch {
-				err = h.quota.CheckBranch(ctx, s)
-			}
-			return h.scheduled(s, name, p), err
+			return h.scheduled(s, name, p), h.acceptTurn(ctx, s, &p.Input, p.Busy)
 		case place.InputDigest() != digest:
 			return nil, api.ErrDifferent
 		}
@@ -102,7 +94,7 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 	err := p.Validate()
 	if err == nil {
 		o := decideOptions{meta: commitMeta{actor: h.actor, cause: "resolve at"}, repeatHints: true}
-		err = h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 			switch t := s.Turn(); {
 			case t == nil || t.Cancelled || !turn.Resolvable(t, key):
 				return nil, api.ErrUnknownTurn

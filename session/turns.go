@@ -77,7 +77,7 @@ func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commit
 		api.RecordSeq(ctx, id, a.Seq)
 		return err
 	}}
-	err := h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 		place, err := s.FindTurn(r.name)
 		switch {
 		case err != nil:
@@ -90,16 +90,22 @@ func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commit
 		if err := errors.Join(check.Open(s), r.Busy.Check(r.Input)); err != nil {
 			return nil, err
 		}
-		if !place.Known() {
-			err = check.QueuedTurn(s, &r.Input, h.maxQueued)
-		}
 		list := turn.Request(s, r.name, r.TurnRequested)
-		if err == nil && !place.Known() && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
-			err = h.quota.CheckBranch(ctx, s)
+		if !place.Known() {
+			err = h.acceptTurn(ctx, s, &r.Input, list[0].Payload.(*events.TurnRequested).Busy)
 		}
 		return list, err
 	})
 	return a, err
+}
+
+// acceptTurn refuses a new turn above the limits of the session and of its owner.
+func (h *Host) acceptTurn(ctx context.Context, s *projector.State, input *events.TurnInput, busy events.WhenBusy) error {
+	err := check.QueuedTurn(s, input, h.maxQueued)
+	if err == nil && busy == events.BusyBranch {
+		err = h.quota.CheckBranch(ctx, s)
+	}
+	return err
 }
 
 // prepareTurn checks a request, and moves large bodies of its input to blobs.

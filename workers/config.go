@@ -65,7 +65,7 @@ type Config struct {
 	Provider  string                  // of sessions that name none; a key of Providers. Empty: such sessions have no provider
 	Model     string                  // of sessions that name none
 	// Plugins of the sessions. Defaults to [Builtins] and Tools.
-	Plugins *plugin.Host
+	Plugins *plugin.Builder
 	// Tools of a session, if Plugins is nil. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
 	// Trace receives the trace records of plugins and sessions, see [TraceFile]. Defaults to none.
@@ -189,11 +189,11 @@ func (c *Config) setPlugins() (err error) {
 	if c.Plugins != nil {
 		return nil
 	}
-	stack := plugin.HostConfig{Builtins: Builtins()}
+	plugins := plugin.BuilderConfig{Builtins: Builtins()}
 	if c.Tools != nil {
-		stack.Factories = append(stack.Factories, plugin.OfTools("tools", c.Tools))
+		plugins.Factories = append(plugins.Factories, plugin.OfTools("tools", c.Tools))
 	}
-	c.Plugins, err = plugin.NewHost(stack)
+	c.Plugins, err = plugin.NewBuilder(plugins)
 	return err
 }
 

@@ -75,7 +75,7 @@ func NewNode(cfg Config) (*Node, error) {
 		Signer: cfg.Signer, Signed: cfg.Signed,
 	}
 	if n.Has(RoleTurn) {
-		host.Worker, host.Moved = cfg.ID, func(id events.SessionID) { n.pool.Hint(id) }
+		host.Worker, host.NeedsWorker = cfg.ID, func(id events.SessionID) { n.pool.NeedsWorker(id) }
 	}
 	if n.host, err = session.New(host); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func node(ctx context.Context, name, url string) error {
 	if err != nil {
 		return err
 	}
-	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{tool.Weather()}})
+	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{tool.Weather()}})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func testValidate(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	outside(b, id, "h1", "h2")
-	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, "h2", events.TaskCompleted, ""), nil)
+	harness.WantError(t, "complete", b.EndTask(b.Ctx, id, "h2", events.TaskCompleted, ""), nil)
 	harness.WantError(t, "live", b.CheckTasks(b.Ctx, id, []events.TaskID{"h1"}), nil)
 	err := b.CheckTasks(b.Ctx, id, []events.TaskID{"h1", "h2"})
 	harness.WantError(t, "ended", err, api.ErrUnknownTask)

@@ -203,7 +203,7 @@ func (c *configured) host(b *harness.System) *session.Host {
 		})
 		return nil
 	})
-	p, err := plugin.NewHost(plugin.HostConfig{
+	p, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{factory},
 		Warn: func(plugin, point string, err error) {
 			c.record(func() { c.warned = append(c.warned, plugin+" "+point+" "+err.Error()) })

@@ -99,7 +99,7 @@ func TestNodeOfTest(t *testing.T) {
 		})
 	}
 	factories = append(factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return remoteTools(t, cfg.Tools, request) }))
-	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Plugins: plugins, Provider: "scripted", ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},

@@ -127,7 +127,7 @@ func testLifecycleHooks(t *testing.T) {
 		}
 		return nil
 	})
-	n := b.StartNodeWith(workers.Config{Logger: zap.New(core)}, plugin.HostConfig{
+	n := b.StartNodeWith(workers.Config{Logger: zap.New(core)}, plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{slow, failing, panicking, quick},
 	})
 	id := b.Open(api.CreateRequest{})
@@ -170,7 +170,7 @@ func notePlugin(id, note string) plugin.Factory {
 
 func testFactoryOverride(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
-	b.StartNodeWith(workers.Config{}, plugin.HostConfig{
+	b.StartNodeWith(workers.Config{}, plugin.BuilderConfig{
 		Builtins:  []plugin.Factory{notePlugin("x", "builtin x"), standard.Factory(), notePlugin("y", "builtin y")},
 		Factories: []plugin.Factory{notePlugin("a", "host a"), notePlugin("x", "host x"), notePlugin("b", "host b")},
 	})

@@ -50,15 +50,15 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 			}
 		}
 	}
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins})
 	harness.WantError(t, "host", err, nil)
 	for range 2 { // a refused session is not live
-		_, err = h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+		_, err = builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 		harness.WantError(t, "build", err, plugin.ErrRegistration)
 		mentions("build", fmt.Sprint(err))
 	}
 	b := harness.StartIdle(t)
-	b.StartNodeWith(workers.Config{Patience: time.Millisecond}, plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins}) // the host has no plugins, so the node is the first to find out
+	b.StartNodeWith(workers.Config{Patience: time.Millisecond}, plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins}) // the host has no plugins, so the node is the first to find out
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_build")

@@ -53,9 +53,9 @@ func (k *statefulPlugin) Restore(meta plugin.Meta, artifacts plugin.SnapshotRead
 // stackOf builds a session's plugins: the standard protocol and these.
 func stackOf(t *testing.T, factories ...plugin.Factory) *plugin.Stack {
 	t.Helper()
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(t, "host", err, nil)
-	s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
+	s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +151,9 @@ func testFingerprint(t *testing.T) {
 	first := plugin.New("a", func(plugin.BuildContext) (plugin.Plugin, error) { return a, nil })
 	of := func(factories ...plugin.Factory) uint64 {
 		t.Helper()
-		h, err := plugin.NewHost(plugin.HostConfig{Factories: factories})
+		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: factories})
 		harness.WantError(t, "host", err, nil)
-		s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
+		s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func testActionCall(t *testing.T) {
 
 func testLiveTwice(t *testing.T) {
 	broken := true
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{
 		plugin.New("broken", func(plugin.BuildContext) (plugin.Plugin, error) {
 			if broken {
 				return nil, errors.New("not yet")
@@ -264,7 +264,7 @@ func testLiveTwice(t *testing.T) {
 	}})
 	harness.WantError(t, "host", err, nil)
 	build := func(id events.SessionID) (*plugin.Stack, error) {
-		return h.BuildStack(t.Context(), plugin.BuildContext{Session: id}, nil)
+		return builder.BuildStack(t.Context(), plugin.BuildContext{Session: id}, nil)
 	}
 	_, err = build("s1")
 	harness.WantError(t, "a build that fails", err, plugin.ErrRegistration)

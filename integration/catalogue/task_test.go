@@ -175,9 +175,9 @@ func testTaskFails(t *testing.T) {
 func testTaskEnded(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	outside(b, id, "k")
-	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, "k", events.TaskCompleted, "42"), nil)
+	harness.WantError(t, "complete", b.EndTask(b.Ctx, id, "k", events.TaskCompleted, "42"), nil)
 	before := b.LastSeq(id)
-	harness.WantError(t, "complete again", b.CompleteTask(b.Ctx, id, "k", events.TaskFailed, "no"), nil)
+	harness.WantError(t, "complete again", b.EndTask(b.Ctx, id, "k", events.TaskFailed, "no"), nil)
 	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
 	rec, err := b.CancelTask(b.Ctx, id, "k")
 	harness.WantError(t, "cancel", err, nil)
@@ -191,9 +191,9 @@ func testTaskRunWithoutEnd(t *testing.T) {
 	outside(b, id, "k")
 	before := b.LastSeq(id)
 	for _, state := range []events.TaskState{events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling} {
-		harness.WantError(t, "complete as "+string(state), b.CompleteTask(b.Ctx, id, "k", state, ""), nil)
+		harness.WantError(t, "complete as "+string(state), b.EndTask(b.Ctx, id, "k", state, ""), nil)
 	}
-	harness.WantError(t, "complete unknown", b.CompleteTask(b.Ctx, id, "x", events.TaskCompleted, ""), nil)
+	harness.WantError(t, "complete unknown", b.EndTask(b.Ctx, id, "x", events.TaskCompleted, ""), nil)
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskRunning)
 }
@@ -274,7 +274,7 @@ func testCancelAll(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
 	stopped := make(chan error, 1)
 	outside(b, id, "c", "done")
-	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, "done", events.TaskCompleted, ""), nil)
+	harness.WantError(t, "complete", b.EndTask(b.Ctx, id, "done", events.TaskCompleted, ""), nil)
 	b.Spawn(s, id, "b", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		<-ctx.Done()
 		stopped <- context.Cause(ctx)

@@ -122,9 +122,9 @@ func extended(d *harness.HTTP) {
 		r.Protocol(p)
 		r.Driver(p)
 	})
-	stack, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{takes}})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{takes}})
 	harness.WantError(d.T, "plugins", err, nil)
-	h, err := session.New(session.Config{Bus: d.Bus, Plugins: session.WithPlugins(stack)})
+	h, err := session.New(session.Config{Bus: d.Bus, Plugins: session.WithPlugins(builder)})
 	harness.WantError(d.T, "host", err, nil)
 	server, err := httpapi.New(httpapi.Config{Service: h, Tokens: harness.Tokens()})
 	harness.WantError(d.T, "new server", err, nil)
@@ -198,7 +198,7 @@ func TestActionsTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	started, release := make(chan struct{}, 3), make(chan struct{})
-	n := b.StartNodeWith(workers.Config{}, plugin.HostConfig{Timeout: time.Second, Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{
+	n := b.StartNodeWith(workers.Config{}, plugin.BuilderConfig{Timeout: time.Second, Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{
 		harness.PluginOf("slow", func(r *plugin.Registrar) {
 			r.MutateConfig(func(_ context.Context, _ plugin.ConfigChange, now events.Config) (events.Config, error) {
 				<-release // longer than a hook may take

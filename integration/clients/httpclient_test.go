@@ -37,7 +37,7 @@ type reads interface {
 // httpService is the session service over HTTP. States, views and commits, which JSON does not have as the host's
 // types, are read from the log.
 type httpService struct {
-	operation.Remote
+	operation.Requests
 	reads
 	log *session.Host
 	web *webTransport
@@ -46,7 +46,7 @@ type httpService struct {
 // overWeb is the service at a URL, with a token.
 func overWeb(b *bus.Bus, url, token string) (*httpService, error) {
 	w := &webTransport{url: url, token: token, client: &http.Client{Transport: &http.Transport{}}}
-	s := &httpService{web: w, Remote: operation.Remote{Transport: w}}
+	s := &httpService{web: w, Requests: operation.Requests{Transport: w}}
 	log, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	s.log, s.reads = log, log
 	return s, err
@@ -73,7 +73,7 @@ func (s *httpService) Configure(ctx context.Context, id events.SessionID, req ap
 // CancelInputs takes them one by one, as over HTTP.
 func (s *httpService) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) (list []api.InputReceipt, err error) {
 	for _, in := range inputs {
-		one, err := s.Remote.CancelInputs(ctx, id, in)
+		one, err := s.Requests.CancelInputs(ctx, id, in)
 		if err != nil {
 			return list, err
 		}
@@ -87,7 +87,7 @@ func (s *httpService) Complete(ctx context.Context, id events.SessionID, req plu
 	if source == "" {
 		return plugin.Completion{}, &events.FieldError{Field: "source", Reason: "is empty", Err: events.ErrInvalid}
 	}
-	return s.Remote.Complete(ctx, id, req, source)
+	return s.Requests.Complete(ctx, id, req, source)
 }
 
 func (s *httpService) Run(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {

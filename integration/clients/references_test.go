@@ -39,7 +39,7 @@ func references() map[reflect.Type]map[string]reach {
 			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd),
 			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": by(&operation.Complete.Row),
 			"SpawnHiddenTask": why(ofClosure), "AwaitHiddenTasks": why(ofClosure), "SpawnTask": why(ofClosure), "CancelTaskIfKnown": by(&operation.CancelTask.Row),
-			"RegisterTask": by(&operation.RegisterTask.Row), "UnregisterTask": by(&operation.EndTask.Row), "CompleteTask": by(&operation.EndTask.Row),
+			"RegisterTask": by(&operation.RegisterTask.Row), "UnregisterTask": by(&operation.EndTask.Row), "EndTask": by(&operation.EndTask.Row),
 			"TransitionTask": by(&operation.ProgressTask.Row), "Tasks": by(&operation.Tasks.Row), "CancelTask": by(&operation.CancelTask.Row),
 			"CheckTasks": by(&operation.Task.Row), "TransferTasks": by(&operation.TransferTasks.Row),
 			"CancelTasksExcept": by(&operation.CancelTasks.Row),

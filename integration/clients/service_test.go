@@ -31,12 +31,12 @@ import (
 // serving is a node whose sessions are as package servicetest requires. It ends with the test.
 func serving(t *testing.T, on *bus.Bus) (n *workers.Node, kill func()) {
 	t.Helper()
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{servicetest.Plugin()}})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{servicetest.Plugin()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n, err = workers.NewNode(workers.Config{
-		Bus: on, Plugins: stack, Logger: zaptest.NewLogger(t), Provider: "scripted",
+		Bus: on, Plugins: builder, Logger: zaptest.NewLogger(t), Provider: "scripted",
 		Providers: map[string]llm.Provider{"scripted": scripted.New(replies)},
 	})
 	if err != nil {

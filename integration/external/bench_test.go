@@ -84,10 +84,10 @@ func measure(b *testing.B, instances ...string) *measured {
 	check(b, err)
 	check(b, m.plugins.Start(b.Context()))
 	b.Cleanup(m.plugins.Stop)
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: m.plugins.Factories()})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: m.plugins.Factories()})
 	check(b, err)
 	n, err := workers.NewNode(workers.Config{
-		Bus: m.bus, Plugins: stack, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(m.answer)},
+		Bus: m.bus, Plugins: builder, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(m.answer)},
 	})
 	check(b, err)
 	check(b, n.Start(b.Context()))

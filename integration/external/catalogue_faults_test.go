@@ -62,11 +62,11 @@ func faultsWithoutHolder(t *testing.T, on place) {
 // anyInstance is a plugin whose calls ignore the instance that the history names.
 func anyInstance(f plugin.Factory) plugin.Factory {
 	return plugin.Func(f.ID(), func(r *plugin.Registrar) error {
-		host, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{f}})
+		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{f}})
 		if err != nil {
 			return err
 		}
-		stack, err := host.BuildStack(context.Background(), plugin.BuildContext{}, nil)
+		stack, err := builder.BuildStack(context.Background(), plugin.BuildContext{}, nil)
 		if err != nil {
 			return err
 		}

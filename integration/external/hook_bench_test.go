@@ -40,9 +40,9 @@ func BenchmarkHook(b *testing.B) {
 	_, err = conn.Subscribe("raw", func(m *nats.Msg) { _ = m.Respond([]byte(`{}`)) })
 	check(b, err)
 	check(b, conn.Flush())
-	host, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins.Factories()})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins.Factories()})
 	check(b, err)
-	stack, err := host.BuildStack(b.Context(), plugin.BuildContext{Session: "s"}, nil)
+	stack, err := builder.BuildStack(b.Context(), plugin.BuildContext{Session: "s"}, nil)
 	check(b, err)
 	in := plugin.ToolContext{Call: plugin.Call{Session: "s", Turn: "t1", Effect: "t1/0/0", ID: "k"}, Tool: "own", Args: json.RawMessage(`{"a":1}`)}
 	body := make([]byte, 200)

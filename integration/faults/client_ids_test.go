@@ -58,9 +58,9 @@ func TestClientIDsOfDerivedNames(t *testing.T) {
 			return plugin.Result{Pending: true}, nil
 		})
 	})
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{tools}})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{tools}})
 	harness.WantError(t, "plugins", err, nil)
-	f.Join(workers.Config{Plugins: stack})
+	f.Join(workers.Config{Plugins: builder})
 	id := f.Open(api.CreateRequest{})
 	ids := derived()
 	for n, name := range ids {

@@ -46,7 +46,7 @@ func (d *diary) Register(r *plugin.Registrar) error {
 // startNode starts a node with a version of the diary, and returns how to kill it.
 func (s *site) startNode(version string, patience time.Duration, writes func(ctx context.Context) string) (*workers.Node, func()) {
 	s.T.Helper()
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
 		plugin.New("diary", func(plugin.BuildContext) (plugin.Plugin, error) {
 			return &diary{version: version, writes: writes}, nil
 		}),
@@ -54,7 +54,7 @@ func (s *site) startNode(version string, patience time.Duration, writes func(ctx
 	harness.WantError(s.T, "plugins", err, nil)
 	on := s.connect()
 	n, err := workers.NewNode(workers.Config{
-		Bus: on, Plugins: stack, Provider: "scripted", Patience: patience,
+		Bus: on, Plugins: builder, Provider: "scripted", Patience: patience,
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 			if last := req.Messages[len(req.Messages)-1]; last.Text() == "go" {
 				return harness.Reply(harness.Call("k", "note", `{}`))(ctx, req)

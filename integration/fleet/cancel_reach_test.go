@@ -56,14 +56,14 @@ func (r *cancelFleet) start(name string, roles ...workers.Role) {
 			return "", r.block(ctx, name)
 		})
 	}
-	stack, err := plugin.NewHost(plugin.HostConfig{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins:  []plugin.Factory{standard.Factory()},
 		Factories: []plugin.Factory{subagent.Factory(subagent.Config{}), harness.PluginOf("tools", tools)},
 	})
 	harness.WantError(r.T, "plugins", err, nil)
 	on := bustest.Open(r.T, r.Server)
 	n, err := workers.NewNode(workers.Config{
-		Bus: on, Roles: roles, Plugins: stack, Provider: "scripted",
+		Bus: on, Roles: roles, Plugins: builder, Provider: "scripted",
 		Runners:   map[string]workers.TaskFunc{"stay": func(ctx context.Context, _ *workers.RunningTask) (string, error) { return "", r.block(ctx, name) }},
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) { return r.reply(ctx, req, name) })},
 	})

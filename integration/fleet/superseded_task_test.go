@@ -66,7 +66,7 @@ func TestTaskOfTheSameID(t *testing.T) {
 	harness.WantError(t, "cancel of who was to stop", b.Worker().CancelTaskAs(b.Ctx, id, claim), api.ErrTaskTaken)
 	harness.WantError(t, "progress", b.Worker().ProgressTaskAs(b.Ctx, id, claim, "half of it"), api.ErrTaskTaken)
 	harness.WantError(t, "transition", b.Worker().TransitionTaskAs(b.Ctx, id, claim, events.TaskWaiting), api.ErrTaskTaken)
-	harness.WantError(t, "end", b.Worker().FinishTask(b.Ctx, id, claim, events.TaskCompleted, "done"), api.ErrTaskTaken)
+	harness.WantError(t, "end", b.Worker().EndTaskAs(b.Ctx, id, claim, events.TaskCompleted, "done"), api.ErrTaskTaken)
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskPending)
 }

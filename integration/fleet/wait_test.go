@@ -33,9 +33,9 @@ func TestFleetWaitingTurnLeavesItsSlot(t *testing.T) {
 				}
 				return harness.Reply(harness.Text("done"))(ctx, req)
 			}
-			stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{subagent.Factory(subagent.Config{})}})
+			builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{subagent.Factory(subagent.Config{})}})
 			harness.WantError(t, "plugins", err, nil)
-			f.Join(workers.Config{Concurrency: places, Plugins: stack})
+			f.Join(workers.Config{Concurrency: places, Plugins: builder})
 			for n := range places {
 				id := f.Open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", n))})
 				f.StartTurn(id, "t1", harness.Text("go"))

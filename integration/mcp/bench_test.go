@@ -79,11 +79,11 @@ func handler(b *testing.B, name string, servers ...mcp.Server) *plugin.BoundTool
 	for !p.Status()[0].Ready() {
 		time.Sleep(time.Millisecond)
 	}
-	host, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: p.Factories()})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: p.Factories()})
 	if err != nil {
 		b.Fatal(err)
 	}
-	stack, err := host.BuildStack(b.Context(), plugin.BuildContext{Session: "s"}, nil)
+	stack, err := builder.BuildStack(b.Context(), plugin.BuildContext{Session: "s"}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -31,7 +31,7 @@ var additions = map[string]addition{
 	"a command":        {"command", 2, []string{"cmd/lash-node/hello.go", "cmd/lash-node/main.go"}},
 	"a hook point":     {"hook", 3, []string{"session/plugin/hook.go", "workers/internal/call/attempt.go"}},
 	"an operation": {"operation", 6, []string{
-		"integration/internal/servicetest/graph.go", "session/api/service.go", "session/nodecount.go", "session/operation/remote.go", "session/operation/table.go",
+		"integration/internal/servicetest/graph.go", "session/api/service.go", "session/nodecount.go", "session/operation/requests.go", "session/operation/table.go",
 	}},
 	"an event kind": {"kind", 11, []string{
 		"events/FORMAT.md", "events/eventstest/gen.go", "events/kinds.go", "events/literals_test.go", "events/session.go",
@@ -207,7 +207,7 @@ func TestMissingPlaces(t *testing.T) {
 		for _, e := range additionOf(t, name) {
 			only := []string{
 				"events/kinds.go", "events/session.go", "session/plugin/hook.go",
-				"session/api/service.go", "session/nodecount.go", "session/operation/table.go", "session/operation/remote.go",
+				"session/api/service.go", "session/nodecount.go", "session/operation/table.go", "session/operation/requests.go",
 			}
 			if slices.Contains(only, e.file) {
 				some.apply(t, e)

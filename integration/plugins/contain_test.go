@@ -24,13 +24,13 @@ import (
 // impatient starts a node whose hooks have a short time limit, for plugins of which one hangs.
 func impatient(b *harness.System, factories ...plugin.Factory) {
 	b.T.Helper()
-	h, err := plugin.NewHost(plugin.HostConfig{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: factories, Timeout: 100 * time.Millisecond,
 	})
 	harness.WantError(b.T, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b.Bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
-		Plugins: h, Logger: zaptest.NewLogger(b.T),
+		Plugins: builder, Logger: zaptest.NewLogger(b.T),
 	})
 	harness.WantError(b.T, "node", err, nil)
 	harness.WantError(b.T, "start", n.Start(b.Ctx), nil)

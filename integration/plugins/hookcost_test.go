@@ -41,14 +41,14 @@ func TestHooksCostNoWrite(t *testing.T) {
 					func(context.Context, plugin.Call, struct{}) (string, error) { return "seen", nil })
 				return set
 			})
-			h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: append(hooks, tools)})
+			builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: append(hooks, tools)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			w, err := workers.NewNode(workers.Config{
 				Roles: harness.TurnRoles(),
 				Bus:   b.Bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
-				Plugins: h, Linger: time.Minute, Logger: zaptest.NewLogger(t),
+				Plugins: builder, Linger: time.Minute, Logger: zaptest.NewLogger(t),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -47,9 +47,9 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 	factory := plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &countedState{}, nil })
 	hosts := make([]*session.Host, 2)
 	for i := range hosts {
-		stack, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{factory}})
+		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{factory}})
 		harness.WantError(t, "plugins", err, nil)
-		hosts[i], err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(stack)})
+		hosts[i], err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(builder)})
 		harness.WantError(t, "host", err, nil)
 	}
 	callers := map[string]struct {

@@ -26,7 +26,7 @@ func TestToolsAreWhatTheirSourceDeclares(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "wait", "{}")), wipes, wipes)
 	started, release := make(chan struct{}), make(chan struct{})
 	ran := 0
-	n := b.StartNodeWith(workers.Config{Locks: lock.Locks{Plugins: []string{gate.ID}}}, plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
+	n := b.StartNodeWith(workers.Config{Locks: lock.Locks{Plugins: []string{gate.ID}}}, plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
 		harness.PluginOf("risky", func(r *plugin.Registrar) {
 			plugin.AddTool(r, plugin.Tool{Name: "wait", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
 				close(started)

@@ -44,10 +44,10 @@ func sourced(b *harness.System, patience time.Duration, wait func(context.Contex
 // patient starts a node that leaves a session to others for that long where it cannot build its plugins.
 func patient(b *harness.System, patience time.Duration, factories ...plugin.Factory) (n *workers.Node, kill func()) {
 	b.T.Helper()
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(b.T, "plugins", err, nil)
 	n, err = workers.NewNode(workers.Config{
-		Bus: bustest.Open(b.T, b.Server), Plugins: stack, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Patience: patience,
+		Bus: bustest.Open(b.T, b.Server), Plugins: builder, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Patience: patience,
 	})
 	harness.WantError(b.T, "node", err, nil)
 	return n, b.Launch(n)
@@ -359,9 +359,9 @@ func TestToolSourceRegistered(t *testing.T) {
 			plugin.AddTool(r, plugin.Tool{Name: "x", Source: "mail"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "", nil })
 		}, false},
 	} {
-		h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("p", tc.register)}})
+		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("p", tc.register)}})
 		harness.WantError(t, "host", err, nil)
-		p, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
+		p, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 		harness.Equal(t, name, err == nil, tc.ok)
 		if err == nil {
 			harness.WantError(t, "unknown source", p.FollowSources([]string{"mail", "web"}), plugin.ErrNoSource)

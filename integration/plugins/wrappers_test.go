@@ -74,11 +74,11 @@ func setupWrappers(t *testing.T) (*harness.Fleet, *stackCalls) {
 		s.preambles = append(s.preambles, in)
 		return plugin.Preamble{}
 	}))
-	stack, err := plugin.NewHost(plugin.HostConfig{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: append(workers.Builtins(), speaker), Factories: []plugin.Factory{extended{declared, map[string]any{"words": "from it"}}}, Probe: s.probe,
 	})
 	harness.WantError(t, "plugins", err, nil)
-	f.Join(workers.Config{Plugins: stack})
+	f.Join(workers.Config{Plugins: builder})
 	return f, s
 }
 

@@ -111,7 +111,7 @@ func TestHiddenIsHidden(t *testing.T) {
 	harness.WantError(t, "cancel all", err, nil)
 	harness.Equal(t, "cancelled", len(list), 0)
 	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, name), nil)
-	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
+	harness.WantError(t, "complete", b.EndTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
 	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, name, events.TaskWaiting), nil)
 	harness.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, other, []events.TaskID{name}), nil)
 	harness.WantError(t, "visible", b.CheckTasks(b.Ctx, id, []events.TaskID{name}), api.ErrUnknownTask)

@@ -286,7 +286,7 @@ func keyedCases() []keyedCase {
 		},
 		{
 			operation.EndTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
-				return h.EndTask(c, id, outside(n), events.TaskFailed, reason(n))
+				return h.EndOwnTask(c, id, outside(n), events.TaskFailed, reason(n))
 			},
 			func(n int) any {
 				return &api.EndTaskArgs{Task: outside(n), State: events.TaskFailed, Summary: reason(n)}

@@ -28,7 +28,7 @@ func locked(b *harness.System) (n *workers.Node, ran *int) {
 	return b.StartNodeWith(workers.Config{Locks: lock.Locks{
 		Plugins: []string{gate.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{"standard"},
 		MaxIterations: 3, MaxOutputTokens: 100, LeastRetain: time.Hour,
-	}}, plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Config{})}}), ran
+	}}, plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Config{})}}), ran
 }
 
 // TestLocks requests every locked setting, from the node's own host and over NATS. Each is refused with its field,

@@ -22,7 +22,7 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	const all, share = 64, 16
 	began, release := make(chan struct{}, 2*all), make(chan struct{})
-	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("slow", func(r *plugin.Registrar) {
+	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("slow", func(r *plugin.Registrar) {
 		r.Action(plugin.ActionDef{Name: "wait"}, func(ctx context.Context, _ plugin.ActionContext, _ json.RawMessage) (plugin.Result, error) {
 			began <- struct{}{}
 			select {

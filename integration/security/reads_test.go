@@ -41,10 +41,10 @@ func acts(results chan<- error) plugin.Factory {
 func setupActs(t *testing.T) (b *harness.System, id events.SessionID, results chan error) {
 	t.Helper()
 	results = make(chan error, 100)
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{acts(results)}})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{acts(results)}})
 	harness.WantError(t, "plugins", err, nil)
 	b = harness.StartIdle(t)
-	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(stack)})
+	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(builder)})
 	harness.WantError(t, "host", err, nil)
 	return b, b.Open(api.CreateRequest{}), results
 }

@@ -39,9 +39,9 @@ func TestOversizedRequestsAreRefused(t *testing.T) {
 			return plugin.Result{Pending: true}, nil
 		})
 	})
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{(&harness.Approver{}).Factory(events.EffectsNonIdempotent), later}})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{(&harness.Approver{}).Factory(events.EffectsNonIdempotent), later}})
 	harness.WantError(t, "plugins", err, nil)
-	n := f.Join(workers.Config{Plugins: stack})
+	n := f.Join(workers.Config{Plugins: builder})
 	transports := map[string]apiOperations{"host": n.Host(), "client": f.Dial(), "http": overHTTP{f.ServeHTTP(httpapi.Config{})}}
 	for what, tc := range tooLong {
 		for transport, by := range transports {

@@ -126,7 +126,7 @@ func TestNoSecretIsKept(t *testing.T) {
 	harness.WantError(t, "open", err, nil)
 	exported := harness.SpanExporter{InMemoryExporter: tracetest.NewInMemoryExporter()}
 	spans := telemetry.NewSpans(exported, 1)
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
 		harness.LifecyclePlugin("asks", func(ctx context.Context, _ plugin.LifecycleKind) error { // its error is logged
 			_, err := first.Complete(ctx, llm.Request{Model: "bad", Messages: []events.Message{{Role: events.RoleUser, Parts: []events.Part{harness.Text("hello")}}}}, func(llm.Delta) {})
 			return err
@@ -135,7 +135,7 @@ func TestNoSecretIsKept(t *testing.T) {
 	harness.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: map[string]llm.Provider{"openai": first, "anthropic": second},
-		Plugins: h, Logger: log, Trace: func(r api.TraceRecord) { trace.Trace(r); spans.Trace(r) }, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
+		Plugins: builder, Logger: log, Trace: func(r api.TraceRecord) { trace.Trace(r); spans.Trace(r) }, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
 	})
 	harness.WantError(t, "node", err, nil)
 	ctx := harness.Context(t)

@@ -72,8 +72,8 @@ func selfApprovalOverNATS(t *testing.T, forbid bool, script []harness.Step) (*ha
 	}
 }
 
-func approving() plugin.HostConfig {
-	return plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{
+func approving() plugin.BuilderConfig {
+	return plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{
 		(&harness.Approver{}).Factory(events.EffectsNonIdempotent), subagent.Factory(subagent.Config{}),
 	}}
 }

@@ -108,7 +108,7 @@ func (r *run) release(t *projector.Turn) error {
 
 // hasOpenCall reports whether the history has the start of a call without its result.
 func hasOpenCall(t *projector.Turn) bool {
-	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
+	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Called && !c.Done && !c.Pended })
 }
 
 // branchOff executes the next step of a turn that continues in a session of its own: create that session, submit the

@@ -187,8 +187,8 @@ func (r *run) advance() (pace, error) {
 		return waits, nil
 	case r.n.draining && !hasOpenCall(t):
 		return goOn, r.release(t)
-	case turn.NeedsBegin(r.state):
-		return goOn, r.stepMachine(turn.Begin{})
+	case turn.NeedsStartCalls(r.state):
+		return goOn, r.stepMachine(turn.StartCalls{})
 	case r.starts(needs) && r.aged():
 		return goOn, r.renew()
 	}

@@ -183,7 +183,7 @@ func (r *taskRun) recordEnd(interrupted bool) (over bool) {
 	if r.monitors && !interrupted && r.cause == "" {
 		err = r.endMonitor()
 	} else {
-		err = r.decide(func(s *projector.State) []events.Event { return task.Complete(s, r.task, state, summary) })
+		err = r.decide(func(s *projector.State) []events.Event { return task.End(s, r.task, state, summary) })
 	}
 	switch {
 	case err == nil:

@@ -263,7 +263,7 @@ func (r *taskRun) begin(rec *projector.Task) (over bool) {
 	r.reserved = true
 	seen := task.ClaimOf(rec)
 	_, err := r.n.host.decideAs(r.session, act{by: r.n.id, claim: seen}, func(s *projector.State) ([]events.Event, error) {
-		return task.Start(s, seen, r.n.id)
+		return task.ClaimFor(s, seen, r.n.id)
 	})
 	if r.n.w.tolerated(err) != nil {
 		return r.later()

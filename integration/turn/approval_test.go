@@ -37,7 +37,7 @@ func TestApprovalAsked(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("meanwhile")), harness.Reply(harness.Text("3")))
 	g := &harness.Approver{}
-	b.StartNodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
+	b.StartNodeWith(workers.Config{Concurrency: 1}, plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.Factory(events.EffectsNonIdempotent)},
 	})
 	id := b.Open(api.CreateRequest{})
@@ -100,7 +100,7 @@ func TestApprovalElsewhere(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.DoFirst(func() { close(started); <-release }, harness.Reply(harness.Text("free"))), harness.CallAdd(), harness.Reply(harness.Text("3")))
 	g := &harness.Approver{}
-	b.StartNodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
+	b.StartNodeWith(workers.Config{Concurrency: 1}, plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.Factory(events.EffectsNonIdempotent)},
 	})
 	id, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})

@@ -93,7 +93,7 @@ func TestExternalTaskEndsByItsProgram(t *testing.T) {
 	harness.Equal(t, "state", got.State, events.TaskCancelling)
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
 	harness.Equal(t, "state in the closed session", b.ListedTask(id, "k").State, events.TaskCancelling)
-	got, err = b.EndTask(b.Ctx, id, "k", events.TaskCancelled, "stopped half way")
+	got, err = b.EndOwnTask(b.Ctx, id, "k", events.TaskCancelled, "stopped half way")
 	harness.WantError(t, "end", err, nil)
 	harness.Equal(t, "summary", got.Summary, "stopped half way")
 }

@@ -19,12 +19,12 @@ import (
 // limited starts a node whose programs have these limits.
 func limited(b *harness.System, limits code.Limits) {
 	b.T.Helper()
-	h, err := plugin.NewHost(plugin.HostConfig{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins:  workers.Builtins(),
 		Factories: []plugin.Factory{code.Factory(code.Config{Limits: limits}), plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return b.Tools })},
 	})
 	harness.WantError(b.T, "plugins", err, nil)
-	b.StartCodeNodeWith(workers.Config{Bus: b.Bus, Plugins: h})
+	b.StartCodeNodeWith(workers.Config{Bus: b.Bus, Plugins: builder})
 }
 
 // complains checks that an output has all of these texts.

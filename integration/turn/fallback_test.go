@@ -55,10 +55,10 @@ func serves(b *harness.System, on *bus.Bus, list ...namedProvider) (kill func())
 	for _, p := range list {
 		providers[p.id] = p
 	}
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}})
 	harness.WantError(b.T, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
-		Bus: on, Providers: providers, Plugins: h, Logger: zaptest.NewLogger(b.T),
+		Bus: on, Providers: providers, Plugins: builder, Logger: zaptest.NewLogger(b.T),
 		ModelRetry: workers.ModelRetry{Attempts: 2, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	harness.WantError(b.T, "node", err, nil)

@@ -28,9 +28,9 @@ type TaskRequest struct {
 	OnCancel func() `msgpack:"-"`
 }
 
-// Outside refuses a registration that an outside program must not make: a task that nodes run, or a kind or an id
+// CheckOwn refuses a registration that a program must not make for a task that it runs itself: a task that nodes run, or a kind or an id
 // that nodes use for their own tasks. The error is an [*events.FieldError].
-func (r *TaskRequest) Outside() error {
+func (r *TaskRequest) CheckOwn() error {
 	field, reason := "", "is for tasks that nodes run: the program that registers this one runs it"
 	switch {
 	case r.Runner != "":

@@ -33,12 +33,12 @@ func TestOutsideTasks(t *testing.T) {
 	for field, list := range refused {
 		for i, change := range list {
 			r := api.TaskRequest{ID: "k1", Of: events.TaskObserver, Args: []byte(`{"a":1}`)}
-			if err := r.Outside(); err != nil {
+			if err := r.CheckOwn(); err != nil {
 				t.Fatal(err)
 			}
 			change(&r)
-			if f, ok := errors.AsType[*events.FieldError](r.Outside()); !ok || f.Field != field {
-				t.Errorf("%s %d: got %v, want it refused", field, i, r.Outside())
+			if f, ok := errors.AsType[*events.FieldError](r.CheckOwn()); !ok || f.Field != field {
+				t.Errorf("%s %d: got %v, want it refused", field, i, r.CheckOwn())
 			}
 		}
 	}

@@ -32,9 +32,9 @@ type Config struct {
 // Client is the session service over NATS. It is safe for concurrent use. The methods that request a decision of a node,
 // as Create, Submit and Approve, come from the embedded type. This command lists them:
 //
-//	go doc github.com/lash-go/lash/session/operation Remote
+//	go doc github.com/lash-go/lash/session/operation Requests
 type Client struct {
-	operation.Remote
+	operation.Requests
 	b       *bus.Bus
 	reader  *reader.Reader
 	watcher *watch.Watcher
@@ -54,7 +54,7 @@ func New(cfg Config) (*Client, error) {
 	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
-	c.Remote = operation.Remote{Transport: c}
+	c.Requests = operation.Requests{Transport: c}
 	var err error
 	if c.reader, err = reader.New(cfg.Bus, 0); err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
@@ -144,7 +144,7 @@ func (c *Client) once(ctx context.Context, name operation.Name, data []byte, out
 	return a.Seq, nil
 }
 
-// Configure implements [api.Service]. The client computes the change, see [operation.Remote.ConfigureOn].
+// Configure implements [api.Service]. The client computes the change, see [operation.Requests.ConfigureOn].
 func (c *Client) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	return c.ConfigureOn(ctx, c, id, req)
 }

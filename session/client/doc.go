@@ -30,7 +30,7 @@
 // buckets that nodes read, without a node. An observer therefore sees a session also while every node is down, and
 // needs no permission to write to a stream or to read the work queue.
 //
-//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Remote
+//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Requests
 //	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Approvals, Tasks, Task,
 //	          ToolOutput, AssembledTurn, FindBlobs, ReadBlob, and the waiting of Run, Await and StartTurnStream
 //
@@ -92,7 +92,7 @@
 //
 //	running ──ProgressTask──► running
 //	running ──RequestCancelTask, by any caller──► cancel_requested
-//	running, cancel_requested ──EndTask──► completed, failed, cancelled
+//	running, cancel_requested ──EndOwnTask──► completed, failed, cancelled
 //	running, cancel_requested ──CancelTask, CancelTasks, close of the session──► cancelled
 //
 // No node calls the program. It reads from the session that it should stop, or that the task has ended: Observe shows

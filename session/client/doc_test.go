@@ -20,8 +20,8 @@ func TestPromotedMethodsAreFound(t *testing.T) {
 		t.Fatalf("documentation: got %q, want a go doc command", about)
 	}
 	list := goDoc(t, strings.Fields(line)...)
-	for m := range reflect.TypeFor[operation.Remote]().Methods() {
-		if m.Name != "Send" && !strings.Contains(list, "func (r Remote) "+m.Name+"(") { // Send is of an interface
+	for m := range reflect.TypeFor[operation.Requests]().Methods() {
+		if m.Name != "Send" && !strings.Contains(list, "func (r Requests) "+m.Name+"(") { // Send is of an interface
 			t.Errorf("%s is not listed", m.Name)
 		}
 	}

@@ -34,7 +34,7 @@ func (c *comparison) candidates() []candidate {
 	case *events.ToolPended, *events.ToolReturned:
 		return append(c.ends(), c.results()...)
 	case *events.ToolCalled:
-		return []candidate{stepOf("begin", turn.Begin{})}
+		return []candidate{stepOf("begin", turn.StartCalls{})}
 	}
 	return c.ends()
 }

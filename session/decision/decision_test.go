@@ -74,7 +74,7 @@ func record(t *testing.T) *history {
 	h.add(events.ActorClient, turn.Request(h.s, "t2", events.TurnRequested{Input: events.TurnInput{Parts: text("next")}, Busy: events.BusyReject})...)
 	h.step(turn.Results{Results: []events.ToolResult{{Call: 0, Text: "done"}}})
 	h.step(turn.Answer{ToolApprovalGiven: events.ToolApprovalGiven{Effect: "t1/0/1", Granted: true}})
-	h.step(turn.Begin{})
+	h.step(turn.StartCalls{})
 	h.step(turn.Results{Results: []events.ToolResult{{Call: 1, Text: "done too"}}}, turn.Hooks{
 		Ran:      events.HookRan{Point: events.PointCheckpoint, At: events.AtAfterWork, Iteration: 1},
 		Messages: []events.Message{{Role: events.RoleUser, Parts: text("remember"), Origin: "p"}},

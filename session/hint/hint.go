@@ -32,14 +32,15 @@ func TaskNeedsWorker(t *projector.Task) bool {
 
 // Hints publishes the hints of a process.
 type Hints struct {
-	b          *bus.Bus
-	worker     events.WorkerID        // of this process; empty: it has none
-	beforeWake func(events.SessionID) // called before the wake of a session
+	b           *bus.Bus
+	worker      events.WorkerID        // of this process; empty: it has none
+	needsWorker func(events.SessionID) // called before the wake of a session
 }
 
-// New makes hints for a process. beforeWake gets a session that needs a worker before its wake is published, and must not block.
-func New(b *bus.Bus, worker events.WorkerID, beforeWake func(events.SessionID)) *Hints {
-	return &Hints{b: b, worker: worker, beforeWake: beforeWake}
+// New makes hints for a process. needsWorker receives a session that needs a worker before its wake is published, and
+// must not block.
+func New(b *bus.Bus, worker events.WorkerID, needsWorker func(events.SessionID)) *Hints {
+	return &Hints{b: b, worker: worker, needsWorker: needsWorker}
 }
 
 // Commit publishes the hints of a commit that led to a state. due is the time for which the session had a timer before.
@@ -75,13 +76,14 @@ func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, needed bool) {
 	} else if hint.Worker == "" {
 		hint.Worker = s.Worker
 	}
-	h.beforeWake(s.Session)
+	h.needsWorker(s.Session)
 	return hint, true
 }
 
-// Repeat publishes the hints of a state that are missing, as the process that made its commit may have died before them. A
-// wake that is in the queue keeps its place there.
-func (h *Hints) Repeat(ctx context.Context, s *projector.State) error {
+// RepeatTurn publishes the wake and the timer of a state again where they are missing: the process that made its commit
+// may have died before it published them. A wake that is in the queue keeps its place there. Wakes of tasks it leaves to
+// [Hints.Task].
+func (h *Hints) RepeatTurn(ctx context.Context, s *projector.State) error {
 	if hint, needed := h.notify(s); needed {
 		waits, err := h.b.HasWake(ctx, TurnKey(s.Session))
 		if err == nil && !waits {

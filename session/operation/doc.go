@@ -2,14 +2,14 @@
 // its request and answer types, the right that it needs, how a repeat is recognised, its method and path over HTTP,
 // and the method of the host that performs it.
 //
-//	session          performs it: a method of [Host], which stores the row's name with the request's key
+//	session          performs it: a method of its Host, which stores the row's name with the request's key
 //	session/service  serves the rows with a name over NATS
-//	session/client   sends the requests: [Remote] has a method for each row
+//	session/client   sends the requests: [Requests] has a method for each row
 //	session/httpapi  serves the rows with a path over HTTP, and describes them in the OpenAPI document
 //
 // The suite integration/internal/servicetest has a case for each row with a name.
 //
-// A new operation is a method of [api.Service] and of the host, a row here with its method of [Remote], and a case of
+// A new operation is a method of [api.Service] and of the host, a row here with its method of [Requests], and a case of
 // the suite. Over HTTP its JSON is that of its Go types, or it has a route of its own in httpapi. The compiler finds
 // missing methods. Tests find the rest: TestPlainRoutes a type without JSON names, TestServiceLateRepeat the case,
 // TestHTTPDocument each documented status. An operation that changes something also has its right in the tables of

@@ -285,7 +285,7 @@ var (
 		Name: "end_task", ID: "endTask", Needs: write, Repeat: ByKey, Route: post + "/tasks/{task}/end",
 		Summary: "Report the end of a task that the caller's own program runs. It returns the task",
 	}, func(ctx context.Context, h Host, id events.SessionID, in api.EndTaskArgs) (projector.Task, error) {
-		return h.EndTask(ctx, id, in.Task, in.State, in.Summary)
+		return h.EndOwnTask(ctx, id, in.Task, in.State, in.Summary)
 	})
 	RequestCancel = register(Row{
 		Name: "request_cancel_task", ID: "stopTask", Needs: write, Repeat: ByKey, Route: post + "/tasks/{task}/stop",
@@ -362,7 +362,7 @@ func takeFirstInput(ctx context.Context, h Host, id events.SessionID, _ None) (m
 }
 
 func registerTask(ctx context.Context, h Host, id events.SessionID, in api.TaskRequest) (t projector.Task, err error) {
-	if err := in.Outside(); err != nil {
+	if err := in.CheckOwn(); err != nil {
 		return t, err
 	}
 	return h.RegisterTask(ctx, id, in)

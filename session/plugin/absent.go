@@ -138,8 +138,8 @@ func (Absent) UnregisterTask(context.Context, events.SessionID, events.TaskID) e
 	return nil
 }
 
-// CompleteTask implements [TaskHost]: it does nothing.
-func (Absent) CompleteTask(context.Context, events.SessionID, events.TaskID, events.TaskState, string) error {
+// EndTask implements [TaskHost]: it does nothing.
+func (Absent) EndTask(context.Context, events.SessionID, events.TaskID, events.TaskState, string) error {
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 func TestAbsent(t *testing.T) {
 	t.Parallel()
 	quiet := []string{
-		"TakeFirstTurnInput", "AwaitHiddenTasks", "UnregisterTask", "CompleteTask", "TransitionTask",
+		"TakeFirstTurnInput", "AwaitHiddenTasks", "UnregisterTask", "EndTask", "TransitionTask",
 		"CheckTasks", "TransferTasks", "CancelTasksExcept", "EmitTrace",
 	}
 	host := reflect.ValueOf(plugin.Absent{})

@@ -23,7 +23,7 @@ type TaskHost interface {
 	// RegisterTask registers a task that a named runner or a program outside runs.
 	RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error)
 	UnregisterTask(ctx context.Context, id events.SessionID, task events.TaskID) error
-	CompleteTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error
+	EndTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error
 	TransitionTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState) error
 	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
 	CancelTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error)

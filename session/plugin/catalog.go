@@ -110,7 +110,7 @@ const catalogTimeout = 5 * time.Second
 // [CatalogKey] of the last few; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end
 // in time.
 func (s *Stack) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
-	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.host.timeout/2))
+	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.builder.timeout/2))
 	defer done()
 	for {
 		entry, other, build := s.catalog(state.Generation)

@@ -32,7 +32,7 @@ func (p *countingProtocol) Preamble(plugin.PreambleInput) plugin.Preamble {
 func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)) (*plugin.Stack, *countingProtocol) {
 	t.Helper()
 	p := &countingProtocol{}
-	h, err := plugin.NewHost(plugin.HostConfig{Timeout: limit, Factories: []plugin.Factory{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Timeout: limit, Factories: []plugin.Factory{
 		plugin.Func("protocol", func(r *plugin.Registrar) error {
 			r.Protocol(p)
 			r.Driver(p)
@@ -46,7 +46,7 @@ func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+	s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ const compactTimeout = 5 * time.Minute
 // Compact runs the compactors in order. The first result with nodes wins.
 func (s *Stack) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
 	for _, h := range s.c.compactors {
-		c, err := containFor(ctx, s, max(s.host.timeout, compactTimeout), h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
+		c, err := containFor(ctx, s, max(s.builder.timeout, compactTimeout), h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
 			return h.Value.fn(ctx, in)
 		})
 		if err != nil {
@@ -259,7 +259,7 @@ func (s *Stack) EndStream(ctx context.Context, reason StreamEnd) {
 			return struct{}{}, nil
 		})
 		if err != nil {
-			s.host.warn(h.Plugin, "stream_end", err)
+			s.builder.warn(h.Plugin, "stream_end", err)
 		}
 	}
 }
@@ -322,7 +322,7 @@ func (s *Stack) NotifyLifecycle(ctx context.Context, e Lifecycle) {
 				return struct{}{}, h.Value(ctx, e)
 			})
 			if err != nil {
-				s.host.warn(h.Plugin, string(e.Kind), err)
+				s.builder.warn(h.Plugin, string(e.Kind), err)
 			}
 		})
 	}
@@ -338,7 +338,7 @@ func (s *Stack) MutateConfig(ctx context.Context, change ConfigChange) events.Co
 			return next, errors.Join(err, (&events.SessionConfigured{Config: next}).Validate())
 		})
 		if err != nil {
-			s.host.warn(h.Plugin, "config", err)
+			s.builder.warn(h.Plugin, "config", err)
 			continue
 		}
 		now = next

@@ -15,13 +15,13 @@ import (
 // contain runs a hook of a plugin. A panic and a timeout become errors. A hook that ignores its context keeps running
 // in its goroutine.
 func contain[T any](ctx context.Context, s *Stack, owner, point string, fn func(context.Context) (T, error)) (T, error) {
-	return containFor(ctx, s, s.host.timeout, owner, point, fn)
+	return containFor(ctx, s, s.builder.timeout, owner, point, fn)
 }
 
 func containFor[T any](
 	ctx context.Context, s *Stack, limit time.Duration, owner, point string, fn func(context.Context) (T, error),
 ) (T, error) {
-	defer s.host.probe("plugin_hook." + point + "." + owner)()
+	defer s.builder.probe("plugin_hook." + point + "." + owner)()
 	return runContained(ctx, limit, owner, point, fn)
 }
 
@@ -88,7 +88,7 @@ func (s *Stack) Preamble(tools []events.ToolEntry, options json.RawMessage) (Pre
 
 // containedProtocol runs a protocol's callbacks as contain runs hooks.
 type containedProtocol struct {
-	host     *Host
+	builder  *Builder
 	owner    string
 	protocol Protocol
 }
@@ -99,31 +99,31 @@ func (c containedProtocol) call(ctx context.Context, limit time.Duration, callba
 }
 
 func (c containedProtocol) Initialize(ctx context.Context, s ProtocolSession) error {
-	return c.call(ctx, c.host.timeout, "initialize", func(ctx context.Context) error { return c.protocol.Initialize(ctx, s) })
+	return c.call(ctx, c.builder.timeout, "initialize", func(ctx context.Context) error { return c.protocol.Initialize(ctx, s) })
 }
 
 func (c containedProtocol) Restore(ctx context.Context, s ProtocolSession, state *projector.State) error {
-	return c.call(ctx, c.host.timeout, "restore", func(ctx context.Context) error { return c.protocol.Restore(ctx, s, state) })
+	return c.call(ctx, c.builder.timeout, "restore", func(ctx context.Context) error { return c.protocol.Restore(ctx, s, state) })
 }
 
 func (c containedProtocol) AppendNodes(ctx context.Context, s ProtocolSession, nodes []api.AppendNode) error {
-	return c.call(ctx, c.host.timeout, "append_nodes", func(ctx context.Context) error { return c.protocol.AppendNodes(ctx, s, nodes) })
+	return c.call(ctx, c.builder.timeout, "append_nodes", func(ctx context.Context) error { return c.protocol.AppendNodes(ctx, s, nodes) })
 }
 
 func (c containedProtocol) ApplyExtension(ctx context.Context, e events.Extension) error {
-	return c.call(ctx, c.host.timeout, "apply_extension", func(ctx context.Context) error { return c.protocol.ApplyExtension(ctx, e) })
+	return c.call(ctx, c.builder.timeout, "apply_extension", func(ctx context.Context) error { return c.protocol.ApplyExtension(ctx, e) })
 }
 
 func (c containedProtocol) ValidateTurn(ctx context.Context, in events.TurnInput) error {
-	return c.call(ctx, c.host.timeout, "validate_turn", func(ctx context.Context) error { return c.protocol.ValidateTurn(ctx, in) })
+	return c.call(ctx, c.builder.timeout, "validate_turn", func(ctx context.Context) error { return c.protocol.ValidateTurn(ctx, in) })
 }
 
 func (c containedProtocol) Configure(ctx context.Context, rt *ProtocolRuntime, m Materialization) error {
-	return c.call(ctx, c.host.timeout, "configure", func(ctx context.Context) error { return c.protocol.Configure(ctx, rt, m) })
+	return c.call(ctx, c.builder.timeout, "configure", func(ctx context.Context) error { return c.protocol.Configure(ctx, rt, m) })
 }
 
 // BeforeModelCall implements [Protocol]. Its timeout is that of compactors, because it may call a model.
 func (c containedProtocol) BeforeModelCall(ctx context.Context, in ModelCallContext) (s *events.FrameSwitch, err error) {
-	return runContained(ctx, max(c.host.timeout, compactTimeout), c.owner, "protocol before_model_call",
+	return runContained(ctx, max(c.builder.timeout, compactTimeout), c.owner, "protocol before_model_call",
 		func(ctx context.Context) (*events.FrameSwitch, error) { return c.protocol.BeforeModelCall(ctx, in) })
 }

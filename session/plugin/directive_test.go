@@ -26,11 +26,11 @@ func registerSilent(r *plugin.Registrar) error {
 // stack builds a session's stack with a protocol that does nothing.
 func stack(t *testing.T, factories ...plugin.Factory) *plugin.Stack {
 	t.Helper()
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{plugin.Func("silent", registerSilent)}, Factories: factories})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{plugin.Func("silent", registerSilent)}, Factories: factories})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+	s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@
 //   - tools that sessions get later: [Registrar.Source]
 //   - protocols, which build prompts and read replies: [Protocol], [Driver], [OfDriver]
 //
-// Most authors do not need [Host] and [Stack]: the runtime builds a session's stack with [Host.BuildStack] and calls it
-// through [Stack].
+// Most authors do not need [Builder] and [Stack]: the runtime builds a session's stack with [Builder.BuildStack] and calls
+// it through [Stack].
 //
 // # Hooks
 //

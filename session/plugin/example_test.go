@@ -13,12 +13,12 @@ import (
 // exampleStack builds the stack of a session, as the runtime does: the plugin, and a protocol that adds nothing to prompts.
 func exampleStack(factory plugin.Factory, options plugin.Options, snapshot []projector.PluginState) *plugin.Stack {
 	protocol := plugin.OfDriver("plain", plugin.DriverFunc(func(plugin.PreambleInput) plugin.Preamble { return plugin.Preamble{} }))
-	host, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{protocol}, Factories: []plugin.Factory{factory}})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{protocol}, Factories: []plugin.Factory{factory}})
 	if err != nil {
 		panic(err)
 	}
 	in := plugin.BuildContext{Session: "example", Config: events.Config{Protocol: "plain"}, Options: options}
-	stack, err := host.BuildStack(context.Background(), in, snapshot)
+	stack, err := builder.BuildStack(context.Background(), in, snapshot)
 	if err != nil {
 		panic(err)
 	}

@@ -27,7 +27,7 @@ func TestExtensions(t *testing.T) {
 		first = in.Extensions["words"]
 		return emptyPlugin{}, nil
 	})
-	h, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{
 		reader,
 		extending{plugin.Func("a", func(r *plugin.Registrar) error {
 			r.Catalog(func(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
@@ -41,7 +41,7 @@ func TestExtensions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.BuildStack(context.Background(), plugin.BuildContext{Session: "s"}, nil)
+	s, err := builder.BuildStack(context.Background(), plugin.BuildContext{Session: "s"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

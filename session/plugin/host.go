@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// HostConfig configures a [Host].
-type HostConfig struct {
+// BuilderConfig configures a [Builder].
+type BuilderConfig struct {
 	Builtins  []Factory     // a factory of Factories with the same id replaces one of these
 	Factories []Factory     // in their order, after the built-in factories
 	Timeout   time.Duration // of one hook. Defaults to 30 s
@@ -22,12 +22,12 @@ type HostConfig struct {
 	// its end. Defaults to nothing.
 	Probe func(phase string) (end func())
 	// Warn receives errors that are logged and otherwise ignored. Defaults to the log of the first worker that uses
-	// the host.
+	// the builder.
 	Warn func(plugin, point string, err error)
 }
 
-// Host builds the stacks of plugins of sessions. It is safe for concurrent use.
-type Host struct {
+// Builder builds the stacks of plugins of sessions. It is safe for concurrent use.
+type Builder struct {
 	factories []Factory
 	timeout   time.Duration
 	probe     func(phase string) (end func())
@@ -37,14 +37,14 @@ type Host struct {
 	warned func(plugin, point string, err error) // nil drops warnings
 }
 
-// NewHost orders the factories. Two factories with one id, and one without an id, are errors.
-func NewHost(cfg HostConfig) (*Host, error) {
-	h := &Host{timeout: cfg.Timeout, warned: cfg.Warn, live: make(map[events.SessionID]bool)}
-	if h.timeout == 0 {
-		h.timeout = 30 * time.Second
+// NewBuilder orders the factories. Two factories with one id, and one without an id, are errors.
+func NewBuilder(cfg BuilderConfig) (*Builder, error) {
+	builder := &Builder{timeout: cfg.Timeout, warned: cfg.Warn, live: make(map[events.SessionID]bool)}
+	if builder.timeout == 0 {
+		builder.timeout = 30 * time.Second
 	}
-	if h.probe = cfg.Probe; h.probe == nil {
-		h.probe = func(string) func() { return func() {} }
+	if builder.probe = cfg.Probe; builder.probe == nil {
+		builder.probe = func(string) func() { return func() {} }
 	}
 	own := make(map[string]bool, len(cfg.Factories))
 	var errs []error
@@ -56,35 +56,35 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	}
 	for _, f := range cfg.Builtins {
 		if !own[f.ID()] {
-			h.factories = append(h.factories, f)
+			builder.factories = append(builder.factories, f)
 		}
 	}
-	h.factories = append(h.factories, cfg.Factories...)
-	return h, errors.Join(errs...)
+	builder.factories = append(builder.factories, cfg.Factories...)
+	return builder, errors.Join(errs...)
 }
 
 // SetWarn sets the receiver of warnings, unless one is set.
-func (h *Host) SetWarn(warn func(plugin, point string, err error)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.warned == nil {
-		h.warned = warn
+func (b *Builder) SetWarn(warn func(plugin, point string, err error)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.warned == nil {
+		b.warned = warn
 	}
 }
 
-func (h *Host) warn(plugin, point string, err error) {
-	h.mu.Lock()
-	warned := h.warned
-	h.mu.Unlock()
+func (b *Builder) warn(plugin, point string, err error) {
+	b.mu.Lock()
+	warned := b.warned
+	b.mu.Unlock()
 	if warned != nil {
 		warned(plugin, point, err)
 	}
 }
 
 // External are the plugins that run as programs of their own, in stack order.
-func (h *Host) External() []api.ExternalPlugin {
+func (b *Builder) External() []api.ExternalPlugin {
 	list := []api.ExternalPlugin{}
-	for _, f := range h.factories {
+	for _, f := range b.factories {
 		if r, ok := f.(Reporting); ok {
 			list = append(list, r.Report())
 		}
@@ -94,7 +94,7 @@ func (h *Host) External() []api.ExternalPlugin {
 
 // Stack is a session's stack of plugins. It is safe for concurrent use.
 type Stack struct {
-	host    *Host
+	builder *Builder
 	id      events.SessionID
 	build   BuildContext
 	plugins []member
@@ -138,32 +138,32 @@ func (m *member) revision() uint64 {
 
 // BuildStack builds a session's stack from every factory that wants the session, in order. A nil snapshot restores
 // nothing. The stack is live until [Stack.Close]. A second live stack of the same session is refused.
-func (h *Host) BuildStack(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Stack, error) {
-	h.mu.Lock()
-	taken := h.live[in.Session]
-	h.live[in.Session] = true
-	h.mu.Unlock()
+func (b *Builder) BuildStack(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Stack, error) {
+	b.mu.Lock()
+	taken := b.live[in.Session]
+	b.live[in.Session] = true
+	b.mu.Unlock()
 	if taken {
 		return nil, fmt.Errorf("%w: session %s is live already", ErrRegistration, in.Session)
 	}
-	s, err := h.buildStack(ctx, in, snapshot)
+	s, err := b.buildStack(ctx, in, snapshot)
 	if err != nil {
-		h.release(in.Session)
+		b.release(in.Session)
 		return nil, fmt.Errorf("build plugins of session %s: %w", in.Session, err)
 	}
 	return s, nil
 }
 
-func (h *Host) release(id events.SessionID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.live, id)
+func (b *Builder) release(id events.SessionID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.live, id)
 }
 
 // CheckConfig refuses a configuration whose protocol no plugin of this node registers. Other errors of its plugins
 // appear when the stack is built. Errors: an [*events.FieldError] that is [events.ErrInvalid].
-func (h *Host) CheckConfig(in BuildContext) error {
-	_, err := h.registered(in)
+func (b *Builder) CheckConfig(in BuildContext) error {
+	_, err := b.registered(in)
 	if missing, ok := errors.AsType[*events.FieldError](err); ok && errors.Is(err, ErrUnavailable) {
 		return &events.FieldError{Field: missing.Field, Reason: missing.Reason + ": check the name, or have the node's plugins provide it", Err: events.ErrInvalid}
 	}
@@ -171,18 +171,18 @@ func (h *Host) CheckConfig(in BuildContext) error {
 }
 
 // registered is a stack after the registration of its plugins, before they become ready.
-func (h *Host) registered(in BuildContext) (*Stack, error) {
+func (b *Builder) registered(in BuildContext) (*Stack, error) {
 	s := &Stack{
-		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
+		builder: b, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
 	s.c = newContributions()
 	var err error
-	if in.Extensions, err = h.extensions(); err != nil {
+	if in.Extensions, err = b.extensions(); err != nil {
 		return nil, err
 	}
 	s.build = in
-	s.built = h.revisions(in)
-	for _, f := range h.factories {
+	s.built = b.revisions(in)
+	for _, f := range b.factories {
 		if err := s.register(f, in); err != nil {
 			return nil, err
 		}
@@ -190,8 +190,8 @@ func (h *Host) registered(in BuildContext) (*Stack, error) {
 	return s, s.complete()
 }
 
-func (h *Host) buildStack(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Stack, error) {
-	s, err := h.registered(in)
+func (b *Builder) buildStack(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Stack, error) {
+	s, err := b.registered(in)
 	if err != nil {
 		return nil, err
 	}
@@ -218,9 +218,9 @@ func (h *Host) buildStack(ctx context.Context, in BuildContext, snapshot []proje
 	return s, s.Restore(snapshot)
 }
 
-func (h *Host) extensions() (Extensions, error) {
+func (b *Builder) extensions() (Extensions, error) {
 	all := make(Extensions)
-	for _, f := range h.factories {
+	for _, f := range b.factories {
 		e, ok := f.(Extending)
 		if !ok {
 			continue
@@ -284,13 +284,13 @@ func (s *Stack) complete() error {
 }
 
 // Close ends the stack in this process.
-func (s *Stack) Close() { s.host.release(s.id) }
+func (s *Stack) Close() { s.builder.release(s.id) }
 
 // ID is the session's id.
 func (s *Stack) ID() events.SessionID { return s.id }
 
-// Host is the host that built the stack.
-func (s *Stack) Host() *Host { return s.host }
+// Builder is the builder of the stack.
+func (s *Stack) Builder() *Builder { return s.builder }
 
 // Access is the session's tool access.
 func (s *Stack) Access() events.ToolAccess { return s.build.Access }
@@ -306,7 +306,7 @@ func (s *Stack) Tools() *Tools { return s.c.tools }
 
 // Protocol is the session's protocol. Panics and timeouts of its callbacks are errors.
 func (s *Stack) Protocol() Protocol {
-	return containedProtocol{s.host, s.c.protocol.Plugin, s.c.protocol.Value}
+	return containedProtocol{s.builder, s.c.protocol.Plugin, s.c.protocol.Value}
 }
 
 // ProtocolIsStateful reports whether the plugin of the protocol is [Stateful].
@@ -345,7 +345,7 @@ func (s *Stack) ProjectProse(text string) string {
 	p := s.c.proseProject
 	shown, err := recovered(p.Plugin, "prose", func() (string, error) { return p.Value(text), nil })
 	if err != nil {
-		s.host.warn(p.Plugin, "prose", err)
+		s.builder.warn(p.Plugin, "prose", err)
 		return text
 	}
 	return shown
@@ -364,7 +364,7 @@ func (s *Stack) Fork(ctx context.Context, in BuildContext) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	fork, err := s.host.BuildStack(ctx, in, snapshot)
+	fork, err := s.builder.BuildStack(ctx, in, snapshot)
 	if err != nil {
 		return nil, err
 	}

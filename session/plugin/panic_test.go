@@ -83,13 +83,13 @@ func TestPanics(t *testing.T) {
 	t.Parallel()
 	var warned []string
 	build := func(where string) (*plugin.Stack, error) {
-		h, err := plugin.NewHost(plugin.HostConfig{
+		builder, err := plugin.NewBuilder(plugin.BuilderConfig{
 			Factories: []plugin.Factory{panickingFactory{panicPlace(where)}}, Warn: func(_, point string, _ error) { warned = append(warned, point) },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, []projector.PluginState{})
+		return builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, []projector.PluginState{})
 	}
 	for _, where := range []string{"wants", "extensions", "build", "register", "ready", "revision", "version", "restore"} {
 		_, err := build(where)

@@ -15,8 +15,8 @@ type Revised interface{ Revision(BuildContext) string }
 type TurnStarter interface{ TurnStarts() }
 
 // revisions are those of the factories that change.
-func (h *Host) revisions(in BuildContext) (list []string) {
-	for _, f := range h.factories {
+func (b *Builder) revisions(in BuildContext) (list []string) {
+	for _, f := range b.factories {
 		if r, ok := f.(Revised); ok {
 			list = append(list, r.Revision(in))
 		}
@@ -26,7 +26,7 @@ func (h *Host) revisions(in BuildContext) (list []string) {
 
 // Outdated reports whether a factory builds other plugins for the session than those of the stack.
 func (s *Stack) Outdated(in BuildContext) bool {
-	return !slices.Equal(s.built, s.host.revisions(in))
+	return !slices.Equal(s.built, s.builder.revisions(in))
 }
 
 // StartTurn calls the plugins that take part in the start of a turn.

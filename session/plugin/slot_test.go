@@ -28,12 +28,12 @@ func TestSlotsTwice(t *testing.T) {
 		"tool":   func(r *plugin.Registrar) { plugin.AddTool(r, plugin.Tool{Name: "add"}, tool) },
 	} {
 		once := func(r *plugin.Registrar) error { register(r); return nil }
-		h, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{plugin.Func("one", once), plugin.Func("two", once)}})
+		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{plugin.Func("one", once), plugin.Func("two", once)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // a refused stack is not live
-			_, err = h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+			_, err = builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 			said := ""
 			if err != nil {
 				said = err.Error()

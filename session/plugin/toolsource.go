@@ -40,8 +40,8 @@ func (c *contributions) checkSources() error {
 }
 
 // Sources lists the names of the tool sources that plugins register for a session, sorted.
-func (h *Host) Sources(in BuildContext) ([]string, error) {
-	s, err := h.registered(in)
+func (b *Builder) Sources(in BuildContext) ([]string, error) {
+	s, err := b.registered(in)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func (h *Host) Sources(in BuildContext) ([]string, error) {
 
 // ToolNames lists the tools that plugins register for a session, and those that they reserve for overlays, sorted. The
 // tools of sources are not in it: they may change at any time.
-func (h *Host) ToolNames(in BuildContext) ([]string, error) {
-	s, err := h.registered(in)
+func (b *Builder) ToolNames(in BuildContext) ([]string, error) {
+	s, err := b.registered(in)
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,8 @@ func TestHidden(t *testing.T) {
 		t.Errorf("visible: got %v, want %v", err, api.ErrUnknownTask)
 	}
 	h.add(task.Close(h.State, "over"), nil)
-	h.add(task.Complete(h.State, "h0", events.TaskCompleted, ""), nil)
-	h.add(task.Complete(h.State, "h1", events.TaskFailed, "broken"), nil)
+	h.add(task.End(h.State, "h0", events.TaskCompleted, ""), nil)
+	h.add(task.End(h.State, "h1", events.TaskFailed, "broken"), nil)
 	if list := task.Hidden(h.State, ""); len(list) != task.MaxHidden-1 || list[0].ID != "h1" || list[0].Live() || !list[1].Live() {
 		t.Errorf("after one has completed and one failed: got %d, first %+v", len(list), list[0])
 	}

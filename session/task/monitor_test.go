@@ -31,7 +31,7 @@ func started(t *testing.T, s events.MonitorSpec) (*history, task.Claim) {
 	h := begin(t, "s1")
 	h.add(task.StartMonitor(h.State, s))
 	k, _ := h.Task(events.TaskOf(s.ID))
-	h.add(task.Start(h.State, task.ClaimOf(k), "w1"))
+	h.add(task.ClaimFor(h.State, task.ClaimOf(k), "w1"))
 	k, _ = h.Task(events.TaskOf(s.ID))
 	return h, task.ClaimOf(k)
 }

@@ -97,12 +97,12 @@ func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, er
 	return eventOf(&reg), nil
 }
 
-// Start claims a task for a worker: for the first time, or after the worker of the claim before died. taken is the
-// claim on which the decision was made. If the history has another claim, the error is [api.ErrTaskTaken].
-func Start(s *projector.State, taken Claim, worker events.WorkerID) ([]events.Event, error) {
-	t, ok := here(s, taken.Task)
-	if !ok || !t.Live() || ClaimOf(t) != taken {
-		return nil, fmt.Errorf("task %s: %w", taken.Task, api.ErrTaskTaken)
+// ClaimFor claims a task for a worker: for the first time, or after the worker of the claim before died. seen is the
+// claim that the worker read. If the history has another claim, the error is [api.ErrTaskTaken].
+func ClaimFor(s *projector.State, seen Claim, worker events.WorkerID) ([]events.Event, error) {
+	t, ok := here(s, seen.Task)
+	if !ok || !t.Live() || ClaimOf(t) != seen {
+		return nil, fmt.Errorf("task %s: %w", seen.Task, api.ErrTaskTaken)
 	}
 	list := eventOf(&events.TaskStarted{Task: t.ID, Worker: worker, Attempt: t.Attempt + 1})
 	if id, ok := monitorOf(t); ok {
@@ -149,8 +149,8 @@ func Progress(s *projector.State, id events.TaskID, message string) []events.Eve
 	return eventOf(&events.TaskProgressed{Task: id, Message: message})
 }
 
-// Complete ends a live task. A state that is not final changes nothing.
-func Complete(s *projector.State, id events.TaskID, state events.TaskState, summary string) []events.Event {
+// End ends a live task. A state that is not final changes nothing.
+func End(s *projector.State, id events.TaskID, state events.TaskState, summary string) []events.Event {
 	t, ok := here(s, id)
 	if !ok || !t.Live() || !state.Terminal() {
 		return nil
@@ -243,7 +243,7 @@ func PassedOn(s *projector.State, id events.TaskID, registered events.Seq, why s
 	if why != "" {
 		state, summary = events.TaskFailed, why
 	}
-	return append(Complete(s, id, state, summary), events.Of("", &events.TaskPassedOn{Task: id}))
+	return append(End(s, id, state, summary), events.Of("", &events.TaskPassedOn{Task: id}))
 }
 
 // Close decides about the live tasks of a session that closes, see [events.ClosePolicy]. Tasks for the parent are

@@ -70,7 +70,7 @@ func in(t *testing.T, state events.TaskState) *history {
 	case events.TaskRunning, events.TaskWaiting:
 		h.add(task.Transition(h.State, "k", state), nil)
 	default:
-		h.add(task.Complete(h.State, "k", state, "done"), nil)
+		h.add(task.End(h.State, "k", state, "done"), nil)
 	}
 	if got := h.state("k"); got != state {
 		t.Fatalf("state: got %q, want %q", got, state)
@@ -103,7 +103,7 @@ func TestTable(t *testing.T) {
 				case ask:
 					list = task.RequestCancel(h.State, "k", "stop it")
 				default:
-					list = task.Complete(h.State, "k", to, "end")
+					list = task.End(h.State, "k", to, "end")
 				}
 				may := slices.Contains(allowed[from], to)
 				if (len(list) > 0) != may {
@@ -156,7 +156,7 @@ func TestRegister(t *testing.T) {
 	if _, err := task.Register(h.State, events.TaskRegistered{Task: "k"}); !errors.Is(err, api.ErrTaskRunning) {
 		t.Errorf("live id: got %v, want %v", err, api.ErrTaskRunning)
 	}
-	h.add(task.Complete(h.State, "k", events.TaskFailed, ""), nil)
+	h.add(task.End(h.State, "k", events.TaskFailed, ""), nil)
 	h.add(task.Register(h.State, events.TaskRegistered{Task: "k", Producer: "again"}))
 	if got := len(h.Tasks); got != 1 || h.Tasks[0].Producer != "again" {
 		t.Errorf("tasks: got %+v, want one, the new", h.Tasks)
@@ -173,7 +173,7 @@ func TestRegisterChildOnce(t *testing.T) {
 	t.Parallel()
 	h, reg := begin(t, "s1"), events.TaskRegistered{Task: "k", Child: "kid", State: events.TaskRunning}
 	h.add(task.Register(h.State, reg))
-	h.add(task.Complete(h.State, "k", events.TaskCancelled, "enough"), nil)
+	h.add(task.End(h.State, "k", events.TaskCancelled, "enough"), nil)
 	list, err := task.Register(h.State, reg)
 	if err != nil || len(list) != 0 {
 		t.Errorf("the same child again: got %v and %v, want nothing", list, err)
@@ -195,12 +195,12 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	h := in(t, events.TaskPending)
 	seen := task.ClaimOf(&h.Tasks[0])
-	h.add(task.Start(h.State, seen, "w1"))
-	if _, err := task.Start(h.State, seen, "w2"); !errors.Is(err, api.ErrTaskTaken) {
+	h.add(task.ClaimFor(h.State, seen, "w1"))
+	if _, err := task.ClaimFor(h.State, seen, "w2"); !errors.Is(err, api.ErrTaskTaken) {
 		t.Errorf("second start: got %v, want %v", err, api.ErrTaskTaken)
 	}
 	first := task.ClaimOf(&h.Tasks[0])
-	h.add(task.Start(h.State, first, "w2"))
+	h.add(task.ClaimFor(h.State, first, "w2"))
 	if _, err := task.CheckClaim(h.State, first); !errors.Is(err, api.ErrTaskTaken) {
 		t.Errorf("claim of the dead: got %v, want %v", err, api.ErrTaskTaken)
 	}
@@ -214,7 +214,7 @@ func TestWhile(t *testing.T) {
 	t.Parallel()
 	h := in(t, events.TaskPending)
 	gone := task.ClaimOf(&h.Tasks[0])
-	h.add(task.Start(h.State, gone, "w1"))
+	h.add(task.ClaimFor(h.State, gone, "w1"))
 	held := task.ClaimOf(&h.Tasks[0])
 	say := func() []events.Event { return task.Progress(h.State, "k", "half of it") }
 	if list, err := task.While(h.State, gone, say); !errors.Is(err, api.ErrTaskTaken) || len(list) > 0 {
@@ -224,7 +224,7 @@ func TestWhile(t *testing.T) {
 	if got := h.Tasks[0].Message; got != "half of it" {
 		t.Errorf("message: got %q, want %q", got, "half of it")
 	}
-	h.add(task.Complete(h.State, "k", events.TaskCompleted, "done"), nil)
+	h.add(task.End(h.State, "k", events.TaskCompleted, "done"), nil)
 	if list, err := task.While(h.State, held, say); !errors.Is(err, api.ErrTaskTaken) || len(list) > 0 {
 		t.Errorf("of an ended task: got %d events, %v, want none, %v", len(list), err, api.ErrTaskTaken)
 	}
@@ -238,7 +238,7 @@ func TestKept(t *testing.T) {
 	for i := range projector.KeptTasks + 5 {
 		id := events.TaskID("k" + string(rune('a'+i/26/26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26)))
 		h.add(task.Register(h.State, events.TaskRegistered{Task: id}))
-		h.add(task.Complete(h.State, id, events.TaskCompleted, ""), nil)
+		h.add(task.End(h.State, id, events.TaskCompleted, ""), nil)
 	}
 	if got, want := len(h.Tasks), projector.KeptTasks+1; got != want {
 		t.Errorf("tasks: got %d, want %d", got, want)
@@ -268,7 +268,7 @@ func TestArgsTogether(t *testing.T) {
 	if _, err = task.Arrive(h.State, []events.TaskRegistered{come}); !errors.As(err, new(*api.LimitError)) {
 		t.Errorf("one that comes: got %v, want the limit", err)
 	}
-	h.add(task.Complete(h.State, "k0", events.TaskCompleted, ""), nil)
+	h.add(task.End(h.State, "k0", events.TaskCompleted, ""), nil)
 	h.add(task.Register(h.State, reg(n)))
 }
 
@@ -287,7 +287,7 @@ func TestProgressOfClosedSession(t *testing.T) {
 		}{
 			"progress": {task.Progress(h.State, "k", "on"), !closed}, "waits": {task.Transition(h.State, "k", events.TaskWaiting), !closed},
 			"request": {task.RequestCancel(h.State, "k", "enough"), true}, "cancel": {task.Cancel(h.State, "k", "enough"), true},
-			"end": {task.Complete(h.State, "k", events.TaskCompleted, ""), true},
+			"end": {task.End(h.State, "k", events.TaskCompleted, ""), true},
 		} {
 			if got := len(tc.list) > 0; got != tc.goes {
 				t.Errorf("%s, closed %v: got recorded %v, want %v", name, closed, got, tc.goes)

@@ -44,7 +44,7 @@ func TestTransferCameBack(t *testing.T) {
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	from, to := in(t, events.TaskRunning), begin(t, "s2")
-	from.add(task.Start(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
+	from.add(task.ClaimFor(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
 	list, err := task.Leaving(from.State, []events.TaskID{"k", "missing"})
 	if err != nil || len(list) != 1 {
 		t.Fatalf("leaving: got %v, %v, want one", list, err)
@@ -54,7 +54,7 @@ func TestTransfer(t *testing.T) {
 		t.Errorf("second arrival: got %v, %v, want nothing", again, err)
 	}
 	// It ends in between: the copy has to learn of it first.
-	from.add(task.Complete(from.State, "k", events.TaskCompleted, "42"), nil)
+	from.add(task.End(from.State, "k", events.TaskCompleted, "42"), nil)
 	if out, moved := task.Depart(from.State, "s2", list, from.Seq); moved || out != nil {
 		t.Errorf("leave with an old copy: got %v, %v, want refused", out, moved)
 	}
@@ -114,7 +114,7 @@ func TestTransferOfEnded(t *testing.T) {
 	list, _ := task.Leaving(from.State, []events.TaskID{"k"})
 	to.add(task.Arrive(to.State, list))
 	to.add(task.Cancel(to.State, "k", "not wanted"), nil)
-	from.add(task.Start(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
+	from.add(task.ClaimFor(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
 	list, _ = task.Leaving(from.State, []events.TaskID{"k"})
 	if out, err := task.Arrive(to.State, list); err != nil || len(out) != 0 {
 		t.Errorf("arrival of what was started since: got %v, %v, want nothing", out, err)

@@ -36,11 +36,11 @@ func TestNothingBeginsBeforeHooks(t *testing.T) {
 	if needs := turn.Next(s); needs.Hooks != events.PointBeforeTool {
 		t.Fatalf("needs: got %+v, want the hooks before the calls", needs)
 	}
-	if _, err := turn.Step(s, turn.Begin{}); !errors.Is(err, turn.ErrStale) || turn.NeedsBegin(s) {
+	if _, err := turn.Step(s, turn.StartCalls{}); !errors.Is(err, turn.ErrStale) || turn.NeedsStartCalls(s) {
 		t.Errorf("begin before the hooks: got %v, want %v", err, turn.ErrStale)
 	}
 	step(turn.Hooks{Ran: events.HookRan{Point: events.PointBeforeTool}})
-	if c := s.Turn().Calls[0]; !c.Begun {
+	if c := s.Turn().Calls[0]; !c.Called {
 		t.Errorf("call after the hooks: got %+v, want it begun", c)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (m *machine) startCalls(iteration int64, calls []projector.Call, skip map[int64]bool) {
 	var started []int64
 	for i := range calls {
-		if calls[i].Done || calls[i].Begun || calls[i].Pended || skip[int64(i)] {
+		if calls[i].Done || calls[i].Called || calls[i].Pended || skip[int64(i)] {
 			continue
 		}
 		if tool, ok := m.tool(calls[i].Tool); ok && !tool.Effects.Repeatable() {
@@ -73,7 +73,7 @@ func cancelled(calls []projector.Call, have []events.ToolResult) []events.ToolRe
 			continue
 		}
 		text := cancelledText
-		if calls[i].Begun {
+		if calls[i].Called {
 			text = cancelledStartedText
 		}
 		results = append(results, events.ToolResult{Call: int64(i), Outcome: events.OutcomeCancelled, Text: text})
@@ -124,7 +124,7 @@ func (m *machine) newResults(list []events.ToolResult) []events.ToolResult {
 			continue
 		}
 		fresh = append(fresh, r)
-		m.mustFlush = m.mustFlush || m.t.Calls[r.Call].Begun
+		m.mustFlush = m.mustFlush || m.t.Calls[r.Call].Called
 	}
 	return fresh
 }
@@ -211,8 +211,8 @@ func (m *machine) applyAnswer(in Answer) (Output, error) {
 	return m.done()
 }
 
-// startApproved records the start of calls that are not repeatable and that an answer allows.
-func (m *machine) startApproved() (Output, error) {
+// startCallsNow records the start of the calls that are not repeatable and can run now.
+func (m *machine) startCallsNow() (Output, error) {
 	if len(Next(m.s).Calls) == 0 {
 		return Output{}, fmt.Errorf("%w: no call starts", ErrStale)
 	}
@@ -220,10 +220,10 @@ func (m *machine) startApproved() (Output, error) {
 	return m.done()
 }
 
-// NeedsBegin reports whether the state needs a call that is not repeatable and has no recorded start: [Begin] must
-// precede it.
-func NeedsBegin(s *projector.State) bool {
-	out, err := Step(s, Begin{})
+// NeedsStartCalls reports whether the state needs a call that is not repeatable and has no recorded start: [StartCalls]
+// must precede it.
+func NeedsStartCalls(s *projector.State) bool {
+	out, err := Step(s, StartCalls{})
 	return err == nil && len(out.Events) > 0
 }
 

@@ -97,7 +97,7 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 	m.emitAll(c.Extra)
 	var lost []int64
 	for i := range m.t.Calls {
-		if call := &m.t.Calls[i]; call.Begun && call.Holder == "" && !call.Done && !call.Pended && !m.isResolved(int64(i)) {
+		if call := &m.t.Calls[i]; call.Called && call.Holder == "" && !call.Done && !call.Pended && !m.isResolved(int64(i)) {
 			lost = append(lost, int64(i))
 		}
 	}

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -124,7 +125,7 @@ func (m *machine) fail(issue events.Issue) {
 
 func (m *machine) maxTurns() {
 	notice := projector.NoticeMessage(m.id)
-	m.end(events.TurnCompleted{End: events.EndMaxTurns, Notice: events.MessageID(either(string(m.free(notice)), string(notice)))})
+	m.end(events.TurnCompleted{End: events.EndMaxTurns, Notice: cmp.Or(m.free(notice), notice)})
 }
 
 func (m *machine) limitReached(next int64) bool {

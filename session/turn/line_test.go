@@ -78,7 +78,7 @@ func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *pr
 	case "resolve": // resolve <effect> <text>
 		return turn.Resolved{ToolResolved: events.ToolResolved{Effect: events.EffectID(a.word(0)), Result: events.ToolResult{Text: a.word(1)}}}
 	case "begin":
-		return turn.Begin{}
+		return turn.StartCalls{}
 	case "stop":
 		return turn.Stop{}
 	}

@@ -28,7 +28,7 @@ func (p *player) duty(name string, a args) bool {
 	case "monitor": // monitor <id>
 		p.decided(task.StartMonitor(p.s, events.MonitorSpec{ID: events.MonitorID(a.word(0)), Command: "true"}))
 		k, _ := p.s.Task(events.TaskOf(events.MonitorID(a.word(0))))
-		p.decided(task.Start(p.s, task.ClaimOf(k), "w1"))
+		p.decided(task.ClaimFor(p.s, task.ClaimOf(k), "w1"))
 	case "line": // line <monitor> <text>
 		k, _ := p.s.Task(events.TaskOf(events.MonitorID(a.word(0))))
 		p.decided(task.Report(p.s, task.ClaimOf(k), []task.Line{{Text: a.word(1)}}))
@@ -77,7 +77,7 @@ func (p *player) standing(now events.Millis) {
 	if due := turn.Due(p.s); due != 0 {
 		word += fmt.Sprintf(", due at %d", due)
 	}
-	if turn.NeedsBegin(p.s) {
+	if turn.NeedsStartCalls(p.s) {
 		word += ", a call is to begin"
 	}
 	fmt.Fprintf(&p.out, "  %s\n", word)
@@ -151,18 +151,18 @@ func TestBegunAfterTheGate(t *testing.T) {
 	p.happen([]string{"reply", "call=once", "call=once", "call=once"})
 	unbegun := func(when string, want ...int64) {
 		t.Helper()
-		if got := turn.NeedsBegin(p.s); got != (len(want) > 0) {
+		if got := turn.NeedsStartCalls(p.s); got != (len(want) > 0) {
 			t.Errorf("%s: got unbegun %v, want %v", when, got, want)
 		}
 		for i := range p.s.Turn().Calls {
-			if got := p.s.Turn().Calls[i].Begun; got {
+			if got := p.s.Turn().Calls[i].Called; got {
 				t.Errorf("%s: call %d has begun", when, i)
 			}
 		}
 		if len(want) == 0 {
 			return
 		}
-		out, err := turn.Step(p.s, turn.Begin{})
+		out, err := turn.Step(p.s, turn.StartCalls{})
 		called, ok := out.Events[0].Payload.(*events.ToolCalled)
 		if err != nil || !ok || !slices.Equal(called.Calls, want) || out.Linger {
 			t.Errorf("%s: got %+v, %v, want the calls %v", when, out.Events, err, want)
@@ -179,11 +179,11 @@ func TestBegunAfterTheGate(t *testing.T) {
 	p.step(turn.Answer{ToolApprovalGiven: events.ToolApprovalGiven{Effect: "t1/0/2"}})
 	unbegun("after a refusal", 1)
 	p.step(turn.Claim{Worker: "w2", Tools: p.tools, Points: []events.HookPoint{events.PointBeforeTool}})
-	if calls := p.s.Turn().Calls; !calls[1].Begun || calls[0].Begun || calls[2].Begun || calls[1].Done {
+	if calls := p.s.Turn().Calls; !calls[1].Called || calls[0].Called || calls[2].Called || calls[1].Done {
 		t.Errorf("after a takeover: got %+v, want call 1 begun, and none lost", calls)
 	}
 	p.fold("t1", &events.TurnCancelRequested{Request: "r"})
-	if turn.NeedsBegin(p.s) {
+	if turn.NeedsStartCalls(p.s) {
 		t.Error("cancelled: got a call that is to begin")
 	}
 }

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -159,7 +160,7 @@ func (m *machine) failure(in *Failure) (Output, error) {
 	}
 	m.end(events.TurnCompleted{
 		End:   events.EndProviderError,
-		Issue: events.Issue{Kind: "provider", Code: either(f.Code, f.Error), Message: f.Message},
+		Issue: events.Issue{Kind: "provider", Code: cmp.Or(f.Code, f.Error), Message: f.Message},
 	})
 	return m.done()
 }
@@ -171,11 +172,4 @@ func (m *machine) fallback(in *Failure) events.FallbackTo {
 		return events.FallbackTo{}
 	}
 	return m.s.Config.FallbackAfter(m.t.Fallback.Place)
-}
-
-func either(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -83,8 +83,8 @@ type Answer struct{ events.ToolApprovalGiven }
 // Resolved is the result of a pending call.
 type Resolved struct{ events.ToolResolved }
 
-// Begin precedes the start of calls: it records the calls that are not repeatable.
-type Begin struct{}
+// StartCalls precedes the start of calls: it records the calls that are not repeatable.
+type StartCalls struct{}
 
 // Facts are additional events of a running effect.
 type Facts struct{ Extra []events.Payload }
@@ -102,7 +102,7 @@ func (Results) input()     {}
 func (Hooks) input()       {}
 func (Answer) input()      {}
 func (Resolved) input()    {}
-func (Begin) input()       {}
+func (StartCalls) input()  {}
 func (Facts) input()       {}
 func (Stop) input()        {}
 
@@ -141,8 +141,8 @@ func Step(s *projector.State, in Input) (Output, error) {
 		return m.applyAnswer(in)
 	case Resolved:
 		return m.resolved(in)
-	case Begin:
-		return m.startApproved()
+	case StartCalls:
+		return m.startCallsNow()
 	case Facts:
 		m.emitAll(in.Extra)
 		return m.done()

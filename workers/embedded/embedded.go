@@ -73,7 +73,7 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 		}
 		cfg.StoreDir = l.remove
 	}
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: plugins})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: plugins})
 	if err != nil {
 		return l, err
 	}
@@ -88,7 +88,7 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 		return l, fmt.Errorf("keys of the histories: %w", err)
 	}
 	node, err := workers.NewNode(workers.Config{
-		Bus: l.bus, Signer: keys.Signer, Plugins: stack, Model: cfg.Model, Logger: cfg.Logger,
+		Bus: l.bus, Signer: keys.Signer, Plugins: builder, Model: cfg.Model, Logger: cfg.Logger,
 		Provider: cfg.Provider.ID(), Providers: map[string]llm.Provider{cfg.Provider.ID(): cfg.Provider},
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 //	callback ───────────────────────────► answers it from the history
 //
 // An instance that dies meanwhile is gone when the call is sent again: its effects decide.
-func (o *outside) ask(in *wire.Callback) *wire.CallbackAnswer {
+func (o *instanceCall) ask(in *wire.Callback) *wire.CallbackAnswer {
 	answer := o.asked(in)
 	if a := o.p.api.Load(); a != nil {
 		record := accesslog.Record{API: accesslog.HTTP, Operation: wire.AskOperation, Session: o.in.Session, Caller: o.caller(), Status: http.StatusAccepted}
@@ -36,7 +36,7 @@ func (o *outside) ask(in *wire.Callback) *wire.CallbackAnswer {
 	return answer
 }
 
-func (o *outside) asked(in *wire.Callback) *wire.CallbackAnswer {
+func (o *instanceCall) asked(in *wire.Callback) *wire.CallbackAnswer {
 	if !slices.Contains(o.p.byName[o.plugin].settings.Callbacks, wire.AskOperation) {
 		return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("the operator does not allow this plugin the operation %q", wire.AskOperation))
 	}

@@ -53,7 +53,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *sessionPlu
 			}
 		}
 		single := !repeatable || call.Once || call.Holder != "" // the history decides, whatever this node's settings say of the tool
-		o := &outside{p: p, plugin: name, call: call, single: single, limits: callTraffic(), in: &wire.Call{
+		o := &instanceCall{p: p, plugin: name, call: call, single: single, limits: callTraffic(), in: &wire.Call{
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
 			Key: call.Key, Tool: tool, Args: args,
 			Again: call.Again && single && !call.Inner, // no worker sends such an inner call twice
@@ -74,8 +74,8 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *sessionPlu
 	}
 }
 
-// outside is a call that an instance runs.
-type outside struct {
+// instanceCall is a call that an instance runs.
+type instanceCall struct {
 	p         *Plugins
 	plugin    string
 	call      plugin.Call
@@ -119,7 +119,7 @@ func ended(ctx context.Context) bool {
 
 // once sends a call to one instance, and to no other: to the one that the history names, or for an inner call to the one
 // that was picked.
-func (o *outside) once(ctx context.Context, holder string) (plugin.Result, error) {
+func (o *instanceCall) once(ctx context.Context, holder string) (plugin.Result, error) {
 	if holder == "" {
 		return plugin.Result{}, unavailable(o.plugin)
 	}
@@ -148,7 +148,7 @@ type refusal struct {
 func (r *refusal) Unwrap() error { return r.Failure }
 
 // repeat sends a call to one instance after the other, until one answers. next returns an empty one if there is none.
-func (o *outside) repeat(ctx context.Context, next func(tried []string) (string, error)) (plugin.Result, error) {
+func (o *instanceCall) repeat(ctx context.Context, next func(tried []string) (string, error)) (plugin.Result, error) {
 	var tried []string
 	for range maxHops {
 		id, err := next(tried)
@@ -175,7 +175,7 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 
 // concluded is the result of a call after the end of await. done is false where the instance has no outcome: the tool's
 // effects decide then.
-func (o *outside) concluded(ctx context.Context, outcome *wire.Outcome, err error) (r plugin.Result, failed error, done bool) {
+func (o *instanceCall) concluded(ctx context.Context, outcome *wire.Outcome, err error) (r plugin.Result, failed error, done bool) {
 	switch {
 	case ctx.Err() != nil:
 		r, err = o.late(ctx, outcome, err)
@@ -200,7 +200,7 @@ func unavailable(name string) error {
 }
 
 // broken is the failure of a call whose instance broke the protocol.
-func (o *outside) broken(err error) error {
+func (o *instanceCall) broken(err error) error {
 	return &plugin.Failure{Class: plugin.ClassInternal, Code: codeInvalid, Message: clip(fmt.Sprintf("plugin %s returned an invalid outcome: %v", o.plugin, err))}
 }
 
@@ -220,7 +220,7 @@ func result(o *wire.Outcome) (plugin.Result, error) {
 
 // late is the result of a call whose turn was cancelled, or whose time is over. A tool that returned within the grace
 // as if nothing had happened keeps its result.
-func (o *outside) late(ctx context.Context, outcome *wire.Outcome, err error) (plugin.Result, error) {
+func (o *instanceCall) late(ctx context.Context, outcome *wire.Outcome, err error) (plugin.Result, error) {
 	text, timeout := "", context.Cause(ctx) == context.DeadlineExceeded //nolint:errorlint // see ended
 	switch {
 	case !ended(ctx):
@@ -249,7 +249,7 @@ func (o *outside) late(ctx context.Context, outcome *wire.Outcome, err error) (p
 // await sends a call to an instance until that has an outcome. An instance that sends nothing gets the call again: it
 // knows the id. delivered: the instance may have received the call. Errors: an [*events.FieldError] for an invalid
 // outcome, and others if the instance has no outcome.
-func (o *outside) await(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
+func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
 	stop := context.AfterFunc(ctx, func() {
 		if ended(ctx) {
 			o.cancel(id)
@@ -310,7 +310,7 @@ func refusedPieces(err error) error {
 }
 
 // send sends a call once, and waits while answers come. ctx is that of the turn.
-func (o *outside) send(ctx context.Context, id string, body []byte, heard func()) (outcome *wire.Outcome, err error) {
+func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard func()) (outcome *wire.Outcome, err error) {
 	wait, cancel := context.WithCancelCause(o.ctx)
 	defer cancel(nil)
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
@@ -351,7 +351,7 @@ func (o *outside) send(ctx context.Context, id string, body []byte, heard func()
 }
 
 // printed shows what the tool prints. Output above the limits is dropped: the offset of the next one shows the gap.
-func (o *outside) printed(out *wire.Output) {
+func (o *instanceCall) printed(out *wire.Output) {
 	all := &o.p.byName[o.plugin].limits.traffic
 	if out.Offset >= 0 && len(out.Text) <= wire.MaxOutputBytes && o.limits.output(all, len(out.Text)) == nil {
 		o.call.OutputAt(out.Stream, out.Offset, out.Text)
@@ -359,7 +359,7 @@ func (o *outside) printed(out *wire.Output) {
 }
 
 // cancel ends the call at an instance.
-func (o *outside) cancel(id string) {
+func (o *instanceCall) cancel(id string) {
 	if data, err := json.Marshal(wire.Cancel{CallID: o.in.CallID, GraceMS: o.p.grace.Milliseconds()}); err == nil {
 		_ = o.p.bus.TellInstance(o.plugin, id, wire.VerbCancel, data) // each sign of life repeats it
 	}

@@ -246,7 +246,7 @@ func problem(status int, code, detail string) *wire.CallbackAnswer {
 // callback performs a callback of the instance that has the call, and answers it. Only the node that waits for the
 // call receives callbacks: an instance that lost the call has no reader.
 // A callback that asks people ends the wait for the outcome: the answer sends the call again, and the instance the callback.
-func (o *outside) callback(instance string, in *wire.Callback) {
+func (o *instanceCall) callback(instance string, in *wire.Callback) {
 	if err := events.CheckToken("id", in.ID); err != nil {
 		o.answer(instance, in.ID, problem(http.StatusBadRequest, "invalid_parameter", err.Error()))
 		return
@@ -276,7 +276,7 @@ func (o *outside) callback(instance string, in *wire.Callback) {
 	})
 }
 
-func (o *outside) answer(instance, id string, answer *wire.CallbackAnswer) {
+func (o *instanceCall) answer(instance, id string, answer *wire.CallbackAnswer) {
 	a := *answer
 	a.CallID, a.ID = o.in.CallID, events.Clip(id, events.MaxIDBytes, "")
 	data, err := wire.Encode(&a)
@@ -290,7 +290,7 @@ func (o *outside) answer(instance, id string, answer *wire.CallbackAnswer) {
 }
 
 // perform performs a callback with the key that every attempt of the call has for it; nil: there is no answer now.
-func (o *outside) perform(in *wire.Callback) *wire.CallbackAnswer {
+func (o *instanceCall) perform(in *wire.Callback) *wire.CallbackAnswer {
 	a := o.p.api.Load()
 	switch {
 	case in.Path == wire.AskPath:
@@ -316,7 +316,7 @@ func (o *outside) perform(in *wire.Callback) *wire.CallbackAnswer {
 }
 
 // caller is the name of the plugin as a caller.
-func (o *outside) caller() string {
+func (o *instanceCall) caller() string {
 	if name := callerPrefix + o.plugin; len(name) <= events.MaxTokenBytes {
 		return name
 	}
@@ -324,7 +324,7 @@ func (o *outside) caller() string {
 }
 
 // serve lets the API handle a request. A handler that cuts off its response panics.
-func (o *outside) serve(a *hostAPI, w *answerWriter, r *http.Request) {
+func (o *instanceCall) serve(a *hostAPI, w *answerWriter, r *http.Request) {
 	defer func() {
 		if v := recover(); v != nil {
 			o.p.log.Error("callback", zap.String("plugin", o.plugin), zap.Any("panic", v))

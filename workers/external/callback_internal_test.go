@@ -85,7 +85,7 @@ func TestLimitedCallback(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := &outside{p: p, plugin: "notes", call: plugin.Call{Again: c.again}, in: new(wire.Call), ctx: t.Context(), limits: callTraffic()}
+			o := &instanceCall{p: p, plugin: "notes", call: plugin.Call{Again: c.again}, in: new(wire.Call), ctx: t.Context(), limits: callTraffic()}
 			for o.limits.callbacks.take(1) == nil { // until none is left
 			}
 			if c.known {

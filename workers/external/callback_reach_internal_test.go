@@ -66,7 +66,7 @@ func TestCallbacksStayInTheirSession(t *testing.T) {
 	if err := p.ServeAPI(APIConfig{Service: host}); err != nil {
 		t.Fatal(err)
 	}
-	o := &outside{p: p, plugin: "notes", in: &wire.Call{CallID: wire.CallID{Session: "own", Call: "t/0/0"}}, ctx: t.Context()}
+	o := &instanceCall{p: p, plugin: "notes", in: &wire.Call{CallID: wire.CallID{Session: "own", Call: "t/0/0"}}, ctx: t.Context()}
 	statuses := make(map[int]int)
 	ask := func(method, path, body string) {
 		a := o.perform(&wire.Callback{ID: "c" + events.DerivedID("", method, path, body), Method: method, Path: path, Body: json.RawMessage(body)})

@@ -146,7 +146,7 @@ func (o *sessionPlugin) restart() {
 }
 
 // ready is the placement after the instance accepted it, whose epoch the call gets. Errors: those of readyFor.
-func (o *sessionPlugin) ready(ctx context.Context, out *outside) (placement, error) {
+func (o *sessionPlugin) ready(ctx context.Context, out *instanceCall) (placement, error) {
 	save := out.call.SaveStates
 	if !out.call.CanSave() {
 		save = nil
@@ -237,7 +237,7 @@ func (o *sessionPlugin) request(ctx context.Context, id, verb string, limit time
 }
 
 // run sends a call to the session's instance. One that may repeat goes to the next instance if that is gone.
-func (o *sessionPlugin) run(ctx context.Context, out *outside) (plugin.Result, error) {
+func (o *sessionPlugin) run(ctx context.Context, out *instanceCall) (plugin.Result, error) {
 	if out.single {
 		return o.runOnce(ctx, out)
 	}
@@ -252,7 +252,7 @@ func (o *sessionPlugin) run(ctx context.Context, out *outside) (plugin.Result, e
 
 // runOnce sends a call to one instance. An instance that ended the session just before has not run the call: it gets the
 // call again, with the next epoch.
-func (o *sessionPlugin) runOnce(ctx context.Context, out *outside) (plugin.Result, error) {
+func (o *sessionPlugin) runOnce(ctx context.Context, out *instanceCall) (plugin.Result, error) {
 	for hops := 1; ; hops++ {
 		holder, err := o.accepted(ctx, out)
 		if err != nil {
@@ -277,7 +277,7 @@ func (o *sessionPlugin) endEpoch(epoch int64) {
 // accepted has the instance of a call accept the session: the one that the history names, or for an inner call the one
 // of the placement. An instance knows the calls that it has, whatever their epoch, so a call that may have reached it
 // goes on without.
-func (o *sessionPlugin) accepted(ctx context.Context, out *outside) (holder string, err error) {
+func (o *sessionPlugin) accepted(ctx context.Context, out *instanceCall) (holder string, err error) {
 	holder = out.call.Holder
 	switch {
 	case out.in.Again:

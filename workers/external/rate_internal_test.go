@@ -29,8 +29,8 @@ func TestOutputAboveTheLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 				var flood, calm []int64 // offsets
-				call := func(list *[]int64) *outside {
-					return &outside{p: p, plugin: "notes", limits: callTraffic(), call: plugin.Call{}.WithOutput(func(_ string, offset int64, _ string) { *list = append(*list, offset) })}
+				call := func(list *[]int64) *instanceCall {
+					return &instanceCall{p: p, plugin: "notes", limits: callTraffic(), call: plugin.Call{}.WithOutput(func(_ string, offset int64, _ string) { *list = append(*list, offset) })}
 				}
 				a, b := call(&flood), call(&calm)
 				text := strings.Repeat("x", c.size)

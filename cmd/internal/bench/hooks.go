@@ -38,16 +38,16 @@ func noop(r *plugin.Registrar) error {
 }
 
 // stack is the benchmark's tools and hooks.
-func stack(hooks int) (*plugin.Host, error) {
+func stack(hooks int) (*plugin.Builder, error) {
 	tools := benchTools()
-	cfg := plugin.HostConfig{
+	cfg := plugin.BuilderConfig{
 		Builtins:  []plugin.Factory{standard.Factory()},
 		Factories: []plugin.Factory{plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return tools })},
 	}
 	for i := range hooks {
 		cfg.Factories = append(cfg.Factories, plugin.Func(fmt.Sprintf("noop%d", i), noop))
 	}
-	return plugin.NewHost(cfg)
+	return plugin.NewBuilder(cfg)
 }
 
 // hooks compares a turn with ten hooks without effect at every point with the same turn without hooks: its time,

@@ -60,11 +60,11 @@ func newRig(ctx context.Context, at bus.Config) (*rig, error) {
 	return newRigWith(ctx, at, plugins)
 }
 
-func newRigWith(ctx context.Context, at bus.Config, plugins *plugin.Host) (*rig, error) {
+func newRigWith(ctx context.Context, at bus.Config, plugins *plugin.Builder) (*rig, error) {
 	return newSigningRig(ctx, at, plugins, nil)
 }
 
-func newSigningRig(ctx context.Context, at bus.Config, plugins *plugin.Host, signer func() *proof.Signer) (*rig, error) {
+func newSigningRig(ctx context.Context, at bus.Config, plugins *plugin.Builder, signer func() *proof.Signer) (*rig, error) {
 	inner, node, err := newSigningNode(ctx, at, plugins, signer)
 	if err != nil {
 		return nil, err
@@ -74,11 +74,11 @@ func newSigningRig(ctx context.Context, at bus.Config, plugins *plugin.Host, sig
 }
 
 // newNode starts a node with the benchmark's model and a connection of its own.
-func newNode(ctx context.Context, at bus.Config, plugins *plugin.Host) (*bus.Bus, *workers.Node, error) {
+func newNode(ctx context.Context, at bus.Config, plugins *plugin.Builder) (*bus.Bus, *workers.Node, error) {
 	return newSigningNode(ctx, at, plugins, nil)
 }
 
-func newSigningNode(ctx context.Context, at bus.Config, plugins *plugin.Host, signer func() *proof.Signer) (*bus.Bus, *workers.Node, error) {
+func newSigningNode(ctx context.Context, at bus.Config, plugins *plugin.Builder, signer func() *proof.Signer) (*bus.Bus, *workers.Node, error) {
 	b, err := bus.Open(ctx, at)
 	if err != nil {
 		return nil, nil, err

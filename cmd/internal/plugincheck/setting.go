@@ -106,13 +106,13 @@ func (s *setting) startNode(ctx context.Context) (err error) {
 	if err := s.plugins.Start(ctx); err != nil {
 		return err
 	}
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: s.plugins.Factories()})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: s.plugins.Factories()})
 	if err != nil {
 		return err
 	}
 	provider := scripted.New(answer)
 	node, err := workers.NewNode(workers.Config{
-		Bus: s.bus, Plugins: stack, Provider: provider.ID(), Providers: map[string]llm.Provider{provider.ID(): provider}, Model: "m",
+		Bus: s.bus, Plugins: builder, Provider: provider.ID(), Providers: map[string]llm.Provider{provider.ID(): provider}, Model: "m",
 	})
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func (c *cast) addPlugin(ctx context.Context, cfg *workers.Config) (stop func(),
 	if err := known.Start(ctx); err != nil {
 		return nil, err
 	}
-	cfg.Plugins, err = plugin.NewHost(plugin.HostConfig{
+	cfg.Plugins, err = plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: workers.Builtins(), Factories: append(known.Factories(), plugin.OfTools("tools", c.inside)),
 	})
 	if err != nil {

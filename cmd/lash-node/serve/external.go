@@ -66,7 +66,7 @@ func (c *Command) startExternal(ctx context.Context, s *program.Streams, n *Node
 		}
 		c.stack.Factories = append(c.stack.Factories, n.external.Factories()...)
 	}
-	if cfg.Plugins, err = plugin.NewHost(c.stack); err != nil || n.external == nil {
+	if cfg.Plugins, err = plugin.NewBuilder(c.stack); err != nil || n.external == nil {
 		return err
 	}
 	over := s.Waiting("the plugins of %s", cmp.Or(c.External, c.MCP))

@@ -202,7 +202,7 @@ func (c *Command) chosen() ([]string, error) {
 }
 
 // plugins are the stack of every session of the node, without the external plugins.
-func (c *Command) plugins(s *program.Streams) (cfg plugin.HostConfig, err error) {
+func (c *Command) plugins(s *program.Streams) (cfg plugin.BuilderConfig, err error) {
 	names, err := c.chosen()
 	if err != nil {
 		return cfg, err
@@ -239,6 +239,6 @@ func (c *Command) plugins(s *program.Streams) (cfg plugin.HostConfig, err error)
 		}
 		cfg.Factories = append(cfg.Factories, factory)
 	}
-	_, err = plugin.NewHost(cfg) // which checks it
+	_, err = plugin.NewBuilder(cfg) // which checks it
 	return cfg, err
 }

@@ -19,7 +19,7 @@ func (c *Command) checkRules() error {
 	}
 	all := c.PluginFlags
 	all.Root = "." // for the plugins that need a directory: their tools do not depend on it
-	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
+	cfg := plugin.BuilderConfig{Builtins: workers.Builtins()}
 	for _, p := range c.adds.available() {
 		factory, err := p.build(&all)
 		if err != nil {
@@ -27,15 +27,15 @@ func (c *Command) checkRules() error {
 		}
 		cfg.Factories = append(cfg.Factories, factory)
 	}
-	h, err := plugin.NewHost(cfg)
+	builder, err := plugin.NewBuilder(cfg)
 	if err != nil {
 		return err
 	}
-	sources, err := h.Sources(plugin.BuildContext{})
+	sources, err := builder.Sources(plugin.BuildContext{})
 	if err != nil || len(sources) > 0 {
 		return err
 	}
-	tools, err := h.ToolNames(plugin.BuildContext{})
+	tools, err := builder.ToolNames(plugin.BuildContext{})
 	if err != nil {
 		return err
 	}

@@ -83,9 +83,9 @@ type Command struct {
 	keyFlags
 
 	adds     Config
-	external []external.Plugin // of --external-plugins, then of --mcp
-	mcp      []mcp.Server      // of --mcp
-	stack    plugin.HostConfig // of every session, without the external plugins
+	external []external.Plugin    // of --external-plugins, then of --mcp
+	mcp      []mcp.Server         // of --mcp
+	stack    plugin.BuilderConfig // of every session, without the external plugins
 }
 
 // Run serves until ctx ends.

@@ -64,7 +64,7 @@ func Node(t *testing.T, model string) (store string, host *session.Host) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{Letter(), gate.Factory(gate.Config{})}})
+	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{Letter(), gate.Factory(gate.Config{})}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,10 +87,10 @@ func StartEndpoint(t *testing.T, replies []llmtest.Reply, factories ...plugin.Fa
 	t.Cleanup(server.Close)
 	provider, err := openai.New(openai.Config{APIKey: llmtest.Key, BaseURL: server.URL})
 	WantError(t, "provider", err, nil)
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
-		Bus: b.Bus, Providers: map[string]llm.Provider{"openai": provider}, Provider: "openai", Model: "m", Plugins: h,
+		Bus: b.Bus, Providers: map[string]llm.Provider{"openai": provider}, Provider: "openai", Model: "m", Plugins: builder,
 		Logger: zaptest.NewLogger(t), ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	WantError(t, "node", err, nil)

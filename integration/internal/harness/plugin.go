@@ -13,11 +13,11 @@ import (
 )
 
 // StartNodeWith starts a node with a configuration of the test. The node ends with the test.
-func (b *System) StartNodeWith(cfg workers.Config, stack plugin.HostConfig) *workers.Node {
+func (b *System) StartNodeWith(cfg workers.Config, stack plugin.BuilderConfig) *workers.Node {
 	b.T.Helper()
 	var err error
 	cfg.Bus, cfg.Providers, cfg.Provider = b.Bus, map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, "scripted"
-	cfg.Plugins, err = plugin.NewHost(stack)
+	cfg.Plugins, err = plugin.NewBuilder(stack)
 	WantError(b.T, "plugin host", err, nil)
 	n, err := workers.NewNode(cfg)
 	WantError(b.T, "node", err, nil)

@@ -151,13 +151,13 @@ func (b *System) StartNode(factories ...plugin.Factory) *workers.Node {
 // NewNode is a node that is not started. A plugin with the id of the standard protocol replaces it.
 func (b *System) NewNode(on *bus.Bus, factories ...plugin.Factory) *workers.Node {
 	b.T.Helper()
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	if err != nil {
 		b.T.Fatal(err)
 	}
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
-		Plugins: h, Logger: zaptest.NewLogger(b.T), Trace: b.TraceTo, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+		Plugins: builder, Logger: zaptest.NewLogger(b.T), Trace: b.TraceTo, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	if err != nil {
 		b.T.Fatal(err)

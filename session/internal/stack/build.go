@@ -13,7 +13,7 @@ import (
 )
 
 // openLocked builds a stack or updates it to the state. The caller has the stack's lock.
-func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Stack, record []events.Payload, built bool, err error) {
+func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Stack, unrecorded []events.Payload, built bool, err error) {
 	saved, err := s.savedStates(ctx, state.Plugins)
 	in := s.BuildContext(state)
 	in.Saved, in.InTurn = saved, state.Turn() != nil
@@ -37,9 +37,9 @@ func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.Sta
 		st.change = nil
 	}
 	if st.change != nil {
-		record = append(record, st.change)
+		unrecorded = append(unrecorded, st.change)
 	}
-	return st.plugins, record, built, nil
+	return st.plugins, unrecorded, built, nil
 }
 
 func (s *Stacks) build(ctx context.Context, st *Stack, state *projector.State, in plugin.BuildContext) error {

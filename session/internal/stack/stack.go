@@ -17,7 +17,7 @@ import (
 
 // Config of the stacks of a process. Logger and RuntimeHost are required.
 type Config struct {
-	Plugins     *plugin.Host // nil: the process has no plugins
+	Plugins     *plugin.Builder // nil: the process has no plugins
 	Blobs       blob.Reader
 	Locks       lock.Locks
 	Logger      *zap.Logger
@@ -140,13 +140,13 @@ func (st *Stack) unlock() { <-st.opening }
 // has them, or other options in their place. The state must be the caller's own. Plugins may call the host, so the
 // caller must have no lock. Errors: [plugin.ErrUnavailable] in a process without plugins, [plugin.ErrBuilding] for a
 // call by the code that builds the stack.
-func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Stack, record []events.Payload, release func(), err error) {
+func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Stack, unrecorded []events.Payload, release func(), err error) {
 	if s.cfg.Plugins == nil {
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
 	}
 	st := s.acquire(state.Session)
 	release = func() { s.release(st) }
-	p, record, built, err := s.open(ctx, st, state)
+	p, unrecorded, built, err := s.open(ctx, st, state)
 	if err != nil {
 		release()
 		return nil, nil, nil, err
@@ -156,11 +156,11 @@ func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.St
 			Kind: plugin.SessionRestored, Session: state.Session, State: s.Filled(ctx, state), Host: s.cfg.RuntimeHost(state.Session),
 		})
 	}
-	return p, record, release, nil
+	return p, unrecorded, release, nil
 }
 
 // open locks a stack, and builds it or updates it to the state.
-func (s *Stacks) open(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Stack, record []events.Payload, built bool, err error) {
+func (s *Stacks) open(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Stack, unrecorded []events.Payload, built bool, err error) {
 	if err := st.lock(ctx, state.Session); err != nil {
 		return nil, nil, false, err
 	}

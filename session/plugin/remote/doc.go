@@ -4,7 +4,7 @@
 //	weather := plugin.OfTool(plugin.Tool{Name: "weather"}, forecast)
 //
 //	// in a node:
-//	plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{weather}})
+//	plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{weather}})
 //	// or as a program of its own, with a node that has "weather" in external.Config.Plugins:
 //	instance, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: weather, Version: "1.0.0"})
 //	err = instance.Run(ctx)

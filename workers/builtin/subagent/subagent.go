@@ -179,7 +179,7 @@ func closeTree(ctx context.Context, host plugin.ToolHost, parent, agent events.S
 	if err := host.CloseSession(ctx, agent); err != nil {
 		return err
 	}
-	return host.CompleteTask(ctx, parent, events.TaskID(agent), events.TaskCompleted, "closed")
+	return host.EndTask(ctx, parent, events.TaskID(agent), events.TaskCompleted, "closed")
 }
 
 // own rejects an agent that is not the caller's.

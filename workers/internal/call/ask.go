@@ -13,14 +13,14 @@ import (
 // codeAskChanged is the code of a question whose id another question of the call has.
 const codeAskChanged = "ask_changed"
 
-// ask asks people a question, and parks the call until their answer. It implements [plugin.AskFunc].
+// ask asks people a question, and lets the call wait for their answer. It implements [plugin.AskFunc].
 //
-//	no question of this id in the history   records it, and parks the call
-//	one without an answer                   parks the call again: a worker that took over does not know the first one
+//	no question of this id in the history   records it, and lets the call wait
+//	one without an answer                   lets it wait again: a worker that took over does not know the first one
 //	one with an answer                      returns the answer
 func (d *dispatch) ask(ctx context.Context, id, question string, details json.RawMessage) (answer events.ToolApprovalGiven, err error) {
 	t, tool := d.at.state.Turn(), d.call.Tool
-	if t == nil || d.record == nil || d.cannotPark || d.at.runsOnce(tool) && d.call.Holder == "" {
+	if t == nil || d.record == nil || d.cannotWait || d.at.runsOnce(tool) && d.call.Holder == "" {
 		return answer, &plugin.Failure{Class: plugin.ClassPermissionDenied, Code: plugin.CodeDenied, Message: errNoAnswer.Error()}
 	}
 	asked := &events.ToolApprovalAsked{Effect: askEffect(d.call.Effect, id), Tool: tool, Args: details, Question: clip(question)}
@@ -40,7 +40,7 @@ func (d *dispatch) ask(ctx context.Context, id, question string, details json.Ra
 			return answer, err
 		}
 	}
-	d.parked.park()
+	d.waits.begin()
 	return answer, plugin.ErrWaits
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // request builds the request to the provider.
-func (m *modelCall) request() llm.Request {
+func (m *modelRun) request() llm.Request {
 	req := llm.Request{
 		Session: m.session, Turn: m.Needs.Turn, Iteration: m.Needs.Iteration, Effect: m.effect,
 		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
@@ -28,7 +28,7 @@ func (m *modelCall) request() llm.Request {
 }
 
 // complete calls the provider under the retry policy, and streams the reply.
-func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response, tries, error) {
+func (m *modelRun) complete(ctx context.Context, req llm.Request) (llm.Response, tries, error) {
 	provider, err := m.env.ProviderFor(m.session, m.Prompt.Config)
 	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
 		return llm.Response{}, tries{}, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: clip(err.Error()), Err: err}
@@ -44,7 +44,7 @@ func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response
 }
 
 // recordFailedTry records a failed try that another one follows.
-func (m *modelCall) recordFailedTry(wait time.Duration, failure *llm.Error) {
+func (m *modelRun) recordFailedTry(wait time.Duration, failure *llm.Error) {
 	if len(m.failedTries) == events.MaxFailedTries {
 		m.failedTries = m.failedTries[1:]
 	}
@@ -54,7 +54,7 @@ func (m *modelCall) recordFailedTry(wait time.Duration, failure *llm.Error) {
 }
 
 // rendered is the conversation in the protocol's form, with the plugins' contributions.
-func (m *modelCall) rendered(messages []events.Message) []events.Message {
+func (m *modelRun) rendered(messages []events.Message) []events.Message {
 	if m.Preamble.Render != nil {
 		messages = m.Preamble.Render(messages)
 	}
@@ -65,7 +65,7 @@ func (m *modelCall) rendered(messages []events.Message) []events.Message {
 }
 
 // attempt calls the provider once. Plugins and the protocol transform its stream, and may end it.
-func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.Request, deltas *deltas) (llm.Response, error) {
+func (m *modelRun) attempt(ctx context.Context, provider llm.Provider, req llm.Request, deltas *deltas) (llm.Response, error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	m.stream = &stream{ctx: ctx, cut: cut, stack: m.Stack, preamble: m.Preamble, deltas: deltas}
@@ -73,7 +73,7 @@ func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.
 }
 
 // endStream notifies the plugins of the end of the stream.
-func (m *modelCall) endStream(ctx context.Context, err error) {
+func (m *modelRun) endStream(ctx context.Context, err error) {
 	reason := plugin.StreamComplete
 	switch {
 	case m.stream != nil && m.stream.aborted:

@@ -21,7 +21,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 		args = json.RawMessage("{}")
 	}
 	started := newDispatch(d.at, d.stack, d.catalog, d.innerCall(n, tool, args))
-	started.inner, started.cannotPark = true, true
+	started.inner, started.cannotWait = true, true
 	id := events.TaskID(events.DerivedID("tool-", string(d.at.session), string(started.call.Effect)))
 	_, err := d.env.Host.Task(ctx, d.at.session, id)
 	if err == nil {

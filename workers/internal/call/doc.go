@@ -1,9 +1,9 @@
-// Package call runs the effects of turns: one model call ([Model]), one tool call with its nested calls ([Tool]), the
-// hooks of one point ([Hooks]). It also runs the tool calls of turns on other nodes ([Env.RunRemote]) and the direct
+// Package call runs the effects of turns: one model call ([ModelCall]), one tool call with its nested calls ([ToolCall]), the
+// hooks of one point ([Hooks]). It also runs the tool calls of turns on other nodes ([Env.RunPortable]) and the direct
 // completions of plugins ([Env.Complete]).
 //
 // An effect reads a [Snapshot] and returns a [turn.Input]: it makes no decision of the turn and appends nothing to
-// the log by itself. It passes what must be durable before it continues to [Tool.Record].
+// the log by itself. It passes what must be durable before it continues to [ToolCall.Record].
 //
 // # Guarantees
 //

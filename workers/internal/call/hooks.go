@@ -18,7 +18,7 @@ type Hooks struct {
 	Stack    *plugin.Stack
 	Needs    turn.Needs      // the point that the state needs
 	Preamble plugin.Preamble // the protocol's part of the prompt; only used before the turn
-	Record   recordFunc      // as of [Tool]
+	Record   recordFunc      // as of [ToolCall]
 }
 
 // Run calls the plugins, and executes their directives. It returns a [turn.Hooks], or nil where ctx ended before.

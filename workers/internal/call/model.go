@@ -20,8 +20,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Model is one model call of a turn.
-type Model struct {
+// ModelCall is one model call of a turn.
+type ModelCall struct {
 	At       *Snapshot // the state of the prompt
 	Stack    *plugin.Stack
 	Needs    turn.Needs // the call that the state needs
@@ -32,14 +32,14 @@ type Model struct {
 // Run makes the call, with its attempts and the hooks around it. It returns a [turn.Reply] or a [turn.Failure]; a
 // [turn.Switch] where the protocol switches to another frame instead; a [turn.Broken] where the protocol fails; nil
 // where ctx ended before the reply.
-func (m Model) Run(ctx context.Context) turn.Input {
-	c := &modelCall{Model: m, env: m.At.env, session: m.At.session, effect: turn.ModelEffect(m.Needs.Turn, m.Needs.Iteration)}
+func (m ModelCall) Run(ctx context.Context) turn.Input {
+	c := &modelRun{ModelCall: m, env: m.At.env, session: m.At.session, effect: turn.ModelEffect(m.Needs.Turn, m.Needs.Iteration)}
 	return c.run(ctx)
 }
 
-// modelCall is a running [Model].
-type modelCall struct {
-	Model
+// modelRun is a running [ModelCall].
+type modelRun struct {
+	ModelCall
 	env         *Env
 	session     events.SessionID
 	effect      events.EffectID
@@ -49,7 +49,7 @@ type modelCall struct {
 	failedTries []events.FailedTry // failed tries before the last one
 }
 
-func (m *modelCall) run(ctx context.Context) (in turn.Input) {
+func (m *modelRun) run(ctx context.Context) (in turn.Input) {
 	defer func() {
 		if p := recover(); p != nil { // of the protocol: panics of plugins and providers are recovered at their calls
 			m.env.Log.Error("protocol panicked", zap.String("session", string(m.session)), zap.String("effect", string(m.effect)), zap.ByteString("stack", debug.Stack()))
@@ -74,7 +74,7 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 }
 
 // beforeCall lets the protocol switch to another frame instead of the call. nil: the call continues.
-func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
+func (m *modelRun) beforeCall(ctx context.Context) turn.Input {
 	const code = "protocol_before_llm_call"
 	w, err := m.fillBodies(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 }
 
 // fillBodies loads the bodies of the conversation and the prompt, for the protocol.
-func (m *modelCall) fillBodies(ctx context.Context) (w *conversation, err error) {
+func (m *modelRun) fillBodies(ctx context.Context) (w *conversation, err error) {
 	if m.Prompt.Spilled {
 		if m.Prompt.Messages, err = blob.Fill(ctx, m.env.Blobs, m.Prompt.Messages); err != nil {
 			return nil, err
@@ -119,7 +119,7 @@ func (m *modelCall) fillBodies(ctx context.Context) (w *conversation, err error)
 }
 
 // reply passes a complete reply through the plugins and the protocol.
-func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
+func (m *modelRun) reply(ctx context.Context, resp llm.Response) turn.Input {
 	now, shown, err := m.Stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
 	if err == nil {
 		err = m.stream.emit(shown)
@@ -173,13 +173,13 @@ func checkCalls(parts []events.Part) error {
 }
 
 // refuse records why a complete reply is refused, and its usage.
-func (m *modelCall) refuse(ctx context.Context, resp *llm.Response, err error) turn.Input {
+func (m *modelRun) refuse(ctx context.Context, resp *llm.Response, err error) turn.Input {
 	m.tries.failed(resp)
 	return m.fail(ctx, err)
 }
 
 // fail records why the call has no reply, and the partial reply.
-func (m *modelCall) fail(ctx context.Context, err error) turn.Input {
+func (m *modelRun) fail(ctx context.Context, err error) turn.Input {
 	cut := m.partialReply()
 	if ctx.Err() != nil {
 		if cut == nil {
@@ -200,7 +200,7 @@ func (m *modelCall) fail(ctx context.Context, err error) turn.Input {
 }
 
 // partialReply is the partial reply with its usage; nil where both are empty.
-func (m *modelCall) partialReply() *events.ModelInterrupted {
+func (m *modelRun) partialReply() *events.ModelInterrupted {
 	if m.stream == nil || len(m.stream.parts) == 0 && m.tries.spent.IsZero() {
 		return nil
 	}
@@ -210,10 +210,10 @@ func (m *modelCall) partialReply() *events.ModelInterrupted {
 	}
 }
 
-func (m *modelCall) broken(code string, err error) turn.Input {
+func (m *modelRun) broken(code string, err error) turn.Input {
 	return turn.Broken{Iteration: m.Needs.Iteration, Issue: IssueOf("protocol", code, err)}
 }
 
-func (m *modelCall) model() string { return cmp.Or(m.Prompt.Config.Model, m.env.Model) }
+func (m *modelRun) model() string { return cmp.Or(m.Prompt.Config.Model, m.env.Model) }
 
-func (m *modelCall) providerID() string { return cmp.Or(m.Prompt.Config.Provider, m.env.Provider) }
+func (m *modelRun) providerID() string { return cmp.Or(m.Prompt.Config.Provider, m.env.Provider) }

@@ -60,7 +60,7 @@ func kindOf(err error) (kind, code string) {
 }
 
 // traceContext is the trace context of the call.
-func (m *modelCall) traceContext() api.TraceContext {
+func (m *modelRun) traceContext() api.TraceContext {
 	c := api.TraceContextOf(m.At.state)
 	c.Session, c.Turn, c.Iteration, c.Effect = m.session, m.Needs.Turn, &m.Needs.Iteration, m.effect
 	if t := m.At.state.Turn(); t != nil {
@@ -70,7 +70,7 @@ func (m *modelCall) traceContext() api.TraceContext {
 }
 
 // tracePrompt traces the call's prompt.
-func (m *modelCall) tracePrompt() {
+func (m *modelRun) tracePrompt() {
 	if m.env.Host.Traces() {
 		m.env.Host.Trace(0, m.traceContext(), api.TraceEvent{
 			Type: api.TracePromptBuilt, Prompt: m.Prompt.Ref.Digest, Messages: len(m.Prompt.Messages), Tools: len(m.Prompt.Tools),

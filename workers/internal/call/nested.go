@@ -17,17 +17,17 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// errParked reports a call that waits for an approval, of itself or of a nested call. It has no result. The
+// errAwaitsApproval reports a call that waits for an approval, of itself or of a nested call. It has no result. The
 // approval's answer runs it again; its earlier nested calls then return their results from the history.
-var errParked = errors.New("the call waits for an approval")
+var errAwaitsApproval = errors.New("the call waits for an approval")
 
-// parking records whether a call waits for an approval. Of concurrent calls one may wait while the others end.
-type parking struct {
+// approvalWait records whether a call waits for an approval. Of concurrent calls one may wait while the others end.
+type approvalWait struct {
 	atomic.Bool
-	outer *parking // of the call that made this one
+	outer *approvalWait // of the call that made this one
 }
 
-func (p *parking) park() {
+func (p *approvalWait) begin() {
 	for ; p != nil; p = p.outer {
 		p.Store(true)
 	}
@@ -53,8 +53,8 @@ func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json
 	}
 	sum := sha256.Sum256(args)
 	inner := &nested{dispatch: newDispatch(d.at, d.stack, d.catalog, d.innerCall(n, tool, args)), digest: hex.EncodeToString(sum[:])}
-	inner.record, inner.parked, inner.inner = d.record, &parking{outer: d.parked}, true
-	inner.cannotPark = d.cannotPark || d.at.runsOnce(d.call.Tool)
+	inner.record, inner.waits, inner.inner = d.record, &approvalWait{outer: d.waits}, true
+	inner.cannotWait = d.cannotWait || d.at.runsOnce(d.call.Tool)
 	inner.runsOnce = inner.callable && d.at.runsOnce(tool)
 	return inner.result(ctx, args)
 }
@@ -70,12 +70,12 @@ func (d *dispatch) innerCall(n int, tool string, args json.RawMessage) turn.Call
 }
 
 // nestedAll makes the parallel calls at the same time, and then the serial ones one by one. It makes none where this
-// call is parked, because that runs again. first is the number of the first call.
+// call waits for an approval, because that runs again. first is the number of the first call.
 func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.NestedCall) []plugin.NestedResult {
 	results := make([]plugin.NestedResult, len(list))
-	if d.parked.Load() {
+	if d.waits.Load() {
 		for i := range results {
-			results[i].Err = errParked
+			results[i].Err = errAwaitsApproval
 		}
 		return results
 	}
@@ -173,21 +173,21 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if r := invalidCall(d.catalog, d.call.Index, d.call.Tool, d.call.Args); r != nil {
 		return r, nil
 	}
-	if d.cannotPark {
+	if d.cannotWait {
 		return d.failed(plugin.ClassPermissionDenied, plugin.CodeDenied, errNoApproval), nil
 	}
-	return nil, d.park(ctx, got.approvalRequest(&d.call))
+	return nil, d.waitForApproval(ctx, got.approvalRequest(&d.call))
 }
 
 var errNoApproval = errors.New("the call needs an approval, which cannot be had inside a call that must not run twice")
 
-// park records the approval request, and parks the outer call until the answer.
-func (d *nested) park(ctx context.Context, ask *events.ToolApprovalAsked) error {
+// waitForApproval records the approval request; the outer call waits for the answer too.
+func (d *nested) waitForApproval(ctx context.Context, ask *events.ToolApprovalAsked) error {
 	if err := d.record(ctx, append(d.extra, ask)...); err != nil {
 		return err
 	}
-	d.parked.park()
-	return errParked
+	d.waits.begin()
+	return errAwaitsApproval
 }
 
 // perform runs the call.
@@ -202,8 +202,8 @@ func (d *nested) perform(ctx context.Context) (*events.ToolResult, error) {
 	switch {
 	case pending:
 		return d.failed(plugin.ClassInternal, plugin.CodePendingNested, errPendingNested), nil
-	case out == nil && d.parked.Load():
-		return nil, errParked
+	case out == nil && d.waits.Load():
+		return nil, errAwaitsApproval
 	case out == nil:
 		return nil, context.Cause(ctx)
 	}

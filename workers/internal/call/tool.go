@@ -12,9 +12,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Tool is one tool call of a turn. The hooks before it have run: their
-// decisions are part of the state.
-type Tool struct {
+// ToolCall is one tool call of a turn. The hooks before it have run: their decisions are part of the state.
+type ToolCall struct {
 	At        *Snapshot
 	Stack     *plugin.Stack
 	Catalog   *plugin.CatalogEntry // the tools of the stack
@@ -40,7 +39,7 @@ func (record recordFunc) saving(ctx context.Context) context.Context {
 // returns [turn.Results] with the result, or with the call as pending; nil where
 // ctx ended before there was a result, and where the call waits for an approval
 // of a call that it made: its answer runs this one again.
-func (t Tool) Run(ctx context.Context) turn.Input {
+func (t ToolCall) Run(ctx context.Context) turn.Input {
 	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
 	d.record = t.Record
 	result, pending := d.run(ctx)
@@ -54,7 +53,7 @@ func (t Tool) Run(ctx context.Context) turn.Input {
 }
 
 // Grace is how long a stopped turn waits for the result.
-func (t Tool) Grace() time.Duration {
+func (t ToolCall) Grace() time.Duration {
 	tool, ok := t.Catalog.Find(t.Call.Tool)
 	if !ok {
 		return 0
@@ -63,7 +62,7 @@ func (t Tool) Grace() time.Duration {
 }
 
 // Recorded is called when the log has the result; nil if the tool needs no such call.
-func (t Tool) Recorded() func() {
+func (t ToolCall) Recorded() func() {
 	tool, ok := t.Catalog.Find(t.Call.Tool)
 	if !ok || tool.Recorded == nil {
 		return nil
@@ -74,7 +73,7 @@ func (t Tool) Recorded() func() {
 
 // Abandoned is called when the turn has ended the call as cancelled, and no effect of this node runs it; nil if the tool
 // needs no such call.
-func (t Tool) Abandoned() func() {
+func (t ToolCall) Abandoned() func() {
 	tool, ok := t.Catalog.Find(t.Call.Tool)
 	if !ok || tool.Abandoned == nil {
 		return nil
@@ -101,27 +100,27 @@ type dispatch struct {
 	callable   bool // the catalogue of the state offers the tool
 	record     recordFunc
 	extra      []events.Payload // additional events, in the commit of the result
-	parked     *parking         // see [errParked]
+	waits      *approvalWait    // see [errAwaitsApproval]
 	inner      bool             // the result goes to the call, or to the node, that made this one; the model does not read it
-	cannotPark bool             // an outer call must not run twice
+	cannotWait bool             // an outer call must not run twice
 	stopIssue  *events.Issue    // the turn cannot continue
 	unknown    bool             // the catalogue has no such tool
 }
 
 // newDispatch makes a call of a snapshot's session. Code that calls it sets the rest: the record function of a running
-// turn, and for a call without a turn on this node inner and cannotPark.
+// turn, and for a call without a turn on this node inner and cannotWait.
 func newDispatch(at *Snapshot, stack *plugin.Stack, catalog *plugin.CatalogEntry, c turn.Call) *dispatch {
 	return &dispatch{
-		env: at.env, at: at, stack: stack, catalog: catalog, call: c, callable: at.callable(c.Tool), parked: new(parking),
+		env: at.env, at: at, stack: stack, catalog: catalog, call: c, callable: at.callable(c.Tool), waits: new(approvalWait),
 	}
 }
 
 // run returns the result; or nil where ctx ended before there was one, or the
-// call is parked; or pending.
+// call waits for an approval; or pending.
 func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending bool) {
 	started := time.Now()
 	r, args, attempts, err := d.outcome(ctx)
-	if d.parked.Load() {
+	if d.waits.Load() {
 		return nil, false // the approval's answer runs it again
 	}
 	if err != nil {

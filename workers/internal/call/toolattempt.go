@@ -20,7 +20,7 @@ import (
 // of attempts.
 func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []byte) (plugin.Result, int, error) {
 	if tool.Portable && !d.inner && !d.env.RunsTools {
-		err := d.registerRemote(ctx, tool, args)
+		err := d.registerPortable(ctx, tool, args)
 		return plugin.Result{Pending: err == nil}, 1, err
 	}
 	call := d.pluginCall().WithNested(d.nestedAll).WithAsk(d.ask)

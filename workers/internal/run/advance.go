@@ -71,8 +71,8 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 			return paceWait, nil // running effects may complete; retried at the next tick
 		}
 		return paceContinue, err
-	case turn.NeedsBegin(r.state):
-		return paceContinue, r.step(ctx, turn.Begin{})
+	case turn.NeedsStartCalls(r.state):
+		return paceContinue, r.step(ctx, turn.StartCalls{})
 	case r.hasNewEffect(needs) && r.isAged():
 		if err := r.renewState(ctx); errors.Is(err, errUnanswered) {
 			return paceWait, nil // started at a later tick

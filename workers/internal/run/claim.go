@@ -203,7 +203,7 @@ func (r *run) releaseLate() {
 // hasStartedCall reports whether the history has the start of a call in this process without its result. No other
 // worker may run such a call.
 func hasStartedCall(t *projector.Turn) bool {
-	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && c.Holder == "" && !c.Done && !c.Pended })
+	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Called && c.Holder == "" && !c.Done && !c.Pended })
 }
 
 // claim is the worker's claim of the next turn, or of a turn that it takes over. If this worker cannot build the

@@ -268,7 +268,7 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 			if r.stack.Stack != old { // its states are gone with it
 				kept = slices.DeleteFunc(kept, isState)
 			}
-			r.stack.extra = append(kept, r.stack.extra...)
+			r.stack.unrecorded = append(kept, r.stack.unrecorded...)
 			return nil // advance decides on the claim again
 		}
 		if !r.isOurs(r.state.Turn()) {

@@ -15,7 +15,7 @@
 //	        a queued turn       claim it: turn.started
 //	        another's turn      transfer the wake, or take the turn over: turn.started, attempt + 1
 //	        effects of our turn start those that do not run yet
-//	  └─► wait: for a completion, a wake, a notification, a tick ─► advance
+//	  └─► wait: for a result, a wake, a notification, a tick ─► advance
 //
 // # How long a state is valid
 //

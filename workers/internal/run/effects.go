@@ -57,13 +57,13 @@ type effect struct {
 	grace  time.Duration // that the effect has to return after its turn is cancelled; at least [stopGrace]
 }
 
-// completion is the result of an effect.
-type completion struct {
+// effectResult is the result of an effect.
+type effectResult struct {
 	effect *effect
 	in     turn.Input // nil if the effect was cancelled and has nothing to record
 }
 
-// launch runs an effect once, in a goroutine of its own, which sends the completion unless the run has ended. A panic
+// launch runs an effect once, in a goroutine of its own, which sends the result unless the run has ended. A panic
 // that package call does not recover ends the turn.
 func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context) turn.Input) {
 	if _, started := r.inflight[e.id]; started {
@@ -77,7 +77,7 @@ func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context)
 		defer cancel()
 		in := r.recoverEffect(iteration, e.id, func() turn.Input { return do(ctx) })
 		select {
-		case r.completions <- completion{e, in}:
+		case r.results <- effectResult{e, in}:
 		case <-runCtx.Done():
 		}
 	})
@@ -110,12 +110,12 @@ func (r *run) stop(ctx context.Context) error {
 	defer deadline.Stop()
 	for len(r.inflight) > 0 {
 		select {
-		case c := <-r.completions:
-			if err := r.complete(ctx, c); err != nil {
+		case c := <-r.results:
+			if err := r.handleResult(ctx, c); err != nil {
 				return err
 			}
-		case f := <-r.facts:
-			if err := r.recordFact(ctx, f); err != nil {
+		case f := <-r.recordRequests:
+			if err := r.handleRecordRequest(ctx, f); err != nil {
 				return err
 			}
 		case <-deadline.C:
@@ -154,7 +154,7 @@ func (r *run) abandoned(ran map[events.EffectID]bool) (list []func()) {
 		if c.Done || ran[effect] {
 			continue
 		}
-		one := call.Tool{At: at, Stack: r.stack.Stack, Catalog: entry, Call: turn.Call{
+		one := call.ToolCall{At: at, Stack: r.stack.Stack, Catalog: entry, Call: turn.Call{
 			Index: int64(i), Effect: effect, ID: c.ID, Tool: c.Tool, Holder: c.Holder,
 		}}
 		if end := one.Abandoned(); end != nil {
@@ -202,7 +202,7 @@ func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
 	if err != nil {
 		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
-	m := call.Model{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Prompt: prompt, Preamble: preamble}
+	m := call.ModelCall{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Prompt: prompt, Preamble: preamble}
 	e.prompt = prompt.Ref.Digest
 	r.launch(ctx, e, m.Run)
 	return nil
@@ -223,8 +223,8 @@ func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 			r.stack.SetMessageSender(r.p.cfg.Calls.MessageSender(r.session, needs.Turn, needs.Iteration))
 		}
 		e := &effect{turn: needs.Turn, id: c.Effect}
-		facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
-		t := call.Tool{At: at, Stack: r.stack.Stack, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: facts}
+		record := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
+		t := call.ToolCall{At: at, Stack: r.stack.Stack, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: record}
 		e.grace = t.Grace()
 		if recorded := t.Recorded(); recorded != nil {
 			r.recorded[c.Effect] = recorded

@@ -40,11 +40,11 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Script, tools *plugin.Tools, more ...plugin.Factory) *Pool {
 	b.T.Helper()
 	on, log := bustest.Open(b.T, b.Server), zaptest.NewLogger(b.T)
-	stack := plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: more}
+	stack := plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: more}
 	if tools != nil {
 		stack.Factories = append(stack.Factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return tools }))
 	}
-	plugins, err := plugin.NewHost(stack)
+	plugins, err := plugin.NewBuilder(stack)
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 	}
 	var p *Pool
 	host, err := session.New(session.Config{
-		Bus: on, Actor: string(id), Plugins: session.WithPlugins(plugins), Complete: calls.Complete, Worker: id, Moved: func(id events.SessionID) { p.Hint(id) },
+		Bus: on, Actor: string(id), Plugins: session.WithPlugins(plugins), Complete: calls.Complete, Worker: id, NeedsWorker: func(id events.SessionID) { p.NeedsWorker(id) },
 	})
 	if err != nil {
 		b.T.Fatal(err)

@@ -283,9 +283,9 @@ func (p *Pool) respond(q *wake.PeerRequest) bool {
 // session. Without it, a node that joins would get no share of the sessions that are never idle.
 func (p *Pool) busier(runs int64) bool { return int64(len(p.runs)) > 2*runs }
 
-// Hint reports that a session may need a worker, because a host of this process appended to it. The run starts before the
+// NeedsWorker reports that a session may need a worker, because a host of this process appended to it. The run starts before the
 // wake arrives.
-func (p *Pool) Hint(id events.SessionID) {
+func (p *Pool) NeedsWorker(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch r := p.runs[id]; {

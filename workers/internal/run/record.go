@@ -16,7 +16,7 @@ import (
 func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) error {
 	recorded := make(chan error, 1)
 	select {
-	case r.facts <- fact{e, list, recorded}:
+	case r.recordRequests <- recordRequest{e, list, recorded}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -28,17 +28,17 @@ func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) 
 	}
 }
 
-// fact is a request of an effect to record events.
-type fact struct {
+// recordRequest is a request of an effect to record events.
+type recordRequest struct {
 	effect   *effect
 	list     []events.Payload
 	recorded chan<- error // buffered: one response
 }
 
-// recordFact records the events that an effect requested. The effect receives an error if it was discarded, or if
+// handleRecordRequest records the events that an effect requested. The effect receives an error if it was discarded, or if
 // another worker took the turn over while the response to the append was under way. In the second case the log has
 // the events, but the effect must not continue. The run continues in both cases.
-func (r *run) recordFact(ctx context.Context, f fact) error {
+func (r *run) handleRecordRequest(ctx context.Context, f recordRequest) error {
 	err := r.checkEffect(f.effect)
 	if err != nil {
 		f.recorded <- err

@@ -36,9 +36,9 @@ type run struct {
 	notified chan struct{}
 	seen     int // value of arrivals when the end of the log was last known
 
-	completions chan completion
-	inflight    map[events.EffectID]*effect
-	facts       chan fact // requests of effects to record events
+	results        chan effectResult
+	inflight       map[events.EffectID]*effect
+	recordRequests chan recordRequest // requests of effects to record events
 	// recorded notifies the program that ran a call that its result is in the history.
 	recorded    map[events.EffectID]func()
 	ticks       int
@@ -57,7 +57,7 @@ func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
 	}
 	return &run{
 		p: p, session: id, wake: w, due: due, arrivals: 1, notified: make(chan struct{}, 1),
-		completions: make(chan completion, 16), inflight: make(map[events.EffectID]*effect), facts: make(chan fact), recorded: make(map[events.EffectID]func()), lifecycle: newNotifications(),
+		results: make(chan effectResult, 16), inflight: make(map[events.EffectID]*effect), recordRequests: make(chan recordRequest), recorded: make(map[events.EffectID]func()), lifecycle: newNotifications(),
 	}
 }
 

@@ -103,7 +103,7 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 			recorded := make(chan error, 1)
 			e := &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}
 			r.inflight[e.id] = e
-			err := r.recordFact(ctx, fact{e, nil, recorded})
+			err := r.handleRecordRequest(ctx, recordRequest{e, nil, recorded})
 			delete(r.inflight, e.id)
 			if err == nil && errors.Is(<-recorded, turn.ErrStale) {
 				err = wake.ErrSuperseded // for the effect
@@ -154,7 +154,7 @@ func TestGivenUpEffectRecordsNothing(t *testing.T) {
 	last := b.State().Seq
 	for e, want := range map[*effect]error{old: turn.ErrStale, now: nil} {
 		recorded := make(chan error, 1)
-		err := r.recordFact(t.Context(), fact{e, []events.Payload{&events.ToolNestedCalled{Effect: "t1/0/0/0", Tool: "t", Digest: "d"}}, recorded})
+		err := r.handleRecordRequest(t.Context(), recordRequest{e, []events.Payload{&events.ToolNestedCalled{Effect: "t1/0/0/0", Tool: "t", Digest: "d"}}, recorded})
 		if got := <-recorded; err != nil || !errors.Is(got, want) || want == nil && got != nil {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
@@ -243,7 +243,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(b *bundle, p *Pool){
 		"wake":         func(b *bundle, p *Pool) { p.deliver(b.FetchWake(p.cfg.Bus, bus.ClassTurn)) },
-		"hint":         func(_ *bundle, p *Pool) { p.Hint(sid) },
+		"hint":         func(_ *bundle, p *Pool) { p.NeedsWorker(sid) },
 		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
 		"handover": func(b *bundle, p *Pool) {
 			w := b.FetchWake(b.Bus, bus.ClassTurn)

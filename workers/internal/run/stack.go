@@ -17,10 +17,10 @@ import (
 // stacked are the plugins of a run's session.
 type stacked struct {
 	*plugin.Stack
-	release  func()
-	extra    []events.Payload     // events for the next commit
-	issue    events.Issue         // why the plugins could not be built
-	compared *plugin.CatalogEntry // the catalogue that was last compared with the state's
+	release    func()
+	unrecorded []events.Payload     // events for the next commit
+	issue      events.Issue         // why the plugins could not be built
+	compared   *plugin.CatalogEntry // the catalogue that was last compared with the state's
 }
 
 // openStack builds the session's plugins, or updates them to the state. If that fails, stack.issue has the reason:
@@ -32,11 +32,11 @@ func (r *run) openStack(ctx context.Context) error {
 			old()
 		}
 	}()
-	p, extra, release, err := r.p.cfg.Host.Stack(ctx, r.state)
+	p, unrecorded, release, err := r.p.cfg.Host.Stack(ctx, r.state)
 	switch {
 	case err == nil:
-		kept := slices.DeleteFunc(r.stack.extra, isOptions) // from a commit that conflicted
-		r.stack = stacked{Stack: p, release: release, extra: append(kept, extra...)}
+		kept := slices.DeleteFunc(r.stack.unrecorded, isOptions) // from a commit that conflicted
+		r.stack = stacked{Stack: p, release: release, unrecorded: append(kept, unrecorded...)}
 	case ctx.Err() != nil:
 		old = nil // closeStack releases it
 		return context.Cause(ctx)
@@ -65,7 +65,7 @@ func isState(p events.Payload) bool { return events.KindOf(p) == events.KindPlug
 
 func (r *run) closeStack() {
 	r.discard(r.batch.inputs...)
-	r.discard(turn.Facts{Extra: r.stack.extra})
+	r.discard(turn.Facts{Extra: r.stack.unrecorded})
 	if r.stack.release != nil {
 		r.stack.ClearMessageSender()
 		r.stack.release()
@@ -98,8 +98,8 @@ func (p *Pool) warn(id events.SessionID, err error) {
 // unsaved are the events to append with the next commit: those of building the plugins, and the plugin states that
 // changed.
 func (r *run) unsaved() []events.Payload {
-	list := r.stack.extra
-	r.stack.extra = nil
+	list := r.stack.unrecorded
+	r.stack.unrecorded = nil
 	if r.stack.Stack == nil {
 		return list
 	}

@@ -17,13 +17,13 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case c := <-r.completions:
-		return r.complete(ctx, c)
+	case c := <-r.results:
+		return r.handleResult(ctx, c)
 	case id := <-r.lifecycle.returned:
 		r.notificationReturned(id)
 		return nil
-	case f := <-r.facts:
-		return r.recordFact(ctx, f)
+	case f := <-r.recordRequests:
+		return r.handleRecordRequest(ctx, f)
 	case <-r.batch.timer():
 		return r.flush(ctx)
 	case <-r.notified:

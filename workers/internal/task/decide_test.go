@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 		}, decision{wakeDone, events.TaskRunning, "", 0, "", 0}},
 		"ended": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
-			if err := b.Host.CompleteTask(b.T.Context(), sid, name, events.TaskCompleted, "by a host"); err != nil {
+			if err := b.Host.EndTask(b.T.Context(), sid, name, events.TaskCompleted, "by a host"); err != nil {
 				b.T.Fatal(err)
 			}
 		}, decision{wakeDone, events.TaskCompleted, "", 0, "by a host", 0}},

@@ -28,7 +28,7 @@ func (t *Service) SpawnTool(ctx context.Context, id events.SessionID, req api.Ta
 // callTool is the work of a task of class tool: it runs a tool call for a turn of another node, and gives the turn
 // the result.
 func (t *Service) callTool(ctx context.Context, r *Running) (string, error) {
-	summary, err := t.cfg.Calls.RunRemote(ctx, r.Session(), r.Args(), func(ctx context.Context, result events.ToolResult) error {
+	summary, err := t.cfg.Calls.RunPortable(ctx, r.Session(), r.Args(), func(ctx context.Context, result events.ToolResult) error {
 		return t.resolve(ctx, r.Session(), r.Args(), result)
 	})
 	if errors.Is(err, ErrTaskCancelled) {
@@ -72,7 +72,7 @@ func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name ev
 	for i := range s.Turn().Calls {
 		effect := turn.ToolEffect(s.Turn().ID, s.Turn().Iteration, int64(i))
 		if task.CallTask(id, effect) == name {
-			return t.resolveCall(ctx, id, &call.Remote{Effect: effect, Index: int64(i)}, cancelledCall())
+			return t.resolveCall(ctx, id, &call.PortableCall{Effect: effect, Index: int64(i)}, cancelledCall())
 		}
 	}
 	return nil
@@ -80,14 +80,14 @@ func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name ev
 
 // resolve gives a call its result, unless the call has one or its turn has ended.
 func (t *Service) resolve(ctx context.Context, id events.SessionID, args []byte, result events.ToolResult) error {
-	var a call.Remote
+	var a call.PortableCall
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil //nolint:nilerr // a host registered the task: it has no call
 	}
 	return t.resolveCall(ctx, id, &a, result)
 }
 
-func (t *Service) resolveCall(ctx context.Context, id events.SessionID, a *call.Remote, result events.ToolResult) error {
+func (t *Service) resolveCall(ctx context.Context, id events.SessionID, a *call.PortableCall, result events.ToolResult) error {
 	result.Call = a.Index
 	err := t.h.ResolveTool(ctx, id, a.Effect, result)
 	if errors.Is(err, api.ErrResolved) || errors.Is(err, api.ErrUnknownTurn) || errors.Is(err, events.ErrNoSession) {

@@ -346,7 +346,7 @@ func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	h := r.t.h
 	switch {
 	case end.err == nil:
-		return h.FinishTask(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
+		return h.EndTaskAs(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
 	case r.class == bus.ClassTool:
 		if err := r.t.resolve(ctx, r.session, r.args, r.unreturned(end.err, gone)); err != nil {
 			return err
@@ -356,7 +356,7 @@ func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	case gone != "":
 		return h.AbandonTask(ctx, r.session, r.claim, fmt.Sprintf("abandoned: worker %s %s", r.claim.Worker, gone))
 	case r.cancelled:
-		return h.FinishTask(ctx, r.session, r.claim, events.TaskCancelled, end.err.Error())
+		return h.EndTaskAs(ctx, r.session, r.claim, events.TaskCancelled, end.err.Error())
 	}
-	return h.FinishTask(ctx, r.session, r.claim, events.TaskFailed, end.err.Error())
+	return h.EndTaskAs(ctx, r.session, r.claim, events.TaskFailed, end.err.Error())
 }

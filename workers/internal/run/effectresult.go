@@ -7,17 +7,17 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// complete steps the result of an effect. Results that are available at the same time join it: they are recorded in
+// handleResult steps the result of an effect. Results that are available at the same time join it: they are recorded in
 // one event.
-func (r *run) complete(ctx context.Context, c completion) error {
+func (r *run) handleResult(ctx context.Context, c effectResult) error {
 	first := r.removeInflight(c)
 	results, ok := first.(turn.Results)
 	if !ok {
-		return r.stepCompletion(ctx, first)
+		return r.stepResult(ctx, first)
 	}
 	for {
 		select {
-		case next := <-r.completions:
+		case next := <-r.results:
 			in := r.removeInflight(next)
 			if more, ok := in.(turn.Results); ok && more.Iteration == results.Iteration {
 				results.Results = append(results.Results, more.Results...)
@@ -28,12 +28,12 @@ func (r *run) complete(ctx context.Context, c completion) error {
 				}
 				continue
 			}
-			if err := r.stepCompletion(ctx, sorted(results)); err != nil {
+			if err := r.stepResult(ctx, sorted(results)); err != nil {
 				return err
 			}
-			return r.stepCompletion(ctx, in)
+			return r.stepResult(ctx, in)
 		default:
-			return r.stepCompletion(ctx, sorted(results))
+			return r.stepResult(ctx, sorted(results))
 		}
 	}
 }
@@ -41,7 +41,7 @@ func (r *run) complete(ctx context.Context, c completion) error {
 // removeInflight removes an effect from the in-flight effects and returns its input. It returns nil for an effect
 // that was discarded, or of an earlier turn. A reply to a prompt ahead of the log marks the batch that it is added
 // to.
-func (r *run) removeInflight(c completion) turn.Input {
+func (r *run) removeInflight(c effectResult) turn.Input {
 	if r.inflight[c.effect.id] != c.effect {
 		return nil
 	}
@@ -53,8 +53,8 @@ func (r *run) removeInflight(c completion) turn.Input {
 	return c.in
 }
 
-// stepCompletion drops a completion that the state does not need any more.
-func (r *run) stepCompletion(ctx context.Context, in turn.Input) error {
+// stepResult steps an input. It drops an input that the state does not need any more.
+func (r *run) stepResult(ctx context.Context, in turn.Input) error {
 	if in == nil {
 		return nil
 	}

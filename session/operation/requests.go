@@ -21,14 +21,14 @@ type Transport interface {
 	Send(ctx context.Context, r *Row, id events.SessionID, key string, in, out any) error
 }
 
-// Remote sends operations to a host in another process. It creates the ids that a request leaves out, so that repeats
+// Requests sends operations to a host in another process. It creates the ids that a request leaves out, so that repeats
 // have the same ids.
-type Remote struct{ Transport }
+type Requests struct{ Transport }
 
 func newID[ID ~string](given ID) ID { return cmp.Or(given, ID(ulid.Make().String())) }
 
 // send sends a request with a new key.
-func send[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, in In) (out Out, err error) {
+func send[In, Out any](ctx context.Context, r Requests, op *Op[In, Out], id events.SessionID, in In) (out Out, err error) {
 	key := ""
 	if op.Repeat == ByKey {
 		key = newID("")
@@ -37,7 +37,7 @@ func send[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events
 }
 
 // sendWithKey sends a request with a key.
-func sendWithKey[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
+func sendWithKey[In, Out any](ctx context.Context, r Requests, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
 	if !op.anywhere() {
 		err = events.CheckToken("session", id)
 	}
@@ -50,13 +50,13 @@ func sendWithKey[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id
 	return out, err
 }
 
-func sendOnly[In any](ctx context.Context, r Remote, op *Op[In, None], id events.SessionID, in In) error {
+func sendOnly[In any](ctx context.Context, r Requests, op *Op[In, None], id events.SessionID, in In) error {
 	_, err := send(ctx, r, op, id, in)
 	return err
 }
 
 // Create implements [api.Service].
-func (r Remote) Create(ctx context.Context, req api.CreateRequest) (events.SessionID, error) {
+func (r Requests) Create(ctx context.Context, req api.CreateRequest) (events.SessionID, error) {
 	req.ID = newID(req.ID)
 	args := api.CreateArgs{Request: req}
 	if s := req.Snapshot; s != nil && req.Start == api.StartSnapshot {
@@ -73,7 +73,7 @@ func (r Remote) Create(ctx context.Context, req api.CreateRequest) (events.Sessi
 }
 
 // Fork implements [api.Service].
-func (r Remote) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
+func (r Requests) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
 	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
 	return r.Create(ctx, req)
 }
@@ -87,7 +87,7 @@ type Reader interface {
 // ConfigureOn is Configure of [api.Service]. The caller computes the new configuration from the reader's state. The
 // host commits it only if the configuration is still the one that it was computed from. A repeat computes it from the
 // configuration before the commit of the first try.
-func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID, req api.ConfigureRequest) error {
+func (r Requests) ConfigureOn(ctx context.Context, on Reader, id events.SessionID, req api.ConfigureRequest) error {
 	key := newID("")
 	for moved := true; moved; {
 		s, err := on.State(ctx, id)
@@ -108,74 +108,74 @@ func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID,
 }
 
 // CloseSession implements [api.Service].
-func (r Remote) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
+func (r Requests) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	return sendOnly(ctx, r, Close, id, reason)
 }
 
 // Grant implements [api.Service].
-func (r Remote) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
+func (r Requests) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
 	return sendOnly(ctx, r, Grant, id, req)
 }
 
 // SetProtocolOptions implements [api.Service].
-func (r Remote) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
+func (r Requests) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
 	return sendOnly(ctx, r, ProtocolOptions, id, api.ProtocolOptionsArgs{Options: options, All: allFrames})
 }
 
 // ApplyExtension implements [api.Service].
-func (r Remote) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
+func (r Requests) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
 	return sendOnly(ctx, r, ApplyExtension, id, e)
 }
 
 // ReplaceExtensions implements [api.Service].
-func (r Remote) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
+func (r Requests) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
 	return sendOnly(ctx, r, ReplaceExtensions, id, list)
 }
 
 // SubmitTurn implements [Host].
-func (r Remote) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error) {
+func (r Requests) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error) {
 	req.ID = newID(req.ID)
 	return send(ctx, r, Submit, id, req)
 }
 
 // Submit implements [api.Service].
-func (r Remote) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
+func (r Requests) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
 	a, err := r.SubmitTurn(ctx, id, req)
 	return a.Turn, err
 }
 
 // SubmitAt implements [api.Service].
-func (r Remote) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
+func (r Requests) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
 	req.ID = newID(req.ID)
 	return send(ctx, r, SubmitAt, id, api.SubmitAtArgs{At: events.MillisOf(at), Request: req})
 }
 
 // Cancel implements [api.Service].
-func (r Remote) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
+func (r Requests) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
 	req.ID = newID(req.ID)
 	a, err := send(ctx, r, Cancel, id, api.CancelArgs{Turn: turn, Request: req})
 	return a.Receipt, a.Evidence, err
 }
 
 // Inject implements [api.Service].
-func (r Remote) Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
+func (r Requests) Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
 	req.ID = newID(req.ID)
 	return send(ctx, r, Inject, id, req)
 }
 
 // CancelInputs implements [api.Service].
-func (r Remote) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
+func (r Requests) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
 	return send(ctx, r, CancelInputs, id, inputs)
 }
 
 // CancelInputsFrom implements [api.Service].
-func (r Remote) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (api.InputReceipt, []events.InputID, error) {
+func (r Requests) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (api.InputReceipt, []events.InputID, error) {
 	a, err := send(ctx, r, CancelInputsFrom, id, first)
 	return a.Receipt, a.Cancelled, err
 }
 
 // TakeFirstTurnInput implements [api.Service].
-func (r Remote) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
+func (r Requests) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
 	first, err := send(ctx, r, TakeFirstInput, id, None{})
 	if err != nil || first.IsZero() {
 		return nil, err
@@ -184,7 +184,7 @@ func (r Remote) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*e
 }
 
 // Complete is that of [Host]. Its repeats have a key, so the model call is paid once.
-func (r Remote) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+func (r Requests) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	if req.Stream != nil {
 		ctx = WithStream(ctx, req.Stream)
 	}
@@ -192,33 +192,33 @@ func (r Remote) Complete(ctx context.Context, id events.SessionID, req plugin.Co
 }
 
 // AppendNodes implements [api.Service].
-func (r Remote) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error) {
+func (r Requests) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error) {
 	req.IdempotencyKey = newID(req.IdempotencyKey)
 	return send(ctx, r, AppendNodes, id, req)
 }
 
 // BranchTo implements [api.Service].
-func (r Remote) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
+func (r Requests) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	return sendOnly(ctx, r, Branch, id, node)
 }
 
 // OpenFrame implements [api.Service].
-func (r Remote) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (bool, error) {
+func (r Requests) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (bool, error) {
 	return send(ctx, r, OpenFrame, id, req)
 }
 
 // Rewrite implements [api.Service].
-func (r Remote) Rewrite(ctx context.Context, id events.SessionID, target []api.RewriteMessage) error {
+func (r Requests) Rewrite(ctx context.Context, id events.SessionID, target []api.RewriteMessage) error {
 	return sendOnly(ctx, r, Rewrite, id, target)
 }
 
 // Compact implements [api.Service].
-func (r Remote) Compact(ctx context.Context, id events.SessionID) (bool, error) {
+func (r Requests) Compact(ctx context.Context, id events.SessionID) (bool, error) {
 	return send(ctx, r, Compact, id, None{})
 }
 
 // StoreBlob implements [api.Bodies].
-func (r Remote) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (ref events.BlobRef, err error) {
+func (r Requests) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (ref events.BlobRef, err error) {
 	if id == "" {
 		err = r.Send(ctx, &PutBlob.Row, "", "", &body, &ref)
 		return ref, err
@@ -227,67 +227,67 @@ func (r Remote) StoreBlob(ctx context.Context, id events.SessionID, body []byte)
 }
 
 // Approve implements [api.Service].
-func (r Remote) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
+func (r Requests) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	return sendOnly(ctx, r, Approve, id, answer)
 }
 
 // ResolveTool implements [api.Service].
-func (r Remote) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
+func (r Requests) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	return sendOnly(ctx, r, ResolveTool, id, api.ResolveArgs{Key: key, Result: result})
 }
 
 // ToolCatalog implements [api.Service].
-func (r Remote) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
+func (r Requests) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
 	return send(ctx, r, ToolCatalog, id, None{})
 }
 
 // ToolState implements [api.Service].
-func (r Remote) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
+func (r Requests) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
 	return send(ctx, r, ToolState, id, None{})
 }
 
 // ApplyToolState implements [api.Service].
-func (r Remote) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error) {
+func (r Requests) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error) {
 	return send(ctx, r, ApplyToolState, id, state)
 }
 
 // SetToolsAvailability implements [api.Service].
-func (r Remote) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
+func (r Requests) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
 	return send(ctx, r, SetAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
 }
 
 // ToolSources implements [api.Service].
-func (r Remote) ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error) {
+func (r Requests) ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error) {
 	return send(ctx, r, ToolSources, id, None{})
 }
 
 // AddToolSource implements [api.Service].
-func (r Remote) AddToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
+func (r Requests) AddToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
 	return send(ctx, r, AddToolSource, id, source)
 }
 
 // RemoveToolSource implements [api.Service].
-func (r Remote) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
+func (r Requests) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
 	return send(ctx, r, RemoveToolSource, id, source)
 }
 
 // RefreshCatalog implements [api.Service].
-func (r Remote) RefreshCatalog(ctx context.Context, id events.SessionID) (int64, error) {
+func (r Requests) RefreshCatalog(ctx context.Context, id events.SessionID) (int64, error) {
 	return send(ctx, r, RefreshCatalog, id, None{})
 }
 
 // ExternalPlugins is that of [Host].
-func (r Remote) ExternalPlugins(ctx context.Context) ([]api.ExternalPlugin, error) {
+func (r Requests) ExternalPlugins(ctx context.Context) ([]api.ExternalPlugin, error) {
 	return send(ctx, r, ExternalPlugins, "", None{})
 }
 
 // Actions is that of [Host].
-func (r Remote) Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error) {
+func (r Requests) Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error) {
 	return send(ctx, r, Actions, id, None{})
 }
 
 // InvokeAction is that of [Host]. An action can have any effect, so it is sent once, and again only if no node
 // received it. If the outcome is unknown, the error is [events.ErrOutcomeUnknown].
-func (r Remote) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
+func (r Requests) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
 	return send(ctx, r, InvokeAction, id, api.ActionArgs{Name: name, Args: args})
 }

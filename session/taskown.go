@@ -11,16 +11,16 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// Reports of an outside program about a task that it registered and runs: a task with neither a runner nor a worker,
-// which [api.TaskRequest.Outside] allows. Any other task is [api.ErrTaskTaken], and an unknown one [api.ErrUnknownTask]. An
+// Reports of a program about its own task, which it registered and runs: a task with neither a runner nor a worker,
+// which [api.TaskRequest.CheckOwn] allows. Any other task is [api.ErrTaskTaken], and an unknown one [api.ErrUnknownTask]. An
 // ended task does not change.
 
 // ProgressTask records a message of at most [events.MaxTaskText] bytes, and returns the task's record, whose state
 // shows a requested cancel. For a task that continues in a closed session the error is [api.ErrClosed]: read the
-// record with Task, and report the end with EndTask.
+// record with Task, and report the end with EndOwnTask.
 func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error) {
 	c := requestContent{operation.ProgressTask.Name, "task progress", &api.ProgressArgs{Task: name, Message: message}}
-	return h.decideOutside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
+	return h.decideOwnTask(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); ok && t.Live() && s.Status == projector.StatusClosed {
 			return nil, fmt.Errorf("progress of task %s of session %s: %w", name, id, api.ErrClosed)
 		}
@@ -28,15 +28,15 @@ func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name event
 	})
 }
 
-// EndTask ends a task as completed, failed or cancelled, with a summary of at
-// most [events.MaxTaskText] bytes, and returns its record.
-func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) (projector.Task, error) {
+// EndOwnTask ends a task as completed, failed or cancelled, with a summary of at most [events.MaxTaskText] bytes, and
+// returns its record.
+func (h *Host) EndOwnTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) (projector.Task, error) {
 	if !state.Terminal() {
 		return projector.Task{}, &events.FieldError{Field: "state", Reason: fmt.Sprintf("%q is none of completed, failed and cancelled", state), Err: events.ErrInvalid}
 	}
 	c := requestContent{operation.EndTask.Name, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
-	t, err := h.decideOutside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
-		return task.Complete(s, name, state, summary), nil
+	t, err := h.decideOwnTask(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
+		return task.End(s, name, state, summary), nil
 	})
 	if err == nil {
 		h.callbacks.Drop(id, name)
@@ -44,7 +44,7 @@ func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.Tas
 	return t, err
 }
 
-func (h *Host) decideOutside(ctx context.Context, id events.SessionID, c requestContent, name events.TaskID, d decision) (projector.Task, error) {
+func (h *Host) decideOwnTask(ctx context.Context, id events.SessionID, c requestContent, name events.TaskID, d decision) (projector.Task, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	meta, err := h.keyedMeta(c, reqMeta)
 	if err != nil {
@@ -55,7 +55,7 @@ func (h *Host) decideOutside(ctx context.Context, id events.SessionID, c request
 		switch {
 		case !ok || t.To != "":
 			return nil, fmt.Errorf("task %s of session %s: %w", name, id, api.ErrUnknownTask)
-		case t.Runner != "" || t.Worker != "" || (&api.TaskRequest{ID: t.ID, Of: t.Of, Child: t.Child}).Outside() != nil:
+		case t.Runner != "" || t.Worker != "" || (&api.TaskRequest{ID: t.ID, Of: t.Of, Child: t.Child}).CheckOwn() != nil:
 			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, api.ErrTaskTaken)
 		}
 		return d(s)

@@ -18,28 +18,28 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Remote is a tool call for a node with the tool role. It is a task of class tool, and Remote is the task's
+// PortableCall is a tool call for a node with the tool role. It is a task of class tool, and PortableCall is the task's
 // arguments. The claim of the task is the event task.started: a task whose tool must not run twice is not restarted.
 // For the turn the call is pending: no worker processes the turn, and a worker continues it when the result is in the
 // history. The call gets its result before the task ends, for every reason of the end.
-type Remote struct {
+type PortableCall struct {
 	Turn   events.TurnID   `json:"turn"`
 	Effect events.EffectID `json:"effect"`
 	Call   events.CallID   `json:"call"`
 	Index  int64           `json:"index"`
 	Tool   string          `json:"tool"`
 	Args   json.RawMessage `json:"args,omitempty"`
-	Blob   events.BlobRef  `json:"blob"` // instead of Args above [remoteInline]
+	Blob   events.BlobRef  `json:"blob"` // instead of Args above [portableInline]
 }
 
-// remoteInline limits the arguments that the task's record contains inline, in bytes. The history already has them
+// portableInline limits the arguments that the task's record contains inline, in bytes. The history already has them
 // once.
-const remoteInline = 16 << 10
+const portableInline = 16 << 10
 
-// registerRemote registers the task of a call. It changes nothing where a task of the call lives.
-func (d *dispatch) registerRemote(ctx context.Context, tool *plugin.BoundTool, args []byte) error {
-	a := Remote{Turn: d.at.turn, Effect: d.call.Effect, Call: d.call.ID, Index: d.call.Index, Tool: d.call.Tool, Args: args}
-	if len(args) > remoteInline {
+// registerPortable registers the task of a call. It changes nothing where a task of the call lives.
+func (d *dispatch) registerPortable(ctx context.Context, tool *plugin.BoundTool, args []byte) error {
+	a := PortableCall{Turn: d.at.turn, Effect: d.call.Effect, Call: d.call.ID, Index: d.call.Index, Tool: d.call.Tool, Args: args}
+	if len(args) > portableInline {
 		var err error
 		if a.Blob, err = d.env.Blobs.PutBlob(ctx, args); err != nil {
 			return err
@@ -64,11 +64,11 @@ func (d *dispatch) registerRemote(ctx context.Context, tool *plugin.BoundTool, a
 	return err
 }
 
-// RunRemote does the work of a task of class tool: it runs the call, and passes its result to resolve. args are those
+// RunPortable does the work of a task of class tool: it runs the call, and passes its result to resolve. args are those
 // of the task. It cancels the call when no turn awaits it any more. Where ctx ends before the result, the error is
 // the cause of that, and resolve is not called.
-func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, resolve func(context.Context, events.ToolResult) error) (summary string, err error) {
-	var a Remote
+func (e *Env) RunPortable(ctx context.Context, id events.SessionID, args []byte, resolve func(context.Context, events.ToolResult) error) (summary string, err error) {
+	var a PortableCall
 	if err := json.Unmarshal(args, &a); err != nil {
 		return "", fmt.Errorf("arguments of a tool's task: %w", err)
 	}
@@ -86,7 +86,7 @@ func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, r
 			cancel()
 		}
 	})
-	result, err := e.remote(callCtx, id, &a)
+	result, err := e.portable(callCtx, id, &a)
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -110,7 +110,7 @@ type stateWaiter interface {
 
 // abandoned waits until no turn awaits the call: then it returns true. It returns false when ctx ends. The turn that
 // ends may be another one, which never ran.
-func abandoned(ctx context.Context, waiter stateWaiter, a *Remote) bool {
+func abandoned(ctx context.Context, waiter stateWaiter, a *PortableCall) bool {
 	for ctx.Err() == nil {
 		err := waiter.Wait(ctx, abandonedCheck, func(s *projector.State) (bool, error) { return !a.awaitedBy(s.Turn()), nil })
 		if err == nil || errors.Is(err, events.ErrNoSession) {
@@ -120,9 +120,9 @@ func abandoned(ctx context.Context, waiter stateWaiter, a *Remote) bool {
 	return false
 }
 
-// remote runs the tool. The result is nil where no turn awaits it, and where the tool returned a pending result,
+// portable runs the tool. The result is nil where no turn awaits it, and where the tool returned a pending result,
 // which comes from outside.
-func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*events.ToolResult, error) {
+func (e *Env) portable(ctx context.Context, id events.SessionID, a *PortableCall) (*events.ToolResult, error) {
 	s, err := e.Host.State(ctx, id)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*even
 	}
 	at := &Snapshot{env: e, state: s, session: id, turn: a.Turn}
 	d := newDispatch(at, p, tools, turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args})
-	d.inner, d.cannotPark = true, true
+	d.inner, d.cannotWait = true, true
 	r, _, attempts, err := d.tool(ctx, args)
 	switch {
 	case ctx.Err() != nil:
@@ -165,7 +165,7 @@ func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*even
 }
 
 // awaitedBy reports whether a turn awaits the call.
-func (a *Remote) awaitedBy(t *projector.Turn) bool {
+func (a *PortableCall) awaitedBy(t *projector.Turn) bool {
 	return t != nil && t.ID == a.Turn && !t.Cancelled && a.Index >= 0 && a.Index < int64(len(t.Calls)) &&
 		turn.ToolEffect(t.ID, t.Iteration, a.Index) == a.Effect && !t.Calls[a.Index].Done && t.Resolution(a.Effect) == nil
 }
