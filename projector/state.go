@@ -274,7 +274,7 @@ type Call struct {
 	Tool   string            `msgpack:"n"`
 	Args   []byte            `msgpack:"a,omitempty"`
 	Blob   events.BlobRef    `msgpack:"b,omitempty"` // replaces Args above the inline limit
-	Called  bool              `msgpack:"g,omitempty"` // recorded in tool.called
+	Called bool              `msgpack:"g,omitempty"` // recorded in tool.called
 	Holder string            `msgpack:"h,omitempty"` // instance of a plugin that has the call; empty if a worker runs it
 	Pended bool              `msgpack:"p,omitempty"` // waits for a result from outside
 	Done   bool              `msgpack:"d,omitempty"`
