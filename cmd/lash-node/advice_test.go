@@ -31,7 +31,7 @@ func TestAdvice(t *testing.T) {
 		"serve" + free + " --provider openai":                                                                  "OPENAI_API_KEY",
 		"serve" + free + " --trace no/file":                                                                    "--trace: ",
 		"serve" + free + " --locks nofile":                                                                     "--locks: ",
-		"serve" + free + " --nosuch":                                                                           "lash-node --help",
+		"serve" + free + " --nosuch":                                                                           "lash-node serve --help",
 		"serve --nats nats://127.0.0.1:1 --creds nofile":                                                       "--creds: ",
 		"approvals --store " + t.TempDir():                                                                     "--store DIR names another",
 		"approvals --nats nats://127.0.0.1:1":                                                                  "lash-node serve starts one",

@@ -56,7 +56,7 @@ type keysCertifyCmd struct {
 	Tenant string `help:"Directory with the tenant's key. Defaults to --dir, as in a store." placeholder:"DIR" type:"path"`
 	Dir    string `required:"" help:"Directory of the node's keys." placeholder:"DIR" type:"path"`
 	Name   string `help:"Name of the node's key. Defaults to one of the key." placeholder:"NAME"`
-	Days   int    `help:"Days from now for which the certificate is valid." default:"365" placeholder:"N"`
+	Days   int    `help:"Days from now for which the certificate is valid. Default: ${default}." default:"365" placeholder:"N"`
 	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 

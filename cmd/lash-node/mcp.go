@@ -19,7 +19,7 @@ import (
 )
 
 type mcpCmd struct {
-	URL       string `help:"The HTTP API of a node, as lash-node serve --http prints it." default:"http://127.0.0.1:8080" placeholder:"URL"`
+	URL       string `help:"The HTTP API of a node, as lash-node serve --http prints it. Default: ${default}." default:"http://127.0.0.1:8080" placeholder:"URL"`
 	TokenFile string `name:"token-file" help:"File with the token of a caller. Defaults to the variable LASH_TOKEN, which has the token itself." placeholder:"FILE" type:"path"`
 	CA        string `name:"ca" help:"PEM file of the authority of the node's certificate. Defaults to those of the system." placeholder:"FILE" type:"path"`
 }

@@ -218,7 +218,7 @@ func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *n
 	}
 	c.fromEnv(s)
 	if c.NATS+c.Connection == "" {
-		return nil, errors.New("--connection, --nats, LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS: names the servers")
+		return nil, errors.New("--connection, --nats, LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS is missing: it names the servers")
 	}
 	opts, err := c.Options(c.NATS, "", s.Err)
 	if err != nil {

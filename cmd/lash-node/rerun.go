@@ -20,7 +20,7 @@ type rerunCmd struct {
 
 	From         events.TurnID `placeholder:"TURN" help:"The first turn that runs again. The conversation before it stays as recorded. Default: the first turn."`
 	Provider     string        `placeholder:"NAME" help:"The model's provider. Default: the one whose key is in the environment."`
-	Model        string        `placeholder:"NAME" help:"The model. Default: the one that the session has."`
+	Model        string        `placeholder:"NAME" help:"The model. Default: the one that the session has, or that its first reply is of."`
 	Instructions string        `placeholder:"FILE" type:"path" help:"File with other instructions for the model. Default: those of the session."`
 	ToolResults  string        `name:"tool-results" default:"recorded" enum:"recorded,live" help:"recorded: calls with the same tool and arguments get the recorded results, and others fail. live: the tools of --plugins run, with their effects. Default: ${default}."`
 	Plugins      []string      `default:"none" placeholder:"LIST" help:"Plugins of the session, as lash-node serve lists them. Default: ${default}."`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,7 @@ type rerunPlan struct {
 	turns   []events.TurnID
 	inputs  []events.TurnInput
 	skipped int
+	model   string // of the first recorded reply
 	results *recordedResults
 }
 
@@ -105,6 +107,9 @@ func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, err
 	}
 	at := events.Seq(0)
 	for i := range doc.Entries {
+		if r := doc.Entries[i].Reply; r != nil {
+			p.model = cmp.Or(p.model, r.Model)
+		}
 		ev := doc.Entries[i].Event
 		if ev == nil {
 			continue
@@ -159,7 +164,7 @@ func (c *rerunCmd) run(ctx context.Context, s *streams, dir string, fork events.
 	if instructions != nil {
 		config.Instructions = *instructions
 	}
-	model := config.Model
+	model := cmp.Or(config.Model, p.model)
 	config.Model = "" // the node's
 	var adds serve.Config
 	adds.Logger = zap.NewNop()

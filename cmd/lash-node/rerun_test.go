@@ -82,6 +82,9 @@ func TestRerun(t *testing.T) {
 	if got, _ := seen.Load().(string); !strings.HasPrefix(got, "[failed] The recording has no result of add") {
 		t.Errorf("result of a call that was not recorded: got %q, want that there is none", got)
 	}
+	if _, errs, _ = rerun(t, url, filepath.Join(kept, "answered-rerun.lash")); !strings.Contains(errs, "--model model-1: ") {
+		t.Errorf("rerun without --model: got %s, want the model that the replies name", errs)
+	}
 	imports(t, filepath.Join(dir, "store"), filepath.Join(kept, "answered-rerun.lash")) // it is a whole history
 }
 

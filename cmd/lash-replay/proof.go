@@ -233,6 +233,9 @@ func (r *report) printProven(e *env) {
 	for _, v := range r.trust.tenants {
 		e.printf("trusted: the key %s (%08x)\n", v.Name(), v.KeyHash())
 	}
+	if len(r.trust.tenants) == 0 && len(r.Proven) == 0 && r.Unchecked == 0 && r.Sessions > 0 {
+		e.println("note: no head is signed: these checks find damage, and no history that somebody wrote anew")
+	}
 	if r.Unchecked > 0 {
 		e.printf("note: %s not checked: --key gives the tenant's public key\n", number(r.Unchecked, "signed head"))
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -30,6 +31,9 @@ func run(args []string) error {
 	defer stop()
 	var cfg remote.Config
 	var err error
+	if len(args) > 1 || len(args) == 1 && strings.HasPrefix(args[0], "-") {
+		return errors.New("usage: plugin [FILE], with the file of the plugin that a node's store has, as .lash/plugins/weather.json; lash-node plugin run gives it variables instead")
+	}
 	if len(args) == 1 {
 		cfg.Conn, err = remote.Connect(args[0])
 	} else {

@@ -42,6 +42,9 @@ func main() {
 	webhook := flag.String("webhook", "", "URL to post to; without one it is standard output")
 	seen := flag.String("seen", "seen", "file of the last sequence that was shown, for one session")
 	flag.Parse()
+	if *session == "" {
+		log.Fatal("-session is missing: lash-replay ls lists sessions")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *store, &channel{session: events.SessionID(*session), webhook: *webhook, cursorFile: *seen})
 	interrupted := ctx.Err() != nil // stop ends ctx too

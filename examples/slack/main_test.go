@@ -121,7 +121,7 @@ func TestSlackFails(t *testing.T) {
 	store, _ := child.Node(t, child.WritesToAnn(t))
 	for name, tc := range map[string]struct{ store, session, seen, want string }{
 		"unknown session": {store, "nope", "", "nope: no such session"},
-		"no session":      {store, "", "", "session: must be 1 to 64"},
+		"no session":      {store, "", "", "-session is missing: lash-replay ls lists sessions"},
 		"no store":        {filepath.Join(t.TempDir(), "none"), "s", "", "makes it, or name the directory of another store"},
 		"other's file":    {store, "s", "other 7\n", "is of session other: name another file for session s"},
 		"no such file":    {store, "s", "7", "want SESSION SEQUENCE: name another file, or remove this one"},

@@ -75,6 +75,6 @@ async function main(text: string) {
 }
 
 main(process.argv.slice(2).join(" ")).catch((err: unknown) => {
-  console.error(String(err));
+  console.error(err instanceof TypeError ? `${err}: is a node at ${base}? lash-node serve --http starts one; LASH_URL names another` : String(err));
   process.exitCode = 1;
 });

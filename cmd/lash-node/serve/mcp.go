@@ -31,7 +31,7 @@ func (c *Command) mcpServers(s *program.Streams) error {
 	taken := c.taken()
 	for i := range c.mcp {
 		if slices.Contains(taken, c.mcp[i].Name) {
-			return fmt.Errorf("--mcp %s: mcpServers.%s: a plugin has this name: give the server another one", c.MCP, c.mcp[i].Name)
+			return fmt.Errorf("--mcp %s: mcpServers.%s: a plugin of this program has the name, used or not: give the server another one", c.MCP, c.mcp[i].Name)
 		}
 		c.external = append(c.external, c.mcp[i].Plugin())
 	}

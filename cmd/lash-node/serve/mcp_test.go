@@ -71,12 +71,43 @@ func TestMCP(t *testing.T) {
 	}
 }
 
+// TestDocumentedMCPFiles reads the files of servers that the README and the operators' guide show.
+func TestDocumentedMCPFiles(t *testing.T) {
+	t.Parallel()
+	for _, guide := range []string{"README.md", "deploy/nats/OPERATING.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", guide))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := 0
+		for _, part := range strings.Split(string(text), "\n```json ")[1:] {
+			_, file, _ := strings.Cut(part, "\n")
+			file, _, _ = strings.Cut(file, "\n```")
+			if !strings.Contains(file, "mcpServers") {
+				continue
+			}
+			files++
+			file = strings.ReplaceAll(file, "${file:/etc/lash/tickets-token}", "token")
+			c, err := Config{}.parsed(silent(), "--store", t.TempDir(), "--mcp", mcpFile(t, file))
+			if err == nil {
+				err = c.mcpServers(silent())
+			}
+			if err != nil {
+				t.Errorf("%s: %v", guide, err)
+			}
+		}
+		if files == 0 {
+			t.Errorf("%s shows no file of MCP servers", guide)
+		}
+	}
+}
+
 // TestMCPRefused starts nodes with files that are wrong, and names the file and the field.
 func TestMCPRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"no_server":   {`{}`, "mcpServers: has 0 servers"},
-		"plugin_name": {`{"mcpServers": {"gate": {"command": "x"}}}`, "mcpServers.gate: a plugin has this name"},
+		"plugin_name": {`{"mcpServers": {"gate": {"command": "x"}}}`, "mcpServers.gate: a plugin of this program has the name"},
 		"no_secret":   {`{"mcpServers": {"a": {"command": "x", "env": {"KEY": "${SECRET}"}}}}`, "mcpServers.a.env.KEY: ${SECRET}: the environment has no such variable"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func (c *Command) providers(s *program.Streams, locks *lock.Locks) (map[string]l
 	if key := s.Env("ANTHROPIC_API_KEY"); key != "" {
 		p, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: s.Env("ANTHROPIC_BASE_URL")})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("ANTHROPIC_BASE_URL: %w", err)
 		}
 		list["anthropic"], choice = p, "anthropic"
 	}
@@ -102,11 +102,11 @@ func (c *Command) providers(s *program.Streams, locks *lock.Locks) (map[string]l
 	if key != "" || base != "" {
 		p, err := openai.New(openai.Config{APIKey: key, BaseURL: base})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("OPENAI_BASE_URL: %w", err)
 		}
 		r, err := openai.NewResponses(openai.Config{APIKey: key, BaseURL: base})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("OPENAI_BASE_URL: %w", err)
 		}
 		list["openai"], list["openai-responses"], choice = p, r, "openai"
 	}
