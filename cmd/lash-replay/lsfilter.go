@@ -16,7 +16,7 @@ import (
 type listing struct {
 	*lsCmd
 	since  events.Millis
-	prices prices
+	prices pricing
 	rows   map[events.SessionID]*index.Row
 }
 

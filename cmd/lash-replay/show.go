@@ -32,7 +32,7 @@ type shownSession struct {
 	branches map[events.NodeID][]transcript.Branch
 	only     map[events.TurnID]bool // selected turns; nil: all
 	grep     *regexp.Regexp         // nil: all
-	prices   prices
+	prices   pricing
 	costs    map[events.TurnID]micros // of the turns, made when the first is shown
 }
 

@@ -116,7 +116,7 @@ func (v *shownSession) callOf(n *projector.Node) *callJSON {
 	}
 	return &callJSON{
 		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Millis: p.Millis, Attempts: max(p.Attempts, 1),
-		Usage: eventjson.Value{V: p.Cost()}, Cost: v.prices.cost(p.Model, p.Cost()),
+		Usage: eventjson.Value{V: p.Cost()}, Cost: v.prices.of(p.Provider, p.Model, p.Cost()),
 	}
 }
 

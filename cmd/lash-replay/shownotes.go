@@ -29,14 +29,14 @@ func (v *shownSession) resultNote(n *projector.Node, index int) string {
 
 // endNote is what the end of a turn says about its cost.
 func (v *shownSession) endNote(r *projector.TurnRecord) string {
-	if len(v.prices) == 0 {
+	if !v.prices.known() {
 		return ""
 	}
 	if v.costs == nil {
 		v.costs = make(map[events.TurnID]micros)
 		for key, p := range v.model {
 			sum, counted := v.costs[key.turn]
-			c := v.prices.cost(p.Model, p.Cost())
+			c := v.prices.of(p.Provider, p.Model, p.Cost())
 			v.costs[key.turn] = micros{sum.N + c.N, c.Known && (sum.Known || !counted)}
 		}
 	}

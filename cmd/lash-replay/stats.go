@@ -90,10 +90,10 @@ func (c *statsCmd) Run(ctx context.Context, e *env) error {
 }
 
 // price sets the costs.
-func (t *totals) price(list prices) {
-	t.Cost.Known = len(list) > 0
+func (t *totals) price(list pricing) {
+	t.Cost.Known = list.known()
 	for name, m := range t.Models {
-		m.Tokens, m.Cost = m.usage.Total(), list.cost(name, m.usage)
+		m.Tokens, m.Cost = m.usage.Total(), list.anywhere(name, m.usage)
 		t.Cost.N, t.Cost.Known = t.Cost.N+m.Cost.N, t.Cost.Known && m.Cost.Known
 	}
 }

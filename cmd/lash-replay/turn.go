@@ -34,7 +34,7 @@ with the first message that the call before did not have; --full shows it whole.
 type oneTurn struct {
 	*reading
 	id      events.TurnID
-	prices  prices
+	prices  pricing
 	prompts *projector.Prompts
 	events  []turnEvent
 	calls   map[place]*modelCall
@@ -250,7 +250,7 @@ func (t *oneTurn) json(ctx context.Context, src source) (*turnJSON, error) {
 	} else if record != nil {
 		out.Record = &eventjson.Value{V: record}
 	}
-	bodies, sum := blob.Bounded(src), micros{Known: len(t.prices) > 0}
+	bodies, sum := blob.Bounded(src), micros{Known: t.prices.known()}
 	for i := range t.events {
 		ev := &t.events[i]
 		out.Events = append(out.Events, eventjson.Of(ev.entry, ev.pos))
@@ -285,9 +285,9 @@ func (t *oneTurn) callJSON(ctx context.Context, bodies blob.Reader, ev *turnEven
 	}
 	switch p := ev.event().Payload.(type) {
 	case *events.ModelReplied:
-		out.Iteration, out.Millis, out.Cost = p.Iteration, p.Millis, t.prices.cost(p.Model, p.Cost())
+		out.Iteration, out.Millis, out.Cost = p.Iteration, p.Millis, t.prices.of(p.Provider, p.Model, p.Cost())
 	case *events.ModelInterrupted:
-		out.Iteration, out.Millis, out.Cost = p.Iteration, p.Millis, t.prices.cost(p.Model, p.Usage)
+		out.Iteration, out.Millis, out.Cost = p.Iteration, p.Millis, t.prices.of(p.Provider, p.Model, p.Usage)
 	case *events.ModelFailed:
 		out.Iteration = p.Iteration
 	}

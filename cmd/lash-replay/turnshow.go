@@ -53,10 +53,10 @@ func (v *turnView) requestedBy() string { return "requested by " + v.by[v.id] }
 
 // cost is what the turn cost, where prices are known.
 func (v *turnView) cost() string {
-	sum := micros{Known: len(v.prices) > 0}
+	sum := micros{Known: v.prices.known()}
 	for i := range v.events {
 		if p, ok := v.events[i].event().Payload.(*events.ModelReplied); ok {
-			c := v.prices.cost(p.Model, p.Cost())
+			c := v.prices.of(p.Provider, p.Model, p.Cost())
 			sum.N, sum.Known = sum.N+c.N, sum.Known && c.Known
 		}
 	}
@@ -81,7 +81,7 @@ func (v *turnView) event(ev *turnEvent) {
 		v.label(ev, "36", joined("requested by "+ev.entry.Commit.Actor.String(), requestSummary(p)))
 		v.p.Parts(p.Input.Parts)
 	case *events.ModelReplied:
-		v.modelCall(ev, p.Iteration, joined(modelName(p.Provider, p.Model), duration(p.Millis), tries(p.Attempts), usageSummary(p.Cost()), v.prices.cost(p.Model, p.Cost()).String()))
+		v.modelCall(ev, p.Iteration, joined(modelName(p.Provider, p.Model), duration(p.Millis), tries(p.Attempts), usageSummary(p.Cost()), v.prices.of(p.Provider, p.Model, p.Cost()).String()))
 		v.e.painted("32", joined("reply, stop "+string(p.Stop), short(p.Detail), prefixed("fault ", p.Fault)))
 		v.e.printf("\n")
 		v.p.Parts(p.Parts)

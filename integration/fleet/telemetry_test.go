@@ -25,6 +25,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/prices"
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
@@ -130,10 +131,10 @@ func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m, err := telemetry.NewMetrics(reg)
 	harness.WantError(t, "new metrics", err, nil)
-	prices, err := telemetry.ParsePrices([]byte(`{"date":"2026-01-02","source":"the test","models":[
+	list, err := prices.Parse([]byte(`{"date":"2026-01-02","source":"the test","models":[
 		{"provider":"scripted","names":["small-1"],"input":1,"output":10,"cache_read":0.5,"cache_write":2}]}`))
 	harness.WantError(t, "prices", err, nil)
-	m.SetPrices(prices)
+	m.SetPrices(list)
 	b.TraceTo = m.Trace
 	n, kill := b.StartNodeOn(b.Bus, adding())
 	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(b.Bus, n.Running)), nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/prices"
 )
 
 // Metrics counts events of sessions. Labels have few values: no session, no turn.
@@ -27,7 +28,7 @@ type Metrics struct {
 	cost        *prometheus.CounterVec
 	unpriced    *prometheus.CounterVec
 	gen         genMetrics
-	prices      atomic.Pointer[Prices]
+	prices      atomic.Pointer[prices.Prices]
 	requests    *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 
@@ -68,11 +69,11 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		requests:    counter("requests_total", "Requests of clients that ended, by API, operation and code of the refusal or failure; done ones have the code ok.", "api", "operation", "code"),
 		refused:     counter("refusals_total", "Requests that were refused or failed, by caller and code. Those that were not authenticated are one caller.", "caller", "code"),
 	}
-	prices, err := DefaultPrices()
+	shipped, err := prices.Default()
 	if err != nil {
 		return nil, err
 	}
-	m.SetPrices(prices)
+	m.SetPrices(shipped)
 	for _, c := range []prometheus.Collector{m.cost, m.unpriced, m.gen.duration, m.gen.tokens, m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func (m *Metrics) zero() {
 }
 
 // SetPrices sets the prices of usage from now on.
-func (m *Metrics) SetPrices(p *Prices) { m.prices.Store(p) }
+func (m *Metrics) SetPrices(p *prices.Prices) { m.prices.Store(p) }
 
 // Trace counts a record.
 func (m *Metrics) Trace(r api.TraceRecord) {
@@ -144,7 +145,7 @@ func (m *Metrics) used(e *api.TraceEvent) {
 		return
 	}
 	of := m.billed.labels(e.Provider, e.Model)
-	if dollars, ok := m.prices.Load().Cost(e.Provider, e.Model, *u); ok {
+	if dollars, ok := m.prices.Load().Cost(e.Provider, e.Model, events.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}); ok {
 		m.cost.WithLabelValues(of...).Add(dollars)
 	} else {
 		m.unpriced.WithLabelValues(of...).Inc()

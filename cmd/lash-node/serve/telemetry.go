@@ -24,6 +24,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/external"
+	"github.com/lash-go/lash/workers/prices"
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
@@ -99,9 +100,9 @@ func (f *telemetryFlags) prices(w *watched) error {
 		return nil
 	}
 	return w.files.add("--prices", func(contents [][]byte) error {
-		prices, err := telemetry.ParsePrices(contents[0])
+		list, err := prices.Parse(contents[0])
 		if err == nil {
-			w.metrics.SetPrices(prices)
+			w.metrics.SetPrices(list)
 		}
 		return err
 	}, f.Prices)

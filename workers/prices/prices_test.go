@@ -1,28 +1,24 @@
-package telemetry_test
+package prices_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/workers/telemetry"
+	"github.com/lash-go/lash/workers/prices"
 )
 
 // TestDefaultPrices expects complete prices with a date and a source.
 func TestDefaultPrices(t *testing.T) {
 	t.Parallel()
-	p, err := telemetry.DefaultPrices()
+	p, err := prices.Default()
 	if err != nil || p.Date == "" || p.Source == "" {
 		t.Fatalf("got %+v, %v", p, err)
 	}
 	for _, provider := range []string{"openai", "openai-responses"} { // the same models, with two interfaces
-		if got, ok := p.Cost(provider, "gpt-5", api.TokenUsage{Input: 1e6, Output: 1e6, CacheRead: 1e6, Reasoning: 1e6}); !ok || math.Abs(got-11.375) > 1e-9 {
+		if got, ok := p.Cost(provider, "gpt-5", events.Usage{Input: 1e6, Output: 1e6, CacheRead: 1e6, Reasoning: 1e6}); !ok || math.Abs(got-11.375) > 1e-9 {
 			t.Errorf("%s: got %v %v, want 11.375", provider, got, ok)
 		}
 	}
@@ -33,11 +29,11 @@ const priced = `{"date":"2026-01-02","source":"s","models":[{"provider":"p","nam
 // TestNoPriceIsGuessed uses names that are similar to those with a price.
 func TestNoPriceIsGuessed(t *testing.T) {
 	t.Parallel()
-	p, err := telemetry.ParsePrices([]byte(priced))
+	p, err := prices.Parse([]byte(priced))
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := api.TokenUsage{Input: 1e6, Output: 1e6, CacheRead: 1e6, CacheWrite: 1e6}
+	used := events.Usage{Input: 1e6, Output: 1e6, CacheRead: 1e6, CacheWrite: 1e6}
 	if got, ok := p.Cost("p", "b", used); !ok || got != 12.5 { // tokens written to the cache are charged as input
 		t.Errorf("got %v %v, want 12.5", got, ok)
 	}
@@ -69,52 +65,25 @@ func TestPricesAreChecked(t *testing.T) {
 		{`:10`, `:-1`, "models[0].output"},
 		{"0.5", "1e300", "models[0].cache_read"},
 	} {
-		_, err := telemetry.ParsePrices([]byte(strings.Replace(priced, c.from, c.to, 1)))
+		_, err := prices.Parse([]byte(strings.Replace(priced, c.from, c.to, 1)))
 		if f, ok := errors.AsType[*events.FieldError](err); !ok || f.Field != c.field {
 			t.Errorf("%s for %s: got %v, want a refusal of %s", c.to[:min(len(c.to), 30)], c.from, err, c.field)
 		}
 	}
 }
 
-// TestHostileModels expects few series for providers that report models of any name.
-func TestHostileModels(t *testing.T) {
+// TestCostAnywhere has models of several providers: the cost is known where their prices are the same.
+func TestCostAnywhere(t *testing.T) {
 	t.Parallel()
-	m, reg := setup(t)
-	for i := range 1000 {
-		e := api.TraceEvent{Type: api.TraceModelCompleted, Provider: fmt.Sprint("p", i%30), Asked: fmt.Sprint("a", i), Model: fmt.Sprint("m", i), Usage: &api.TokenUsage{Input: 1}}
-		m.Trace(call(e))
-		e.Type = api.TraceTokenUsage
-		m.Trace(call(e))
-	}
-	long := api.TraceEvent{Type: api.TraceTokenUsage, Provider: "p", Asked: "a", Model: strings.Repeat("m", 1<<20), Usage: &api.TokenUsage{Input: 1}}
-	m.Trace(call(long))
-	for metric, most := range map[string]int{
-		"lash_tokens_total": 5 * 201, "lash_unpriced_replies_total": 201, "gen_ai_client_operation_duration_seconds": 201, "gen_ai_client_token_usage": 2 * 201,
-	} {
-		if got := series(t, reg, metric); got != most {
-			t.Errorf("%s: got %d series, want %d", metric, got, most)
-		}
-	}
-	for _, label := range []string{"provider", "model"} {
-		for name := range values(t, reg, "lash_tokens_total", label) {
-			if len(name) > 200 {
-				t.Errorf("%s: got a name of %d bytes", label, len(name))
-			}
-		}
-	}
-}
-
-// series counts the series of a metric.
-func series(t *testing.T, reg *prometheus.Registry, metric string) int {
-	t.Helper()
-	families, err := reg.Gather()
+	p, err := prices.Parse([]byte(`{"date":"2026-01-02","source":"s","models":[
+		{"provider":"p","names":["same","other"],"input":1,"output":10},
+		{"provider":"q","names":["same"],"input":1,"output":10}, {"provider":"q","names":["other"],"input":2,"output":10}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range families {
-		if f.GetName() == metric {
-			return len(f.GetMetric())
+	for model, want := range map[string]float64{"same": 11, "other": 0, "none": 0} {
+		if got, ok := p.CostAnywhere(model, events.Usage{Input: 1e6, Output: 1e6}); got != want || ok != (want > 0) {
+			t.Errorf("%s: got %v %v, want %v", model, got, ok, want)
 		}
 	}
-	return 0
 }

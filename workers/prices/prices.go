@@ -1,4 +1,5 @@
-package telemetry
+// Package prices has what tokens of models cost: the prices of the build, and files that replace them.
+package prices
 
 import (
 	"bytes"
@@ -10,12 +11,11 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/api"
 )
 
 // Prices are the costs of tokens by model. It is read only.
 type Prices struct {
-	models map[modelName]rate
+	models map[modelName]*rate
 	// Date of the prices, YYYY-MM-DD.
 	Date string
 	// Source of the prices.
@@ -43,14 +43,14 @@ const (
 )
 
 //go:embed prices.json
-var defaultPrices []byte
+var shipped []byte
 
-// DefaultPrices are the prices of this build, with their date and source. They may be out of date.
-func DefaultPrices() (*Prices, error) { return ParsePrices(defaultPrices) }
+// Default are the prices of this build, with their date and source. They may be out of date.
+func Default() (*Prices, error) { return Parse(shipped) }
 
-// ParsePrices reads a file of prices: a JSON object like prices.json of this package. Errors: [*events.FieldError]
+// Parse reads a file of prices: a JSON object like prices.json of this package. Errors: [*events.FieldError]
 // with the entry and the field.
-func ParsePrices(data []byte) (*Prices, error) {
+func Parse(data []byte) (*Prices, error) {
 	if len(data) > maxPrices {
 		return nil, &events.FieldError{Field: "prices", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(data), maxPrices), Err: events.ErrTooLarge}
 	}
@@ -73,7 +73,7 @@ func ParsePrices(data []byte) (*Prices, error) {
 	if file.Source == "" {
 		return nil, badPrice("source", "is empty: say where the prices are from")
 	}
-	p := &Prices{models: make(map[modelName]rate), Date: file.Date, Source: file.Source}
+	p := &Prices{models: make(map[modelName]*rate), Date: file.Date, Source: file.Source}
 	for i := range file.Models {
 		if err := p.add(&file.Models[i], fmt.Sprintf("models[%d]", i)); err != nil {
 			return nil, err
@@ -109,18 +109,37 @@ func (p *Prices) add(r *rate, entry string) error {
 		if _, ok := p.models[key]; ok {
 			return badPrice(entry+".names", fmt.Sprintf("%q occurs twice", name))
 		}
-		p.models[key] = *r
+		p.models[key] = r
 	}
 	return nil
 }
 
 // Cost is the price of the usage of a model's reply, in US dollars. It is false for a model without a price: there is
 // no estimate.
-func (p *Prices) Cost(provider, model string, u api.TokenUsage) (float64, bool) {
+func (p *Prices) Cost(provider, model string, u events.Usage) (float64, bool) {
 	r, ok := p.models[modelName{provider, model}]
 	if !ok {
 		return 0, false
 	}
+	return r.cost(u), true
+}
+
+// CostAnywhere is [Prices.Cost] of a model whose provider is not known. It is false where providers have different prices.
+func (p *Prices) CostAnywhere(model string, u events.Usage) (dollars float64, ok bool) {
+	for name := range p.models {
+		if name.model != model {
+			continue
+		}
+		cost := p.models[name].cost(u)
+		if ok && cost != dollars {
+			return 0, false
+		}
+		dollars, ok = cost, true
+	}
+	return dollars, ok
+}
+
+func (r *rate) cost(u events.Usage) float64 {
 	dollars := 0.0
 	for _, part := range []struct {
 		tokens int64
@@ -131,5 +150,5 @@ func (p *Prices) Cost(provider, model string, u api.TokenUsage) (float64, bool) 
 		}
 		dollars += float64(max(part.tokens, 0)) * *part.rate / 1e6
 	}
-	return dollars, true
+	return dollars
 }
