@@ -21,7 +21,7 @@ type commitMeta struct {
 	actor       events.Actor
 	cause       string
 	key, digest string // of the request; empty: it has no key
-	older       string // the cause that an earlier version recorded in place of the key
+	olderCause  string // the cause with the key, see "Forms of earlier versions"
 	byID        bool   // the request creates something with an id, and a repeat finds it by that id
 }
 
@@ -60,7 +60,7 @@ func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta,
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", reqMeta.Actor, c.op, body)) // the same at every host
 	m.key, m.digest = reqMeta.Key, hex.EncodeToString(sum[:16])
 	m.cause += " " + reqMeta.Key
-	m.older = m.cause
+	m.olderCause = m.cause
 	return m, nil
 }
 
@@ -74,7 +74,7 @@ func (h *Host) keyedMetaByID(c requestContent, reqMeta api.RequestMeta) (commitM
 
 // checkDigest refuses a key that an earlier, different request used.
 func (m *commitMeta) checkDigest(r projector.Request) error {
-	if r.Key != "" && r.Digest != m.digest { // earlier versions recorded no digest
+	if r.Key != "" && r.Digest != m.digest { // see "Forms of earlier versions"
 		return fmt.Errorf("key %s: %w", m.key, api.ErrDifferent)
 	}
 	return nil
@@ -86,7 +86,7 @@ func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 	if m.key == "" {
 		return 0, nil
 	}
-	r, ok, err := s.FindRequest(m.key, m.older)
+	r, ok, err := s.FindRequest(m.key, m.olderCause)
 	if err != nil || !ok {
 		return 0, err
 	}

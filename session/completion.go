@@ -10,8 +10,9 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/internal/completion"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -27,49 +28,84 @@ type DirectCall struct {
 	TraceContext api.TraceContext
 }
 
-// Complete makes a direct completion with the session's model. In a turn the reply is recorded under its key before
-// it is used. A repeated request gets the recorded reply.
-func (s *runtimeHost) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
-	got, err := s.complete(ctx, req, source)
-	if err != nil {
-		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
-	}
-	return got, nil
-}
-
-func (s *runtimeHost) complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
-	state, err := s.SnapshotCurrent(ctx)
+// Complete makes a direct completion with a session's model, outside of turns. The request contains nothing of the
+// conversation, and the reply does not become part of it. The reply is recorded and charged to the ledger under
+// source, which has 1 to [events.MaxIDBytes] bytes. A repeat with the same key, see [api.RequestMeta], gets the recorded
+// reply and spends nothing. Errors: [*events.FieldError], [api.ErrClosed], [plugin.ErrUnavailable] of a host without
+// models, [api.ErrCompletion].
+func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	meta, err := h.keyedMeta(requestContent{operation.Complete.Name, "complete", &operation.CompleteArgs{Request: req, Source: source}}, reqMeta)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	call, fact, err := s.directCall(state, req, source)
+	state, err := h.State(ctx, id)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	var turn events.TurnID
-	if t := state.Turn(); t != nil && s.effect != "" {
-		turn, fact.Key = t.ID, completion.ShortKey(string(s.effect)+"/"+fact.Key)
-		if old, err := s.h.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
-			return s.recordedCompletion(ctx, old, err)
+	if seq, err := meta.committedAt(state); err != nil || seq != 0 {
+		return h.completionAt(ctx, id, seq, err)
+	}
+	err = check.Open(state)
+	if err == nil {
+		err = check.Completion(&req)
+	}
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
+	}
+	call, fact, err := h.directCall(state, req, source, api.TraceContext{Session: id})
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
+	}
+	got, err := h.callModel(ctx, call, fact)
+	if code, _ := api.Code(err); err != nil && code == api.CodeInternal {
+		err = fmt.Errorf("%w: %w", api.ErrCompletion, err)
+	}
+	if err != nil {
+		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
+	}
+	first := events.Seq(0) // of a concurrent copy of the request
+	then := func(state *projector.State, appended bool) (err error) {
+		if !appended {
+			first, err = meta.committedAt(state)
+		}
+		return err
+	}
+	err = h.decideUntilAppended(ctx, id, decideOptions{meta: meta, then: then}, func(*projector.State) ([]events.Event, error) {
+		return []events.Event{events.Of("", fact)}, nil
+	})
+	if err != nil || first == 0 {
+		return got, err
+	}
+	if !fact.Usage.IsZero() { // both model calls cost tokens
+		if _, err := h.charge(ctx, id, "", fact); err != nil {
+			return plugin.Completion{}, err
 		}
 	}
-	got, err := s.callModel(ctx, call, fact)
+	return h.completionAt(ctx, id, first, nil)
+}
+
+// completionAt reads the reply from the commit that recorded it.
+func (h *Host) completionAt(ctx context.Context, id events.SessionID, seq events.Seq, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	if turn == "" && got.Usage.IsZero() {
-		return got, nil // no usage to charge, no reply to repeat
+	for entry, err := range h.log.Read(ctx, id, seq) {
+		if err != nil {
+			return plugin.Completion{}, err
+		}
+		if fact, ok := entry.Commit.Events[0].Payload.(*events.ModelCompleted); ok {
+			api.RecordSeq(ctx, id, seq)
+			return completion.Reply(ctx, h.b, fact)
+		}
+		break
 	}
-	old, err := s.h.charge(ctx, s.id, turn, fact)
-	if old != nil || err != nil {
-		return s.recordedCompletion(ctx, old, err)
-	}
-	return got, nil
+	return plugin.Completion{}, fmt.Errorf("commit %d of session %s is no completion: %w", seq, id, events.ErrMalformed)
 }
 
 // directCall builds the model call of a request, and the event that records it.
-func (s *runtimeHost) directCall(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
-	if s.h.complete == nil {
+func (h *Host) directCall(state *projector.State, req plugin.CompletionRequest, source string, at api.TraceContext) (DirectCall, *events.ModelCompleted, error) {
+	if h.complete == nil {
 		return DirectCall{}, nil, plugin.ErrUnavailable
 	}
 	if err := req.Check(); err != nil {
@@ -77,49 +113,20 @@ func (s *runtimeHost) directCall(state *projector.State, req plugin.CompletionRe
 	}
 	config := state.Config
 	config.Model, config.MaxOutputTokens = cmp.Or(req.Model, config.Model), req.MaxTokens
-	config, err := s.h.Locked(config)
+	config, err := h.Worker().Locked(config)
 	if err != nil {
 		return DirectCall{}, nil, err
 	}
 	req.MaxTokens, req.Stream = config.MaxOutputTokens, completion.InPieces(req.Stream)
-	digest, err := completion.Digest(req)
-	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
-		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
-	}
-	fact := &events.ModelCompleted{Key: completion.ShortKey(cmp.Or(req.Key, digest)), Request: digest, Source: source}
-	return DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, TraceContext: s.traceContext()}, fact, err
+	fact, err := completion.Event(req, source)
+	return DirectCall{CompletionRequest: req, Session: state.Session, Config: state.Config, Source: source, TraceContext: at}, fact, err
 }
 
 // callModel calls the model, and stores the reply in the event.
-func (s *runtimeHost) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
-	got, err := s.h.complete(ctx, call)
+func (h *Host) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
+	got, err := h.complete(ctx, call)
 	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	return got, err
-}
-
-// recordedCompletion returns a reply as the history has it.
-func (s *runtimeHost) recordedCompletion(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
-	if err != nil {
-		return plugin.Completion{}, err
-	}
-	filled, err := blob.Fill(ctx, s.h.b, []events.Message{{Parts: p.Parts}})
-	if err != nil {
-		return plugin.Completion{}, err
-	}
-	return plugin.Completion{
-		Text: filled[0].Text(), Parts: filled[0].Parts, Stop: p.Stop, Model: p.Model, Usage: p.Usage,
-	}, nil
-}
-
-// directReply is the reply that a turn has recorded under the key of a completion; nil where it has none. It reads
-// the log, because the caller's state may be older than the caller's own requests. A key of a different request is
-// [api.ErrDifferent].
-func (h *Host) directReply(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return completion.Recorded(s, turn, fact)
 }
 
 // charge records a direct completion. If another process recorded a reply to the same key meanwhile, charge returns

@@ -80,7 +80,7 @@ func (o *creation) createOrResume(ctx context.Context, creator events.SessionID)
 	opened := o.openedEvent()
 	if partial != nil {
 		opened = partial.opened
-		if opened.Base.IsZero() && !opened.Forked.IsZero() {
+		if opened.Base.IsZero() && !opened.Forked.IsZero() { // see "Forms of earlier versions"
 			return nil, fmt.Errorf("%w: an earlier version began the copy", api.ErrOpening)
 		}
 		if !opened.Forked.IsZero() && o.req.Start != api.StartSnapshot { // it may have moved since

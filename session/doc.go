@@ -76,6 +76,17 @@
 //   - A stream of a turn's events never delays the turn: it reads the log and the published deltas. A client may read it
 //     late, in part or not at all.
 //
+// # Forms of earlier versions
+//
+// Hosts and package projector also accept what earlier versions stored:
+//
+//	a key in the cause of its commit, without a digest   FindRequest of projector.State finds it by the cause, and a
+//	                                                     repeat is accepted with any content
+//	a key in session.configured                          the same
+//	a copy whose nodes are in several commits            read as any other; while it is opening: [api.ErrOpening]
+//	a row without an owner                               bounded callers do not find the session, until an archiver
+//	                                                     rewrites the row
+//
 // # Why one package
 //
 // The package is large because the operations are the methods of one type, [Host], and share one way to

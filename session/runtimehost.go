@@ -20,16 +20,45 @@ import (
 // runtimeHost has the capabilities of one session for its plugins. They work on any node, because each is a decision on
 // the session's history.
 type runtimeHost struct {
-	h       Worker // a named field: what plugins receive has the methods of their capabilities, and no other of the host
-	id      events.SessionID
-	current func() *projector.State // the caller's working state; nil reads the history
-	effect  events.EffectID         // the calling effect, or empty; it names what must happen only once
+	capabilities        // h
+	h            Worker // a named field: what plugins receive has the methods of their capabilities, and no other of the host
+	id           events.SessionID
+	current      func() *projector.State // the caller's working state; nil reads the history
+	effect       events.EffectID         // the calling effect, or empty; it names what must happen only once
+}
+
+// capabilities are those that the host itself has.
+type capabilities interface {
+	plugin.CatalogHost
+	plugin.GraphHost
+	plugin.OutputHost
+	plugin.TimerHost
+
+	ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error)
+	ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error)
+	SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error)
+	ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error)
+	AddToolSource(ctx context.Context, id events.SessionID, source string) (int64, error)
+	RemoveToolSource(ctx context.Context, id events.SessionID, source string) (int64, error)
+	RefreshCatalog(ctx context.Context, id events.SessionID) (int64, error)
+	TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error)
+
+	RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error)
+	UnregisterTask(ctx context.Context, id events.SessionID, task events.TaskID) error
+	EndTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error
+	TransitionTask(ctx context.Context, id events.SessionID, task events.TaskID, to events.TaskState) error
+	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
+	CancelTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error)
+	CancelTaskIfKnown(ctx context.Context, id events.SessionID, task events.TaskID) error
+	CheckTasks(ctx context.Context, id events.SessionID, tasks []events.TaskID) error
+	TransferTasks(ctx context.Context, from, to events.SessionID, tasks []events.TaskID) error
+	TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error)
 }
 
 // RuntimeHost returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
 // state. effect names the caller: a repeated call of the same effect creates and requests the same things.
 func (h Worker) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
-	return &runtimeHost{h: h, id: id, current: current, effect: effect}
+	return &runtimeHost{capabilities: h, h: h, id: id, current: current, effect: effect}
 }
 
 var _ plugin.RuntimeHost = (*runtimeHost)(nil)
@@ -60,6 +89,11 @@ func (s *runtimeHost) SnapshotSession(ctx context.Context, id events.SessionID) 
 
 func (s *runtimeHost) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {
 	return s.SetToolsAvailability(ctx, id, []string{name}, level)
+}
+
+func (s *runtimeHost) InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error {
+	_, err := s.h.Inject(ctx, id, req)
+	return err
 }
 
 func (s *runtimeHost) CreateSession(ctx context.Context, req api.CreateRequest) (api.Handle, error) {

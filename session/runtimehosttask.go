@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -15,11 +16,6 @@ type Spawner interface {
 	SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error
 	AwaitHiddenTasks(ctx context.Context, id events.SessionID) error
 	SpawnTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error
-}
-
-func (s *runtimeHost) InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error {
-	_, err := s.h.Inject(ctx, id, req)
-	return err
 }
 
 func (s *runtimeHost) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
@@ -43,44 +39,12 @@ func (s *runtimeHost) SpawnTask(ctx context.Context, id events.SessionID, req ap
 	return s.h.spawner.SpawnTask(ctx, id, req, work)
 }
 
-func (s *runtimeHost) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
-	return s.h.RegisterTask(ctx, id, req)
-}
-
-func (s *runtimeHost) UnregisterTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
-	return s.h.UnregisterTask(ctx, id, name)
-}
-
-func (s *runtimeHost) EndTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
-	return s.h.EndTask(ctx, id, name, state, summary)
-}
-
-func (s *runtimeHost) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
-	return s.h.TransitionTask(ctx, id, name, to)
-}
-
-func (s *runtimeHost) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return s.h.Tasks(ctx, id)
-}
-
-func (s *runtimeHost) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	return s.h.CancelTask(ctx, id, name)
-}
-
-func (s *runtimeHost) CancelTaskIfKnown(ctx context.Context, id events.SessionID, name events.TaskID) error {
-	return s.h.CancelTaskIfKnown(ctx, id, name)
-}
-
 func (s *runtimeHost) CancelTasksExcept(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
-	return s.h.CancelTasksExcept(ctx, id, keep)
-}
-
-func (s *runtimeHost) CheckTasks(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
-	return s.h.CheckTasks(ctx, id, ids)
-}
-
-func (s *runtimeHost) TransferTasks(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
-	return s.h.TransferTasks(ctx, from, to, ids)
+	list, err := s.h.cancelUnreferenced(ctx, id, keep)
+	if errors.Is(err, events.ErrNoSession) {
+		return nil, nil
+	}
+	return list, err
 }
 
 func (s *runtimeHost) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {

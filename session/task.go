@@ -171,16 +171,7 @@ func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []even
 	return ids, err
 }
 
-// CancelTasksExcept cancels every live task that is not in keep, including those of monitors, in one
-// commit, and returns their records in the order of creation.
-func (h *Host) CancelTasksExcept(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
-	list, err := h.cancelUnreferenced(ctx, id, keep)
-	if errors.Is(err, events.ErrNoSession) {
-		return nil, nil
-	}
-	return list, err
-}
-
+// cancelUnreferenced is CancelTasks, and returns the records of the tasks.
 func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) (list []projector.Task, err error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	meta, err := h.keyedMeta(requestContent{operation.CancelTasks.Name, "cancel tasks", &keep}, reqMeta)

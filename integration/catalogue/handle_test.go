@@ -75,7 +75,7 @@ func testUnreferenced(t *testing.T) {
 	outside(b, id, "a", "b")
 	harness.WantError(t, "start monitor", b.StartMonitor(b.Ctx, id, forever("m")), nil)
 	b.AwaitTask(id, "monitor-m", events.TaskRunning)
-	list, err := b.CancelTasksExcept(b.Ctx, id, []events.TaskID{"a"})
+	list, err := b.Worker().RuntimeHost(id, nil, "").CancelTasksExcept(b.Ctx, id, []events.TaskID{"a"})
 	harness.WantError(t, "cancel", err, nil)
 	var names []events.TaskID
 	for _, rec := range list {

@@ -282,7 +282,7 @@ func testCancelAll(t *testing.T) {
 	})
 	outside(b, id, "a")
 	before := b.LastSeq(id)
-	list, err := b.CancelTasksExcept(b.Ctx, id, nil)
+	list, err := b.Worker().RuntimeHost(id, nil, "").CancelTasksExcept(b.Ctx, id, nil)
 	harness.WantError(t, "cancel all", err, nil)
 	var names []events.TaskID
 	for _, rec := range list {

@@ -107,7 +107,7 @@ func TestHiddenIsHidden(t *testing.T) {
 	harness.WantError(t, "cancel", err, api.ErrUnknownTask)
 	_, err = b.RequestCancelTask(b.Ctx, id, name, "")
 	harness.WantError(t, "request", err, api.ErrUnknownTask)
-	list, err = b.CancelTasksExcept(b.Ctx, id, nil)
+	list, err = b.Worker().RuntimeHost(id, nil, "").CancelTasksExcept(b.Ctx, id, nil)
 	harness.WantError(t, "cancel all", err, nil)
 	harness.Equal(t, "cancelled", len(list), 0)
 	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, name), nil)

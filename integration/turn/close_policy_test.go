@@ -84,7 +84,7 @@ func TestExternalTaskEndsByItsProgram(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "k", Cancel: events.CancelExternal, Close: events.CloseCancel})
 	harness.WantError(t, "register", err, nil)
-	list, err := b.OtherHost().CancelTasksExcept(b.Ctx, id, nil)
+	list, err := b.OtherHost().Worker().RuntimeHost(id, nil, "").CancelTasksExcept(b.Ctx, id, nil)
 	harness.WantError(t, "cancel all", err, nil)
 	harness.Equal(t, "cancelled", len(list), 1)
 	harness.Equal(t, "state", list[0].State, events.TaskCancelling)

@@ -60,7 +60,7 @@ const cancelledStartedText = "[cancelled] The call was cancelled after it had be
 
 // closeCalls records a cancelled result for every call without a result.
 func (m *machine) closeCalls(iteration int64, calls []projector.Call) {
-	if results := cancelled(calls, nil); closesCalls && len(results) > 0 {
+	if results := cancelled(calls, nil); len(results) > 0 {
 		m.emit(&events.ToolReturned{Iteration: iteration, Results: results, Message: m.freeResults()})
 	}
 }

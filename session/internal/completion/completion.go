@@ -2,6 +2,7 @@ package completion
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -26,6 +28,26 @@ func InPieces(stream func(plugin.CompletionDelta)) func(plugin.CompletionDelta) 
 		}
 		stream(d)
 	}
+}
+
+// Event returns the event that records a completion, without its reply.
+func Event(req plugin.CompletionRequest, source string) (*events.ModelCompleted, error) {
+	digest, err := digestOf(req)
+	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
+		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
+	}
+	return &events.ModelCompleted{Key: ShortKey(cmp.Or(req.Key, digest)), Request: digest, Source: source}, err
+}
+
+// Reply returns a recorded reply, with its bodies.
+func Reply(ctx context.Context, blobs blob.Reader, p *events.ModelCompleted) (plugin.Completion, error) {
+	filled, err := blob.Fill(ctx, blobs, []events.Message{{Parts: p.Parts}})
+	if err != nil {
+		return plugin.Completion{}, err
+	}
+	return plugin.Completion{
+		Text: filled[0].Text(), Parts: filled[0].Parts, Stop: p.Stop, Model: p.Model, Usage: p.Usage,
+	}, nil
 }
 
 // Recorded is the reply that a turn recorded under the key of a completion; nil where there is none. A key that stands
@@ -54,8 +76,8 @@ func ShortKey(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Digest identifies a request in the history.
-func Digest(req plugin.CompletionRequest) (string, error) {
+// digestOf identifies a request in the history.
+func digestOf(req plugin.CompletionRequest) (string, error) {
 	data, err := json.Marshal(req)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), err

@@ -1,2 +1,3 @@
-// Package completion has what identifies a direct completion in a history, and bounds the pieces of its stream.
+// Package completion has the events of direct completions: what identifies one in a history, and its reply. It also bounds
+// the pieces of its stream.
 package completion

@@ -1,5 +1,0 @@
-//go:build unclosed
-
-package turn
-
-const closesCalls = false
