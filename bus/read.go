@@ -96,9 +96,9 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, loc loc
 		return nil
 	}
 	for raw, err := range l.readDirect(ctx, loc.stream, *next, last) {
-		entry := events.Entry{Seq: raw.seq, Data: raw.data}
+		entry := events.Entry{}
 		if err == nil {
-			entry.Commit, err = events.Decode(raw.data)
+			entry, err = events.DecodeEntry(raw.seq, raw.data)
 		}
 		if err := deliver(entry, err); err != nil {
 			return err
@@ -304,6 +304,5 @@ func (l Log) CommitInFirstStream(ctx context.Context, session events.SessionID, 
 	if err != nil {
 		return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, err)
 	}
-	commit, err := events.Decode(raw.data)
-	return events.Entry{Seq: seq, Commit: commit, Data: raw.data}, err
+	return events.DecodeEntry(seq, raw.data)
 }

@@ -10,19 +10,32 @@ import (
 // [ErrInvalid] or [ErrInvalidID]. It never panics, and its allocations are proportional to the size of data, whatever
 // lengths data claims.
 func Decode(data []byte) (*Commit, error) {
+	e, err := DecodeEntry(0, data)
+	return e.Commit, err
+}
+
+// DecodeEntry is [Decode] of the commit of a sequence. The entry keeps data.
+func DecodeEntry(seq Seq, data []byte) (Entry, error) {
 	if len(data) > MaxCommitBytes {
-		return nil, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), MaxCommitBytes))
+		return Entry{}, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), MaxCommitBytes))
 	}
-	c := &Commit{}
+	d := &struct { // one allocation for a commit of one event
+		commit Commit
+		parts  commitParts
+		event  [1]Event
+		part   [1]eventPart
+	}{}
+	d.commit.Events, d.parts.events = d.event[:], d.part[:]
 	r := newCursor(data)
-	r.commit(c)
-	if err := r.end(); err != nil {
-		return nil, fmt.Errorf("decode commit: %w", err)
+	r.commit(&d.commit, &d.parts)
+	err := r.end()
+	if d.parts.finish(data, err); err == nil {
+		err = d.commit.Validate()
 	}
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("decode commit: %w", err)
+	if err != nil {
+		return Entry{}, fmt.Errorf("decode commit: %w", err)
 	}
-	return c, nil
+	return Entry{Seq: seq, Commit: &d.commit, Data: data, parts: &d.parts}, nil
 }
 
 // DecodePayload decodes the output of [EncodePayload] into v, a pointer. Fields without a value in data stay
@@ -57,9 +70,11 @@ func (c *cursor) stop(err error) {
 	c.at = len(c.data)
 }
 
-func (c *cursor) commit(into *Commit) {
+// commit decodes into a commit and its parts. Both have room for the events of most commits.
+func (c *cursor) commit(into *Commit, parts *commitParts) {
 	versioned := false
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+		at := c.at
 		switch c.text() {
 		case "f":
 			c.format()
@@ -81,12 +96,16 @@ func (c *cursor) commit(into *Commit) {
 		case "d":
 			into.Digest = c.str()
 		case "n":
-			into.Salt = []byte(c.bytes(c.want(formBytes)))
+			into.Salt = []byte(parts.readSalts(c, at))
 		case "e":
-			c.events(into)
+			parts.beginList(c, at)
+			c.events(into, parts)
 		default:
 			c.raw()
 		}
+	}
+	if !parts.listed {
+		into.Events, parts.events = nil, nil
 	}
 	if !versioned {
 		c.fail("no format version")
@@ -102,16 +121,18 @@ func (c *cursor) format() {
 	}
 }
 
-func (c *cursor) events(into *Commit) {
+func (c *cursor) events(into *Commit, parts *commitParts) {
 	n := c.want(formArray)
 	if n > MaxEvents {
 		c.stop(&FieldError{Field: "commit.events", Reason: fmt.Sprintf("holds %d, limit is %d", n, MaxEvents), Err: ErrTooLarge})
 		return
 	}
-	into.Events = make([]Event, n)
+	if int(n) != len(into.Events) || parts.loose {
+		into.Events, parts.events = make([]Event, n), make([]eventPart, n)
+	}
 	for i := range into.Events {
 		e := &into.Events[i]
-		c.event(e)
+		c.event(e, parts, &parts.events[i])
 		if c.err != nil {
 			c.err = fmt.Errorf("event %d, %s: %w", i, e.Kind, c.err)
 			return
@@ -119,9 +140,10 @@ func (c *cursor) events(into *Commit) {
 	}
 }
 
-func (c *cursor) event(e *Event) {
+func (c *cursor) event(e *Event, parts *commitParts, part *eventPart) {
 	done := false
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+		at := c.at
 		tag := c.text()
 		if done && (tag == "k" || tag == "v" || tag == "p" || tag == "h") {
 			c.fail("%s stands after the payload", tag)
@@ -135,11 +157,13 @@ func (c *cursor) event(e *Event) {
 		case "u":
 			e.Turn = TurnID(c.str())
 		case "p":
+			parts.begin(part, c, at)
 			c.payload(e)
-			done = true
+			part.kind, part.end, done = e.Kind, c.at, true
 		case "h":
-			c.redacted(e)
-			done = true
+			parts.begin(part, c, at)
+			c.redacted(e, parts, part)
+			part.kind, done = e.Kind, true
 		default:
 			c.raw()
 		}
@@ -147,12 +171,12 @@ func (c *cursor) event(e *Event) {
 }
 
 // redacted decodes the digest that replaces the body.
-func (c *cursor) redacted(e *Event) {
+func (c *cursor) redacted(e *Event, parts *commitParts, part *eventPart) {
 	if e.Kind == "" || e.V < 1 {
 		c.fail("kind and version must stand before the digest")
 		return
 	}
-	e.Redacted = []byte(c.bytes(c.want(formBytes)))
+	e.Redacted = []byte(parts.readDigest(part, c))
 }
 
 // payload decodes the body. Kind and version precede it, so that it is decoded in place.

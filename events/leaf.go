@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"unsafe"
 )
 
 // SaltBytes is the size of a commit's salt, and of the salt of one event.
@@ -20,16 +22,18 @@ const signatureHead = "\xc4\x40"
 
 // LeafHash is the hash of a commit in the session's tree: RFC 6962's hash of a leaf, of the commit's leaf data as
 // FORMAT.md defines them. data is the stored encoding. A commit and its redacted forms have the same hash.
-func LeafHash(data []byte) [DigestBytes]byte {
-	w := newWriter()
-	defer w.release()
-	w.b = append(w.b, 0) // of leaves
-	if parts, ok := partsOf(data); ok {
-		parts.write(w, data, nil)
-	} else {
-		w.b = append(w.b, data...)
+func LeafHash(data []byte) [DigestBytes]byte { return partsOf(data).leaf(data) }
+
+// Leaf is the LeafHash of the entry's stored encoding, or of the encoding of its commit where it has none. For entries of
+// [DecodeEntry] the encoding is not read again. Errors: those of [LeafOf].
+func (e *Entry) Leaf() ([DigestBytes]byte, error) {
+	switch {
+	case len(e.Data) == 0:
+		return LeafOf(e.Commit)
+	case e.parts != nil && e.parts.of == unsafe.SliceData(e.Data) && e.parts.size == len(e.Data):
+		return e.parts.leaf(e.Data), nil
 	}
-	return sha256.Sum256(w.b)
+	return LeafHash(e.Data), nil
 }
 
 // LeafOf is the LeafHash of the encoding of c. The encoding is not checked otherwise. Errors: those of [Encode].
@@ -50,8 +54,8 @@ func LeafOf(c *Commit) ([DigestBytes]byte, error) {
 // says which other events stay; the index is that in the commit. Error: [ErrMalformed], also where another program
 // wrote the commit in a form of its own.
 func Redact(data []byte, keep func(index int, kind Kind) bool) ([]byte, error) {
-	parts, ok := partsOf(data)
-	if !ok {
+	parts := partsOf(data)
+	if parts.loose {
 		return nil, fmt.Errorf("redact commit: %w: the encoding is not the shortest", ErrMalformed)
 	}
 	stays := make([]bool, len(parts.events))
@@ -71,11 +75,16 @@ func Redact(data []byte, keep func(index int, kind Kind) bool) ([]byte, error) {
 
 // commitParts are the places in an encoded commit that redaction changes.
 type commitParts struct {
-	salted          bool // there is a pair n
-	saltAt, saltEnd int  // its value
-	salts           string
-	events          []eventPart
-	kept            int // number of events with a payload
+	of      *byte // first byte of the encoding
+	size    int   // of the encoding
+	loose   bool  // the encoding is not the one that writers use: it has no redacted forms
+	listed  bool  // there is a pair e
+	salted  bool  // there is a pair n
+	saltAt  int   // its value
+	saltEnd int
+	salts   string
+	events  []eventPart
+	kept    int // number of events with a payload
 }
 
 // eventPart is the pair p or h of an event.
@@ -83,41 +92,120 @@ type eventPart struct {
 	kind     Kind
 	at       int // of the key
 	value    int // of the value
-	end      int
+	end      int // 0: not found
 	redacted bool
 }
 
-// partsOf finds the parts of a commit. It fails where their encoding is not the one that writers use, so that a
-// commit has exactly one encoding with its leaf data, beside the redacted forms.
-func partsOf(data []byte) (*commitParts, bool) {
+// partsOf finds the parts of a commit that is not decoded. They are loose where the encoding is not the one that
+// writers use, so that a commit has exactly one encoding with its leaf data, beside the redacted forms.
+func partsOf(data []byte) *commitParts {
 	c := newCursor(data)
 	p := &commitParts{}
-	listed := false
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
 		at := c.at
 		switch tag := c.text(); tag {
 		case "n":
-			if p.salted || c.at != at+2 {
-				return nil, false
-			}
-			p.salted = true
-			p.saltAt = c.at
-			p.salts = c.shortBytes()
-			p.saltEnd = c.at
+			p.readSalts(&c, at)
 		case "e":
-			if listed || c.at != at+2 {
-				return nil, false
-			}
-			listed = true
+			p.beginList(&c, at)
 			c.parts(p)
 		default:
 			c.raw()
 		}
 	}
-	if c.end() != nil || !listed {
-		return nil, false
+	p.finish(data, c.end())
+	return p
+}
+
+func (c *cursor) parts(p *commitParts) {
+	n := c.want(formArray)
+	if n > MaxEvents {
+		c.fail("%d events", n)
+		return
 	}
-	return p, p.saltsFit()
+	p.events = make([]eventPart, n)
+	for i := range p.events {
+		e := &p.events[i]
+		for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+			at := c.at
+			switch tag := c.text(); tag {
+			case "k":
+				e.kind = Kind(c.text())
+			case "p":
+				p.begin(e, c, at)
+				c.raw()
+				e.end = c.at
+			case "h":
+				p.begin(e, c, at)
+				p.readDigest(e, c)
+			default:
+				c.raw()
+			}
+		}
+	}
+}
+
+// readSalts reads the value of a pair n whose key is at a place.
+func (p *commitParts) readSalts(c *cursor, at int) string {
+	p.loose = p.loose || p.salted || c.at != at+2
+	p.salted, p.saltAt = true, c.at
+	p.salts = p.shortBytes(c)
+	p.saltEnd = c.at
+	return p.salts
+}
+
+// shortBytes reads bytes, which must have the shortest head, or nil.
+func (p *commitParts) shortBytes(c *cursor) string {
+	at := c.at
+	n, isNil := c.wantOrNil(formBytes)
+	b := c.bytes(n)
+	p.loose = p.loose || !isNil && c.at-at != bytesHead(len(b))+len(b)
+	return b
+}
+
+// bytesHead is the size of the shortest head of n bytes.
+func bytesHead(n int) int {
+	switch {
+	case n <= math.MaxUint8:
+		return 2
+	case n <= math.MaxUint16:
+		return 3
+	}
+	return 5
+}
+
+// beginList notes the pair e whose key is at a place.
+func (p *commitParts) beginList(c *cursor, at int) {
+	p.loose = p.loose || p.listed || c.at != at+2
+	p.listed = true
+}
+
+// begin notes the pair p or h of an event whose key is at a place.
+func (p *commitParts) begin(e *eventPart, c *cursor, at int) {
+	p.loose = p.loose || e.end != 0 || c.at != at+2
+	e.at, e.value = at, c.at
+}
+
+// readDigest reads the value of a pair h.
+func (p *commitParts) readDigest(e *eventPart, c *cursor) string {
+	e.redacted = true
+	b := p.shortBytes(c)
+	p.loose = p.loose || len(b) != DigestBytes
+	e.end = c.at
+	return b
+}
+
+// finish checks the parts as a whole. err is that of reading them.
+func (p *commitParts) finish(data []byte, err error) {
+	p.of, p.size = unsafe.SliceData(data), len(data)
+	p.kept = 0
+	for i := range p.events {
+		p.loose = p.loose || p.events[i].end == 0
+		if !p.events[i].redacted {
+			p.kept++
+		}
+	}
+	p.loose = p.loose || err != nil || !p.listed || !p.saltsFit()
 }
 
 // saltsFit reports whether the salts are those of the form: one of the commit where no event is redacted, else one of
@@ -132,59 +220,18 @@ func (p *commitParts) saltsFit() bool {
 	return len(p.salts) == SaltBytes*p.kept && (p.kept > 0 || p.saltEnd == p.saltAt+1)
 }
 
-// shortBytes reads bytes with the shortest head, or nil.
-func (c *cursor) shortBytes() string {
-	at := c.at
-	n, isNil := c.wantOrNil(formBytes)
-	b := c.bytes(n)
-	if shortest := len(appendBytes(nil, []byte(b))); !isNil && c.at-at != shortest {
-		c.fail("the head of bytes is not the shortest")
+// leaf is the hash of the leaf data.
+func (p *commitParts) leaf(data []byte) [DigestBytes]byte {
+	w := newWriter()
+	w.b = append(w.b, 0) // of leaves
+	if p.loose {
+		w.b = append(w.b, data...)
+	} else {
+		p.write(w, data, nil)
 	}
-	return b
-}
-
-func (c *cursor) parts(p *commitParts) {
-	n := c.want(formArray)
-	if n > MaxEvents {
-		c.fail("%d events", n)
-		return
-	}
-	p.events = make([]eventPart, n)
-	for i := range p.events {
-		c.part(&p.events[i])
-		if !p.events[i].redacted {
-			p.kept++
-		}
-	}
-}
-
-func (c *cursor) part(e *eventPart) {
-	found := false
-	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
-		at := c.at
-		switch tag := c.text(); tag {
-		case "k":
-			e.kind = Kind(c.text())
-		case "p", "h":
-			if found || c.at != at+2 {
-				c.fail("the payload is not the only one")
-				return
-			}
-			found = true
-			e.at, e.value, e.redacted = at, c.at, tag == "h"
-			if e.redacted && len(c.shortBytes()) != DigestBytes {
-				c.fail("a digest has another size")
-			} else if !e.redacted {
-				c.raw()
-			}
-			e.end = c.at
-		default:
-			c.raw()
-		}
-	}
-	if !found {
-		c.fail("no payload")
-	}
+	sum := sha256.Sum256(w.b)
+	w.release()
+	return sum
 }
 
 // write appends the commit with digests in place of payloads. stays has the events that keep theirs; nil: none.
@@ -197,7 +244,8 @@ func (p *commitParts) write(w *writer, data []byte, stays []bool) {
 	var salts []byte
 	for i := range stays {
 		if stays[i] {
-			salts = append(salts, p.salt(i)...)
+			salt := p.salt(i)
+			salts = append(salts, salt[:]...)
 		}
 	}
 	w.b = appendBytes(w.b, salts)
@@ -212,7 +260,7 @@ func (p *commitParts) writeEvents(w *writer, data []byte, from int, stays []bool
 			continue
 		}
 		w.b = append(w.b, data[from:e.at]...)
-		sum := p.digest(i, data[e.value:e.end])
+		sum := p.digest(w, i, data[e.value:e.end])
 		w.b = append(append(w.b, "\xa1h\xc4\x20"...), sum[:]...)
 		from = e.end
 	}
@@ -220,25 +268,30 @@ func (p *commitParts) writeEvents(w *writer, data []byte, from int, stays []bool
 }
 
 // digest is the digest that replaces the payload of an event: of its salt and of the payload, without the signature
-// of a head.
-func (p *commitParts) digest(i int, payload []byte) [DigestBytes]byte {
+// of a head. The memory after the end of w is overwritten.
+func (p *commitParts) digest(w *writer, i int, payload []byte) [DigestBytes]byte {
 	if n := len(payload) - signatureBytes; p.events[i].kind == KindAuditHeadSigned && n > 2 && string(payload[n-2:n]) == signatureHead {
 		payload = payload[:n]
 	}
 	if !p.salted {
 		return sha256.Sum256(payload)
 	}
-	w := newWriter()
-	defer w.release()
-	w.b = append(append(w.b, p.salt(i)...), payload...)
-	return sha256.Sum256(w.b)
+	end := len(w.b)
+	salt := p.salt(i)
+	w.b = append(append(w.b, salt[:]...), payload...)
+	sum := sha256.Sum256(w.b[end:])
+	w.b = w.b[:end]
+	return sum
 }
 
 // salt is the salt of an event with a payload.
-func (p *commitParts) salt(i int) []byte {
+func (p *commitParts) salt(i int) [SaltBytes]byte {
 	if p.kept == len(p.events) {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint16([]byte(p.salts), uint16(i)))
-		return sum[:SaltBytes]
+		var of [SaltBytes + 2]byte
+		copy(of[:], p.salts)
+		binary.BigEndian.PutUint16(of[SaltBytes:], uint16(i))
+		sum := sha256.Sum256(of[:])
+		return [SaltBytes]byte(sum[:])
 	}
 	at := 0
 	for k := range i {
@@ -246,5 +299,5 @@ func (p *commitParts) salt(i int) []byte {
 			at += SaltBytes
 		}
 	}
-	return []byte(p.salts[at : at+SaltBytes])
+	return [SaltBytes]byte([]byte(p.salts[at : at+SaltBytes]))
 }

@@ -93,14 +93,27 @@ func TestRedactKeepsLeaf(t *testing.T) {
 	})
 }
 
+// checkEntryLeaf compares the leaf of an entry, whose decoder noted the places, with that of its bytes.
+func checkEntryLeaf(t interface{ Errorf(string, ...any) }, e events.Entry, want [32]byte) {
+	if got, err := e.Leaf(); err != nil || got != want {
+		t.Errorf("%x: leaf of the entry: got %x, %v, want %x", e.Data, got, err, want)
+	}
+	e.Data = append(bytes.Clone(e.Data[:len(e.Data)-1]), e.Data[len(e.Data)-1]^1)
+	if got, err := e.Leaf(); err != nil || got != events.LeafHash(e.Data) {
+		t.Errorf("%x: leaf of an entry with other data: got %x, %v", e.Data, got, err)
+	}
+}
+
 func checkRedacted(t *rapid.T, c *events.Commit, data, redacted []byte, kept []bool) {
 	if got, want := events.LeafHash(redacted), events.LeafHash(data); got != want {
 		t.Fatalf("leaf: got %x, want %x", got, want)
 	}
-	got, err := events.Decode(redacted)
+	e, err := events.DecodeEntry(1, redacted)
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkEntryLeaf(t, e, events.LeafHash(data))
+	got := e.Commit
 	again, err := events.Encode(got)
 	if err != nil || !bytes.Equal(again, redacted) {
 		t.Fatalf("encoded again: got %x, %v, want %x", again, err, redacted)
@@ -138,6 +151,15 @@ func TestLeafOfOtherForms(t *testing.T) {
 		if events.LeafHash(other) == events.LeafHash(data) {
 			t.Errorf("%s: got the same leaf", name)
 		}
+		e, err := events.DecodeEntry(1, other)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want := sha256.Sum256(append([]byte{0}, other...)); name != "long text in a payload" && name != "long array" {
+			checkEntryLeaf(t, e, want)
+		} else {
+			checkEntryLeaf(t, e, events.LeafHash(other))
+		}
 	}
 	long := bytes.Replace(data, []byte("\xa1p\x81\xa1r"), []byte("\xd9\x01p\x81\xa1r"), 1)
 	if _, err := events.Redact(long, func(int, events.Kind) bool { return false }); !errors.Is(err, events.ErrMalformed) {
@@ -157,6 +179,9 @@ func FuzzLeaf(f *testing.F) {
 	f.Add(redacted)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		leaf := events.LeafHash(data)
+		if e, err := events.DecodeEntry(1, data); err == nil {
+			checkEntryLeaf(t, e, leaf)
+		}
 		redacted, err := events.Redact(data, func(int, events.Kind) bool { return false })
 		if err == nil && events.LeafHash(redacted) != leaf {
 			t.Errorf("%x: redacted to %x, which has another leaf", data, redacted)

@@ -32,4 +32,6 @@ type Entry struct {
 	Seq    Seq
 	Commit *Commit
 	Data   []byte // the stored encoding, including fields that this program does not know. Read-only
+
+	parts *commitParts // of Data, from [DecodeEntry]; may be nil
 }

@@ -105,11 +105,11 @@ func (l *MemLog) Read(ctx context.Context, session SessionID, from Seq) iter.Seq
 				yield(Entry{}, err)
 				return
 			}
-			c, err := Decode(data)
+			e, err := DecodeEntry(seq, data)
 			if err != nil {
 				err = fmt.Errorf("read %s at %d: %w", session, seq, err)
 			}
-			if !yield(Entry{Seq: seq, Commit: c, Data: data}, err) || err != nil {
+			if !yield(e, err) || err != nil {
 				return
 			}
 		}

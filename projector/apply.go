@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/events/proof"
 )
 
 // ErrOutOfOrder is a commit of another session, or one that does not follow the state's sequence.
@@ -22,7 +21,7 @@ func (s *State) Apply(e events.Entry) error {
 	if ref := s.NeedsBase(e.Commit); !ref.IsZero() {
 		return &MissingBaseError{Session: s.Session, Ref: ref}
 	}
-	leaf, err := leafOf(e)
+	leaf, err := e.Leaf()
 	if err != nil {
 		return fmt.Errorf("apply sequence %d of %s: %w", e.Seq, s.Session, err)
 	}
@@ -36,14 +35,6 @@ func (s *State) Apply(e events.Entry) error {
 	s.countOpening()
 	s.assert()
 	return nil
-}
-
-// leafOf is the leaf of a commit: of its stored encoding, or of its own encoding where the caller appended it.
-func leafOf(e events.Entry) (proof.Hash, error) {
-	if len(e.Data) > 0 {
-		return events.LeafHash(e.Data), nil
-	}
-	return events.LeafOf(e.Commit)
 }
 
 // assert panics on a violated invariant in builds with the tag invariants. A leaf without node comes from the

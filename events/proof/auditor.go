@@ -96,7 +96,8 @@ func (a *Auditor) Expect(h *Head) { a.expects = append(a.expects, h) }
 // Commit checks the next commit. The entry has the stored encoding.
 func (a *Auditor) Commit(e events.Entry) []Finding {
 	a.found = nil
-	c := &commit{seq: e.Seq, id: e.Commit.ID, leaf: events.LeafHash(e.Data)}
+	c := &commit{seq: e.Seq, id: e.Commit.ID}
+	c.leaf, _ = e.Leaf() // no error: the entry has its encoding
 	if head := a.read(e, c); head != nil {
 		if signed := a.verify(e, c, head); signed != nil {
 			a.heads = append(a.heads, signedHead{signed, of(head), c})

@@ -39,6 +39,5 @@ func (r redacted) entry(e events.Entry) (events.Entry, error) {
 	if err != nil {
 		return e, fmt.Errorf("sequence %d: %w", e.Seq, err)
 	}
-	c, err := events.Decode(data)
-	return events.Entry{Seq: e.Seq, Commit: c, Data: data}, err
+	return events.DecodeEntry(e.Seq, data)
 }

@@ -124,11 +124,11 @@ func (r *runner) fold(ctx context.Context) error {
 		err := rounds.timed(func() error {
 			state := projector.New("s")
 			for i, data := range raw {
-				c, err := events.Decode(data)
+				e, err := events.DecodeEntry(events.Seq(i+1), data)
 				if err != nil {
 					return err
 				}
-				if err := state.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c, Data: data}); err != nil {
+				if err := state.Apply(e); err != nil {
 					return err
 				}
 			}

@@ -118,8 +118,8 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 	if e.State == nil || m.Seq != e.State.Seq+1 {
 		return
 	}
-	commit, err := events.Decode(m.Data)
-	if err == nil && e.State.Apply(events.Entry{Seq: m.Seq, Commit: commit, Data: m.Data}) != nil {
+	next, err := events.DecodeEntry(m.Seq, m.Data)
+	if err == nil && e.State.Apply(next) != nil {
 		e.State = nil
 	}
 }

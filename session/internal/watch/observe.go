@@ -190,11 +190,11 @@ func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error 
 	if m.Seq <= o.seq {
 		return nil
 	}
-	c, err := events.Decode(m.Data)
+	e, err := events.DecodeEntry(m.Seq, m.Data)
 	if err != nil || m.Seq > o.seq+1 {
 		return o.catchUp(ctx) // the log has the content that the message lacks
 	}
-	return o.commit(ctx, events.Entry{Seq: m.Seq, Commit: c, Data: m.Data})
+	return o.commit(ctx, e)
 }
 
 func (o *observer) receivedDelta(ctx context.Context, data []byte) error {
