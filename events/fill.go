@@ -91,7 +91,13 @@ func (s structs) slice(t reflect.Type) filler {
 			v.SetZero()
 			return
 		}
-		v.Set(reflect.MakeSlice(t, int(n), int(n)))
+		if v.SetZero(); n == 0 {
+			v.Set(reflect.MakeSlice(t, 0, 0)) // not nil
+			return
+		}
+		v.Grow(int(n)) // in place: MakeSlice allocates the slice's head too
+		v.SetLen(int(n))
+		v.SetCap(int(n))
 		for i := 0; i < int(n) && c.err == nil; i++ {
 			elem(c, v.Index(i))
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 )
 
 // ErrOutOfOrder is a commit of another session, or one that does not follow the state's sequence.
@@ -21,9 +22,12 @@ func (s *State) Apply(e events.Entry) error {
 	if ref := s.NeedsBase(e.Commit); !ref.IsZero() {
 		return &MissingBaseError{Session: s.Session, Ref: ref}
 	}
-	leaf, err := e.Leaf()
-	if err != nil {
-		return fmt.Errorf("apply sequence %d of %s: %w", e.Seq, s.Session, err)
+	var leaf proof.Hash
+	if !s.unproven {
+		var err error
+		if leaf, err = e.Leaf(); err != nil {
+			return fmt.Errorf("apply sequence %d of %s: %w", e.Seq, s.Session, err)
+		}
 	}
 	s.Seq = e.Seq
 	s.UpdatedAt = e.Commit.At
@@ -31,7 +35,9 @@ func (s *State) Apply(e events.Entry) error {
 	for i := range e.Commit.Events {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
-	s.Proof.Commit(s.Seq, leaf)
+	if !s.unproven {
+		s.Proof.Commit(s.Seq, leaf)
+	}
 	s.countOpening()
 	s.assert()
 	return nil
@@ -79,24 +85,29 @@ func (s *State) Committed(c *events.Commit) error {
 	if !s.ahead {
 		return nil
 	}
-	leaf, err := events.LeafOf(c)
-	if err != nil {
-		return err
+	var leaf proof.Hash
+	if !s.unproven {
+		var err error
+		if leaf, err = events.LeafOf(c); err != nil {
+			return err
+		}
 	}
 	if last := &c.Events[len(c.Events)-1]; last.Kind == events.KindAuditHeadSigned {
 		s.applyEvent(last, c.At)
 	}
 	s.ahead = false
-	s.Proof.Commit(s.Seq, leaf)
+	if !s.unproven {
+		s.Proof.Commit(s.Seq, leaf)
+	}
 	s.countOpening()
 	return nil
 }
 
-// Seen is Committed for a reader that has folded all events of a commit, and shows the state only. Such a state has no
-// snapshot: it does not know the encoding of the commit.
+// Seen is Committed for a reader that has folded all events of a commit and does not have its encoding. The state is
+// like one of [NewUnproven] then.
 func (s *State) Seen() {
 	if s.ahead {
-		s.ahead, s.seen = false, true
+		s.ahead, s.unproven = false, true
 		s.countOpening()
 	}
 }

@@ -145,7 +145,7 @@ func (s *State) checkHead() error {
 	}
 	if err := s.Proof.Tree.Check(); err != nil {
 		errs = append(errs, err)
-	} else if n := s.Proof.Tree.Size(); n != int64(s.Seq) && !s.ahead && !s.seen {
+	} else if n := s.Proof.Tree.Size(); n != int64(s.Seq) && !s.ahead && !s.unproven {
 		errs = append(errs, fmt.Errorf("the tree has %d commits, the state is at %d", n, s.Seq))
 	}
 	errs = append(errs, s.checkTasks()...)

@@ -40,8 +40,8 @@ var ErrOldFold = fmt.Errorf("snapshot of another fold version, this one is %d", 
 // Snapshot encodes the state. fresh has the segments that no earlier Snapshot of this state returned and that were
 // not restored. The caller must store them before the head.
 func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
-	if s.ahead || s.seen {
-		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
+	if s.ahead || s.unproven {
+		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log, or does not have the hashes of its commits: %w", s.Session, ErrOutOfOrder)
 	}
 	if fresh, err = s.body.store(); err != nil {
 		return nil, nil, fmt.Errorf("snapshot %s: %w", s.Session, err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -249,6 +251,33 @@ func FuzzRestore(f *testing.F) {
 		_, _ = s.FreeID("a", nil)
 		if _, _, err := s.Snapshot(); err != nil {
 			t.Errorf("snapshot of what was restored: %v", err)
+		}
+	})
+}
+
+// TestUnproven: a state for readers is that of a node without the tree of the commits, and has no snapshot.
+func TestUnproven(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := drive(t, 40, nil)
+		s := projector.NewUnproven(sid)
+		for _, e := range d.log {
+			if err := s.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Clone().Check(); err != nil {
+			t.Errorf("check: %v", err)
+		}
+		if _, _, err := s.Clone().Snapshot(); !errors.Is(err, projector.ErrOutOfOrder) {
+			t.Errorf("snapshot: got %v, want %v", err, projector.ErrOutOfOrder)
+		}
+		got, want := s.Head, d.s.Head
+		if got.Proof.Tree.Size() != 0 {
+			t.Errorf("got a tree of %d commits, want none", got.Proof.Tree.Size())
+		}
+		if got.Proof.Tree = want.Proof.Tree; !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
 }

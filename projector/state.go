@@ -338,12 +338,22 @@ type State struct {
 	Head
 	body  stateBody
 	ahead bool // has folded events of a commit that is not in the log yet
-	seen  bool // has folded a commit without its encoding, so Proof is of an earlier sequence
+
+	// unproven is a state for readers: Proof is of an earlier sequence, so that it signs no head and has no snapshot.
+	unproven bool
 }
 
 // New is the state before the first event.
 func New(session events.SessionID) *State {
 	return &State{Head: Head{Session: session}}
+}
+
+// NewUnproven is [New] for readers. Apply does not hash the commits, which is a third of a fold, so that such a state
+// signs no head and has no snapshot.
+func NewUnproven(session events.SessionID) *State {
+	s := New(session)
+	s.unproven = true
+	return s
 }
 
 // Clone returns an independent copy that shares the immutable parts. Its cost does not depend on the length of the

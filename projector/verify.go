@@ -41,6 +41,10 @@ func NewVerifier(session events.SessionID) *Verifier {
 	return &Verifier{s: s, commits: make(map[events.CommitID]events.Seq), prompts: NewPrompts(s)}
 }
 
+// Unproven makes the fold one of [NewUnproven], for a verification that compares no snapshot. Call it before the first
+// commit.
+func (v *Verifier) Unproven() { v.s.unproven = true }
+
 // State is the fold so far. The caller must not change it.
 func (v *Verifier) State() *State { return v.s }
 

@@ -130,5 +130,5 @@ func (m *commitMeta) repeatOf(ctx context.Context, s *projector.State) (events.S
 
 // stateBeforeCommit returns the state before a commit.
 func (h *Host) stateBeforeCommit(ctx context.Context, s *projector.State, seq events.Seq) (*projector.State, error) {
-	return follow.At(ctx, h.log, h.b, s.Session, seq-1)
+	return follow.ReadAt(ctx, h.log, h.b, s.Session, seq-1)
 }

@@ -64,7 +64,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, reqMeta api.R
 	if err != nil || !ok {
 		return false, err
 	}
-	before, err := follow.At(ctx, h.log, h.b, s.Session, first.Seq-1)
+	before, err := follow.ReadAt(ctx, h.log, h.b, s.Session, first.Seq-1)
 	if err != nil {
 		return false, err
 	}

@@ -94,6 +94,7 @@ func benchTable(s *streams, r *bench.Report) {
 	row("events a second over 64 sessions, of raw", r.Events64Ratio, "at least 0.7")
 	row("replay with decode and fold, of a raw ordered consumer", r.ReplayRatio, "at least 0.5")
 	row("events a second, decoded and folded from memory on one core", r.FoldPerSecond, "at least 500000")
+	row("the same for readers, without the hashes that heads sign", r.FoldUnproven, "")
 	row("opening 10 000 events from a snapshot, in openings of 10", r.Open10kOver10, "at most 2")
 	row("forking 100 000 events, in forks of 10", r.Fork100kOver10, "at most 2")
 	row("resident bytes a hot session, server and node", r.HotBytes, "at most 150000")

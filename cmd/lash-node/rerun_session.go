@@ -144,7 +144,7 @@ func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, err
 		return nil, errors.New("the session has no turn that ended")
 	}
 	p.results.read(doc)
-	if p.before, err = follow.At(ctx, a.Log, blobs, a.Session, at); err == nil {
+	if p.before, err = follow.ReadAt(ctx, a.Log, blobs, a.Session, at); err == nil {
 		err = blob.FillState(ctx, blobs, p.before)
 	}
 	return p, err

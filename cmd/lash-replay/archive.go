@@ -91,7 +91,7 @@ func (a *archive) Row(context.Context, events.SessionID) (*follow.Directory, err
 }
 
 func (a *archive) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
-	return follow.At(ctx, a.log, a, session, math.MaxUint64)
+	return follow.ReadAt(ctx, a.log, a, session, math.MaxUint64)
 }
 
 // Tombstone is none: an archive has a history.

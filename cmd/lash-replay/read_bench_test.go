@@ -128,7 +128,7 @@ func BenchmarkShowAt(b *testing.B) {
 	}
 	b.Run("fold", func(b *testing.B) { // opening it from its beginning
 		for b.Loop() {
-			if _, err := follow.At(b.Context(), reader.Log(), reader, "s", last); err != nil {
+			if _, err := follow.ReadAt(b.Context(), reader.Log(), reader, "s", last); err != nil {
 				b.Fatal(err)
 			}
 		}

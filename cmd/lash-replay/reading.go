@@ -34,7 +34,7 @@ type messageKey struct {
 // state before each commit.
 func read(ctx context.Context, src source, id events.SessionID, upto events.Seq, before func(*projector.State, events.Entry) error) (*reading, error) {
 	r := &reading{
-		state: projector.New(id), acts: make(map[events.TurnID][]act), by: make(map[events.TurnID]string),
+		state: projector.NewUnproven(id), acts: make(map[events.TurnID][]act), by: make(map[events.TurnID]string),
 		names: make(map[events.EffectID]events.CallID), tools: make(map[events.EffectID]string),
 		model: make(map[messageKey]*events.ModelReplied), calls: make(map[messageKey]replyKey), ended: make(map[events.EffectID]*events.ToolResult),
 	}

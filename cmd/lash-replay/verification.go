@@ -44,7 +44,9 @@ func (v *verification) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.startAudit()
+	if v.startAudit(); v.stored == nil {
+		v.v.Unproven() // the audit hashes the commits, where there is a key
+	}
 	for entry, err := range v.src.Log().Read(ctx, v.id, 1) {
 		if err == nil {
 			v.auditCommit(entry)
@@ -144,7 +146,7 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 		return nil
 	}
 	from := v.v.State().Forked
-	ancestor, err := follow.At(ctx, v.src.Log(), v.src, from.Session, from.Seq)
+	ancestor, err := follow.ReadAt(ctx, v.src.Log(), v.src, from.Session, from.Seq)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		v.Notes = append(v.Notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not in the same source", v.id, from.Session))

@@ -79,7 +79,15 @@ func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.St
 // At returns the complete state of a session at seq, or at its end if that is earlier. It is folded from the log, and
 // from the base of a copy.
 func At(ctx context.Context, log events.Log, blobs BlobReader, session events.SessionID, seq events.Seq) (*projector.State, error) {
-	s := projector.New(session)
+	return upTo(ctx, log, blobs, projector.New(session), seq)
+}
+
+// ReadAt is At for readers: the state is one of [projector.NewUnproven].
+func ReadAt(ctx context.Context, log events.Log, blobs BlobReader, session events.SessionID, seq events.Seq) (*projector.State, error) {
+	return upTo(ctx, log, blobs, projector.NewUnproven(session), seq)
+}
+
+func upTo(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq) (*projector.State, error) {
 	if err := Walk(ctx, log, blobs, s, seq, nil); err != nil {
 		return nil, err
 	}

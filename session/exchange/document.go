@@ -53,7 +53,7 @@ func Read(ctx context.Context, log events.Log, blobs blob.Reader, id events.Sess
 
 // ReadAt is [Read] at a sequence.
 func ReadAt(ctx context.Context, log events.Log, blobs blob.Reader, id events.SessionID, at events.Seq) (*Document, error) {
-	s, err := follow.At(ctx, log, blobs, id, at)
+	s, err := follow.ReadAt(ctx, log, blobs, id, at)
 	if err != nil {
 		return nil, err
 	}

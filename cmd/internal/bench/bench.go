@@ -27,6 +27,7 @@ type Report struct {
 	Events64Ratio       float64 `json:"events_64_ratio,omitempty"`
 	ReplayRatio         float64 `json:"replay_ratio,omitempty"`
 	FoldPerSecond       float64 `json:"fold_events_per_s,omitempty"`
+	FoldUnproven        float64 `json:"fold_unproven_per_s,omitempty"`
 	Open10kOver10       float64 `json:"open_10k_over_10,omitempty"`
 	Fork100kOver10      float64 `json:"fork_100k_over_10,omitempty"`
 	HotBytes            float64 `json:"hot_session_bytes,omitempty"`

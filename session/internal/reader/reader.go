@@ -50,7 +50,7 @@ func (r *Reader) StateAt(ctx context.Context, id events.SessionID, seq events.Se
 	if err := r.Reached(ctx, id); err != nil {
 		return nil, err
 	}
-	return follow.At(ctx, r.log, r.b, id, seq)
+	return follow.ReadAt(ctx, r.log, r.b, id, seq)
 }
 
 // Reached refuses a session that the context's caller may not read, before a read of the log

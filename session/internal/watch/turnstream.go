@@ -32,7 +32,7 @@ func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id e
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
 	if place.Known() {
-		before = projector.New(id) // the state before the turn is unknown: start from the empty one
+		before = projector.NewUnproven(id) // the state before the turn is unknown: start from the empty one
 	}
 	a, err := submitter.SubmitTurn(ctx, id, req)
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *Watcher) WatchTurn(ctx context.Context, id events.SessionID, turn event
 	if _, err := w.reader.FindTurn(ctx, id, turn); err != nil {
 		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
 	}
-	return w.turnEvents(ctx, turn, projector.New(id)), nil
+	return w.turnEvents(ctx, turn, projector.NewUnproven(id)), nil
 }
 
 // turnEvents observes a session and yields the events of one turn, from a state before it.
