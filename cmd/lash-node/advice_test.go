@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lash-go/lash/bus/busembed"
 )
 
 // TestAdvice makes commands fail in each way that a user can repair. The last line of output names the flag or the
@@ -17,6 +19,11 @@ func TestAdvice(t *testing.T) {
 	t.Parallel()
 	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0")
 	defer s.stop(t, syscall.SIGTERM)
+	single, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer single.Stop()
 	usedAddress := strings.TrimPrefix(s.ops, "http://")
 	fresh := t.TempDir()
 	on, free := " --store "+s.store, " --store "+filepath.Join(fresh, "st")
@@ -41,6 +48,7 @@ func TestAdvice(t *testing.T) {
 		"erase nosuch --reason x --yes" + on:                                                                   "ls lists what there is",
 		"dead retry nosuch" + on:                                                                               "lash-node dead ls lists them",
 		"demo --chats nofile":                                                                                  "--chats: ",
+		"serve --nats " + single.URL() + " --replicas 3":                                                       "--replicas 1",
 		"soak --nodes 1":                                                                                       "--nodes 1: want 2 to 64",
 	} {
 		var errs strings.Builder

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
 )
@@ -23,10 +24,14 @@ const (
 	Auditor = "auditor"
 )
 
+// errNoCluster is the error code of JetStream for replicas on a server that is no cluster.
+const errNoCluster = 10074
+
 // Explain adds advice to an error of a connection. role is the role that permits the operation; away is the advice
 // where the servers do not answer.
 func (f *Flags) Explain(err error, role, unreachable string) error {
 	advice := unreachable
+	var refused *jetstream.APIError
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)
@@ -38,6 +43,12 @@ func (f *Flags) Explain(err error, role, unreachable string) error {
 		advice = fmt.Sprintf("%s has no permission for that: a user of role %s has it, --tls-cert and --tls-key name its certificate", user, role)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		advice = "the servers do not know who asks: --store DIR has the key of an embedded server, --tls-cert with --tls-key, or --creds, are a user's"
+		if f.TLSCert != "" {
+			user, _ := f.user()
+			advice = fmt.Sprintf("the servers do not know %s: add-user.sh makes its line in the file of its tenant, which they read when they are reloaded", user)
+		}
+	case errors.As(err, &refused) && refused.ErrorCode == errNoCluster:
+		advice = "these servers are no cluster: --replicas 1"
 	case errors.Is(err, nats.ErrNkeysNotSupported):
 		advice = "another server listens where the embedded server of the store did: does its node run? --nats URL names other servers"
 	case errors.As(err, new(x509.HostnameError)):

@@ -43,3 +43,12 @@ func TestKeyOfAnotherServer(t *testing.T) {
 		t.Errorf("got %q, want the other server named", err)
 	}
 }
+
+// TestUnknownCertificate has a user with a certificate whom the servers do not know.
+func TestUnknownCertificate(t *testing.T) {
+	t.Parallel()
+	err := (&access.Flags{TLSCert: "node.pem"}).Explain(fmt.Errorf("connect: %w", nats.ErrAuthorization), access.Node, "")
+	if !strings.Contains(err.Error(), "do not know this user: add-user.sh") {
+		t.Errorf("got %q, want what makes the user known", err)
+	}
+}
