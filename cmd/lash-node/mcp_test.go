@@ -160,6 +160,12 @@ func testMCPServer(t *testing.T, transport func(t *testing.T, url, token string)
 	if len(found.Found) == 0 || found.Of < 3 {
 		t.Errorf("search: got %+v, want the reply", found)
 	}
+	for text, messages := range map[string]int{"MILK": 1, "write the note": 1, "assistant": 0, "tool_call": 0, "write_file": 0} { // names of roles, parts and tools are not said
+		looks.do("search_history", map[string]any{"session": "s1", "text": text}, &found)
+		if len(found.Found) != messages {
+			t.Errorf("search of %q: got %+v, want %d messages", text, found, messages)
+		}
+	}
 	var history, list any
 	looks.do("read_history", map[string]any{"session": "s1"}, &history)
 	b.do("list_sessions", map[string]any{"label": "by=agent"}, &list)

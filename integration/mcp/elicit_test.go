@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // colours is the form of the answer to the questions of the test servers.
@@ -24,6 +28,11 @@ func oldServer(in io.Reader, out io.Writer) {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 		Result json.RawMessage `json:"result"`
+		Params struct {
+			Arguments struct {
+				Silent bool `json:"silent"` // the call is never answered
+			} `json:"arguments"`
+		} `json:"params"`
 	}
 	asked := make(map[string]json.RawMessage) // ids of the calls that ask, by that of the question
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -39,6 +48,8 @@ func oldServer(in io.Reader, out io.Writer) {
 			answer(m.ID, json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`))
 		case m.Method == "tools/list":
 			answer(m.ID, json.RawMessage(`{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`))
+		case m.Method == "tools/call" && m.Params.Arguments.Silent:
+			logRun(os.Getenv(runsVariable), "silent")
 		case m.Method == "tools/call":
 			id := fmt.Sprintf(`"q%d"`, len(asked))
 			asked[id] = m.ID
@@ -184,4 +195,63 @@ func TestServerDiesWhileItAsks(t *testing.T) {
 	s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
 	s.AwaitTurn(next, "t1")
 	harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
+}
+
+// TestQuestionAfterCancel cancels a call that the server does not answer. The server, of the earlier version, then asks
+// during the only other call, which may be for the cancelled one: the people of the other session do not get the question.
+// After a restart of the server its questions are asked again.
+func TestQuestionAfterCancel(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	server.Env[oldVariable] = "1"
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	cancelled := s.begin("srv__ask", `{"silent":true}`)
+	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
+	_, _, err := s.Cancel(s.Ctx, cancelled, "t1", api.CancelRequest{ID: "c"})
+	harness.WantError(t, "cancel", err, nil)
+	s.AwaitTurn(cancelled, "t1")
+	s.AwaitPolling("the end of the call at the instance", func() bool {
+		for _, i := range s.plugins[0].Status()[0].Instances {
+			if i.Running > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	other := s.begin("srv__ask", `{}`)
+	s.AwaitTurn(other, "t1")
+	harness.Equal(t, "answer", s.resultOf(other).Text, `{"action":"cancel"}`)
+	pid := s.pidOf(server)
+	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	s.AwaitPolling("the next run of the server", func() bool { return s.pidOf(server) != pid })
+	next := s.begin("srv__ask", `{}`)
+	s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
+	s.AwaitTurn(next, "t1")
+	harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
+}
+
+// TestListChangesWhileItAsks has a server change its list of tools while people think about the question of a call that must
+// not run twice. More than a minute later the call still waits, and gets the answer.
+func TestListChangesWhileItAsks(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the question waits for more than a minute")
+	}
+	s := start(t)
+	server := s.own("srv")
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	id := s.begin("srv__once", `{"do":"ask","text":"Which one?"}`)
+	q := s.question(id, "Which one?")
+	s.result("srv__look", `{"do":"more","text":"added"}`)
+	s.AwaitPolling("the new list", func() bool { return slices.Contains(s.plugins[0].Status()[0].Tools, "srv__added") })
+	time.Sleep(65 * time.Second) // nothing happens: that the call goes on has no event
+	s.give(id, q, true, `{"colour":"red"}`)
+	s.AwaitTurn(id, "t1")
+	if got := s.resultOf(id).Text; !sameJSON([]byte(got), []byte(`{"action":"accept","content":{"colour":"red","size":3}}`)) {
+		t.Errorf("result: got %s, want the answer", got)
+	}
+	harness.Equal(t, "result of the new tool", s.result("srv__added", `{"do":"x"}`).Text, "I am new")
 }

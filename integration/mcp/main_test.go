@@ -5,6 +5,8 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap/zaptest"
@@ -297,6 +300,11 @@ func (in doing) act(ctx context.Context, s *sdk.Server, r *sdk.CallToolRequest) 
 		return text(&sdk.TextContent{Text: string(data)}), nil, err
 	case "pid":
 		return text(&sdk.TextContent{Text: fmt.Sprint(os.Getpid())}), nil, nil
+	case "refuse":
+		return nil, nil, &jsonrpc.Error{Code: -32000, Message: "refused with " + os.Getenv(in.Text)}
+	case "digest":
+		sum := sha256.Sum256([]byte(os.Getenv(in.Text)))
+		return text(&sdk.TextContent{Text: hex.EncodeToString(sum[:])}), nil, nil
 	case "env":
 		return text(&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}), nil, nil
 	case "more":

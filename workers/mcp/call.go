@@ -54,7 +54,7 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " does not run", Safe: true,
 			}})
 		}
-		out, err := p.s.running.do(ctx, p.s.ctx, on, func(ctx context.Context, token string) (*wire.Outcome, error) {
+		out, err := p.s.running.do(ctx, p.s.ctx, session, on, func(ctx context.Context, token string) (*wire.Outcome, error) {
 			return t.call(ctx, session, in.Args, token)
 		})
 		refused, answered := errors.AsType[*jsonrpc.Error](err)
@@ -64,7 +64,7 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 		case ctx.Err() != nil:
 			return &wire.Outcome{Cancelled: true}
 		case answered && !errors.Is(err, mcp.ErrConnectionClosed) && !unanswered(refused):
-			return failure(plugin.ClassExecution, refused.Message)
+			return failure(plugin.ClassExecution, p.s.cfg.Server.withoutSecrets(refused.Message))
 		case notSent(err):
 			return &wire.Outcome{Failure: &wire.Failure{
 				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " is not reached", Safe: true,
@@ -126,6 +126,7 @@ func (s *Source) lost(session *mcp.ClientSession) {
 	s.mu.Lock()
 	if s.session == session {
 		s.session = nil
+		s.running.begin(nil)
 	}
 	s.mu.Unlock()
 	_ = session.Close() // it has failed

@@ -250,13 +250,18 @@ func (s *Server) redacted(err error) string {
 			text = strings.ReplaceAll(text, at.Host+at.EscapedPath(), at.Host+"/***")
 		}
 	}
+	return events.Clip(s.withoutSecrets(text), maxErrorText, "...")
+}
+
+// withoutSecrets is a text of the server without values of headers and of the environment, as valid UTF-8.
+func (s *Server) withoutSecrets(text string) string {
 	var values []string
 	for _, list := range []map[string]string{s.Headers, s.Env} {
 		for _, value := range list {
 			values = append(append(values, value), strings.Fields(value)...) // a header may have a word before the secret
 		}
 	}
-	return events.Clip(strings.ToValidUTF8(hide(text, values...), "\uFFFD"), maxErrorText, "...")
+	return strings.ToValidUTF8(hide(text, values...), "\uFFFD")
 }
 
 // stripped is a URL as errors of package http have it.

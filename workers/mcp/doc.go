@@ -20,7 +20,8 @@
 //	a changed list of tools        a new version of the plugin: sessions have it from their next turn on
 //
 // A server cannot ask for completions or roots. A question that it asks by the result of a call belongs to that call. One
-// that it sends as a request does so where one call runs, and is dismissed where several do: no session gets a question of
+// that it sends as a request does so where one call runs. It is dismissed where several do, and, until the server starts
+// again, after a call that ended without an answer: the server may still work on that call. No session gets a question of
 // another one. An answer that does not fit the question's schema is asked for again, three times in all.
 //
 // # The life of a server

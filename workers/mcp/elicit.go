@@ -35,7 +35,7 @@ const (
 func (s *Source) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	of := s.running.owner(ctx)
 	if of == nil {
-		s.log.Warn("a question of the server is dismissed: no call runs, or several do, and it does not say which one asks")
+		s.log.Warn("a question of the server is dismissed: it does not say which call asks, and not exactly one may: none or several run, or one was cancelled since the server started")
 		return &mcp.ElicitResult{Action: dismiss}, nil
 	}
 	q, err := questionOf(r.Params)

@@ -18,6 +18,17 @@ import (
 type calls struct {
 	mu      sync.Mutex
 	byToken map[string]*running
+	on      *mcp.ClientSession // of the calls; nil while the server does not run
+	// abandoned: a call of the session ended before the server answered it, as it was cancelled or took too long. The server
+	// may still work on it, and ask for it.
+	abandoned bool
+}
+
+// begin makes a session the one of the calls that follow; nil: the server does not run.
+func (c *calls) begin(on *mcp.ClientSession) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.on, c.abandoned = on, false
 }
 
 // running is a call that a server runs.
@@ -31,8 +42,9 @@ type running struct {
 
 type runningKey struct{}
 
-// do performs a call, until life ends. The server's progress and questions find it by the token, and by its context.
-func (c *calls) do(ctx, life context.Context, on remote.Caller, call func(ctx context.Context, token string) (*wire.Outcome, error)) (*wire.Outcome, error) {
+// do performs a call in a session, until life ends. The server's progress and questions find it by the token, and by its
+// context.
+func (c *calls) do(ctx, life context.Context, session *mcp.ClientSession, on remote.Caller, call func(ctx context.Context, token string) (*wire.Outcome, error)) (*wire.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
@@ -47,19 +59,21 @@ func (c *calls) do(ctx, life context.Context, on remote.Caller, call func(ctx co
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.byToken, token)
+		c.abandoned = c.abandoned || c.on == session && ctx.Err() != nil
 	}()
 	return call(context.WithValue(ctx, runningKey{}, one), token)
 }
 
 // owner is the call that a request of the server belongs to: that of the context, where the server asks by its result, and
-// otherwise the only one that runs; nil if there is none.
+// otherwise the only one that runs; nil if there is none. It is nil too while the server may still work on a call that was
+// abandoned: the question may be that call's, and would reach the people of another session.
 func (c *calls) owner(ctx context.Context) *running {
 	if one, ok := ctx.Value(runningKey{}).(*running); ok {
 		return one
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.byToken) != 1 {
+	if len(c.byToken) != 1 || c.abandoned {
 		return nil
 	}
 	for _, one := range c.byToken {

@@ -32,7 +32,6 @@ const (
 	connectWait  = 30 * time.Second // for a server to start and to list its tools
 	relistPause  = time.Second      // between two lists
 	refusedPause = 10 * time.Second // after a refusal of the registration
-	drainWait    = time.Minute      // for the calls of an instance whose list of tools has changed
 )
 
 // Source is a server whose tools are those of a plugin, until Stop.
@@ -162,6 +161,7 @@ func (s *Source) set(on *mcp.ClientSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.session = on
+	s.running.begin(on)
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -223,14 +223,18 @@ func (v *serving) stop() {
 	}
 }
 
-// replace makes an instance with the tools, unless it is there. The one before serves the calls that it has. Errors: those
-// of [remote.Start].
+// lastingGrace lets the calls of an instance end whose list of tools has changed: people may take days to answer one. Their
+// own limits bound them, and the end of the source.
+const lastingGrace = 365 * 24 * time.Hour
+
+// replace makes an instance with the tools, unless it is there. The one before serves the calls that it has until they
+// end. Errors: those of [remote.Start].
 func (v *serving) replace(s *Source, o *offer) error {
 	if v.has(o.manifest.Version) || s.taking.Err() != nil {
 		return nil
 	}
 	i, err := remote.Start(s.ctx, remote.Config{
-		Conn: s.cfg.Conn, Plugin: &program{s, o}, Prefix: s.cfg.Prefix, Instance: s.cfg.Instance, Rollback: true, Grace: drainWait, Logger: s.log,
+		Conn: s.cfg.Conn, Plugin: &program{s, o}, Prefix: s.cfg.Prefix, Instance: s.cfg.Instance, Rollback: true, Grace: lastingGrace, Logger: s.log,
 	})
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func (s *Server) start(ctx context.Context, log *zap.Logger) (mcp.Transport, fun
 		_, err := io.Copy(printed, newPaced(life, io.NopCloser(r)))
 		_ = printed.CloseWithError(err) // nil is the end of the output
 	}, func(r io.Reader) {
-		logLines(log, r)
+		process.LogLines(log, r, s.withoutSecrets)
 	})
 	if err != nil {
 		kill(nil)
@@ -115,29 +115,6 @@ func (a *attended) Write(data []byte) (int, error) {
 	})
 	defer late.Stop()
 	return a.WriteCloser.Write(data)
-}
-
-// Lines of a server's standard error in the log, in a second and at once. Others are counted.
-const (
-	linesPerSecond = 20
-	linesAtOnce    = 200
-)
-
-// logLines logs what a server prints to its standard error.
-func logLines(log *zap.Logger, r io.Reader) {
-	limit, dropped := rate.NewLimiter(linesPerSecond, linesAtOnce), 0
-	process.Lines(r, func(line string) {
-		if !limit.Allow() {
-			dropped++
-			return
-		}
-		fields := []zap.Field{zap.String("line", line)}
-		if dropped > 0 {
-			fields = append(fields, zap.Int("dropped", dropped))
-			dropped = 0
-		}
-		log.Info("stderr", fields...)
-	})
 }
 
 var errDeaf = errors.New("it does not read its input")

@@ -52,7 +52,7 @@ func (c *client) do(ctx context.Context, method, path string, body any) (json.Ra
 	case err != nil:
 		return nil, fmt.Errorf("the node's answer ended: %w", err)
 	case len(text) > maxAnswer:
-		return nil, fmt.Errorf("the answer has more than %d bytes: ask for a part of it", maxAnswer)
+		return nil, fmt.Errorf("the answer has more than %d bytes, the limit of this server: %s /v1%s of the HTTP API has all of it", maxAnswer, method, path)
 	case answer.StatusCode >= http.StatusMultipleChoices:
 		return nil, refusal(answer.StatusCode, text)
 	}

@@ -42,7 +42,7 @@ func New(cfg Config) *mcp.Server {
 	add(s, "list_approvals", "Lists the calls that wait for an approval: of a session, or of all.", reads, a.approvals)
 	add(s, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
 	add(s, "read_history", "Returns the conversation of a session.", reads, a.history)
-	add(s, "search_history", "Returns the messages of a session's conversation that contain a text, in any case.", reads, a.search)
+	add(s, "search_history", "Returns the messages of a session's conversation in which a text was said, in any case: in texts, arguments of calls and their results.", reads, a.search)
 	s.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "session", Title: "Conversation of a session", URITemplate: "lash://sessions/{session}", MIMEType: "application/json",
 	}, a.resource)
@@ -178,12 +178,27 @@ func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (
 	return json.Marshal(&out)
 }
 
-// hasText reports whether a text of a JSON value contains what is searched, in lower case.
+// hasText reports whether something that was said in a message contains what is searched, in lower case: a text, an
+// argument of a call or a result. Names of roles, parts and tools are none, and neither are attachments.
 func hasText(data []byte, what string) bool {
-	var v any
-	return json.Unmarshal(data, &v) == nil && textOf(v, what)
+	var message struct {
+		Parts []struct {
+			Type, Text string
+			Args       any
+		}
+	}
+	if json.Unmarshal(data, &message) != nil {
+		return false
+	}
+	for _, p := range message.Parts {
+		if p.Type != "attachment" && (textOf(p.Text, what) || textOf(p.Args, what)) {
+			return true
+		}
+	}
+	return false
 }
 
+// textOf reports whether a text of a JSON value contains what is searched.
 func textOf(v any, what string) bool {
 	switch v := v.(type) {
 	case string:

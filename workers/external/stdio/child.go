@@ -66,7 +66,7 @@ func spawn(ctx context.Context, log *zap.Logger, command process.Command) (*chil
 	c.end = end
 	command.Input, command.Clean, command.Grace = true, true, endWait
 	p, err := process.Start(life, command, c.read, func(r io.Reader) {
-		process.Lines(r, func(line string) { log.Info("stderr", zap.String("line", line)) })
+		process.LogLines(log, r, nil)
 	})
 	if err != nil {
 		end(nil)

@@ -1,0 +1,96 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestAgentsWriteDeadline has callers of /v1/mcp that do not read their answers: of one large write, of many small ones, with and
+// without a flush after each. Each handler gets an error in bounded time, and nothing of the answer stays. A caller that reads
+// slowly gets all of an answer that takes longer than the deadline of one write.
+func TestAgentsWriteDeadline(t *testing.T) {
+	t.Parallel()
+	const timeout = 500 * time.Millisecond
+	large, small := bytes.Repeat([]byte("x"), 64<<20), bytes.Repeat([]byte("y"), 4<<10)
+	many := func(w http.ResponseWriter, flush bool) error {
+		for range len(large) / len(small) {
+			if _, err := w.Write(small); err != nil {
+				return err
+			}
+			if flush {
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		write func(w http.ResponseWriter) error
+		reads bool
+	}{
+		"large":   {func(w http.ResponseWriter) error { _, err := w.Write(large); return err }, false},
+		"many":    {func(w http.ResponseWriter) error { return many(w, false) }, false},
+		"flushed": {func(w http.ResponseWriter) error { return many(w, true) }, false},
+		"slow": {func(w http.ResponseWriter) error {
+			for range 8 {
+				time.Sleep(timeout / 4) // a handler that works: two timeouts in all
+				if _, err := w.Write(small); err != nil {
+					return err
+				}
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ended := make(chan error, 1)
+			cfg := config(t)
+			cfg.WriteTimeout = timeout
+			cfg.Agents = func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ended <- c.write(w) })
+			}
+			s := newServer(t, cfg)
+			on, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Start(on)
+			conn, err := net.Dial("tcp", on.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_, _ = fmt.Fprintf(conn, "POST /v1/mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", secret)
+			var read int64
+			if c.reads {
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				read, _ = io.Copy(io.Discard, answer.Body)
+				_ = answer.Body.Close()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // 120 times the deadline
+			defer cancel()
+			select {
+			case err := <-ended:
+				if (err == nil) != c.reads || c.reads && read != int64(8*len(small)) {
+					t.Errorf("got %v after %d bytes were read", err, read)
+				}
+			case <-ctx.Done():
+				t.Error("the handler still writes to a caller that does not read")
+			}
+		})
+	}
+}
