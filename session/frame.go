@@ -17,7 +17,7 @@ import (
 const openingFrame = "open frame"
 
 // OpenFrame starts a new frame, with an empty prompt over the same graph. opened is false, and nothing changes, when
-// the id is blank or the current frame's.
+// the id is blank or the session has had a frame with it.
 func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (opened bool, err error) {
 	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
 	if err != nil {
@@ -55,7 +55,7 @@ func openFrame(req *api.FrameRequest, opened *bool) decision {
 	}
 }
 
-// hasFrame reports whether the frame was ever opened: a repeat of an old request opens nothing.
+// hasFrame reports whether the session has had the frame: a repeat of an old request opens nothing.
 func hasFrame(s *projector.State, id events.FrameID) bool {
 	for _, f := range s.Frames {
 		if f.ID == id {

@@ -73,7 +73,8 @@ func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitM
 	return t, err
 }
 
-// changeTask runs a decision about one task. It does nothing where the task is unknown, hidden or ended.
+// changeTask runs a decision about one task. It does nothing where the session is unknown or the task is hidden; d
+// decides about unknown and ended tasks.
 func (h *Host) changeTask(ctx context.Context, id events.SessionID, name events.TaskID, cause string, d func(*projector.State) []events.Event) error {
 	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); ok && t.Hidden {

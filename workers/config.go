@@ -82,8 +82,8 @@ type Config struct {
 	// for ever.
 	Retain time.Duration
 
-	// Scopes are the operations that users of other NATS accounts may request, by account name. nil allows all
-	// operations but commands.
+	// Scopes are the rights of users of other NATS accounts, by the server's name of the user; nil gives all of them every
+	// right except command.
 	Scopes map[string]api.Reach
 	// ForbidSelfApproval refuses an approval by the caller that requested the turn, see [session.Config]. It also
 	// locks the options of package gate: a caller that sets these can turn approvals off.

@@ -34,7 +34,7 @@ var matches = map[string]matched{
 	"run": {
 		names: map[string]string{
 			"AppendAs": "Append", "Last": "Last", "SetTimer": "setTimer", "TakeState": "cached",
-			"add": "add", "afterFlush": "byItself", "branchOff": "branchOff", "branching": "turn.Branching", "catchUp": "catchUp",
+			"add": "add", "flushOrDo": "byItself", "branchOff": "branchOff", "branching": "turn.Branching", "catchUp": "catchUp",
 			"checkEffect": "isCurrent", "claim": "claim", "claimNext": "claimNext", "commit": "commit", "committed": "committed",
 			"handleResult": "complete", "decide": "decide", "endForStop": "handOver", "fail": "giveUp", "flush": "flush", "giveUp": "giveUp",
 			"hasNewEffect": "starts", "hasPrompt": "prompts", "hasStartedCall": "hasOpenCall", "isAged": "aged", "isOurs": "ours",
@@ -56,7 +56,7 @@ var matches = map[string]matched{
 		},
 		list: []match{
 			{real: "run.advanceOnce", sim: "run.advance"},
-			{real: "run.afterFlush", sim: "run.byItself"},
+			{real: "run.flushOrDo", sim: "run.byItself"},
 			{real: "run.rest", sim: "run.checkEndOfLog", skips: []string{"record", "endForStop"}},
 			{real: "run.end", sim: "run.setTimer"},
 			{real: "run.step", sim: "run.stepMachine"},

@@ -21,14 +21,14 @@ import (
 
 // calls are the calls that an instance knows. A call is in one state:
 //
-//	running ──the tool returns──► ended, with its outcome ──recorded, or old──► ended ──too many──► forgotten
+//	running ──the tool returns──► ended, with its outcome ──recorded, old or too large──► dropped ──too many──► forgotten
 type calls struct {
 	keep time.Duration
 
 	mu       sync.Mutex
 	byID     map[wire.CallID]*call
 	ended    []wire.CallID // in the order of their ends
-	old      int           // of ended, those whose outcomes are dropped as old
+	old      int           // of ended: the first ones, whose outcomes are dropped as old, or because all are too large
 	bytes    int           // of all outcomes
 	total    int64         // calls that ended
 	failed   int64         // of total

@@ -45,11 +45,11 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return paceContinue, err
 	}
 	if q := r.branching(); q != nil {
-		return paceContinue, r.afterFlush(ctx, func() error { return r.branchOff(ctx, *q) })
+		return paceContinue, r.flushOrDo(ctx, func() error { return r.branchOff(ctx, *q) })
 	}
 	now := r.now()
 	if list := turn.DueEvents(r.state, now); len(list) > 0 {
-		return paceContinue, r.afterFlush(ctx, func() error { return r.record(ctx, list) })
+		return paceContinue, r.flushOrDo(ctx, func() error { return r.record(ctx, list) })
 	}
 	switch {
 	case t == nil && turn.Claimable(r.state):
@@ -87,8 +87,8 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	return paceContinue, nil // no effect runs: the step ended the turn
 }
 
-// afterFlush calls do if the batch is empty, else it appends the batch first.
-func (r *run) afterFlush(ctx context.Context, do func() error) error {
+// flushOrDo appends the batch; where the batch is empty, it calls do. After an append the loop of advance comes back.
+func (r *run) flushOrDo(ctx context.Context, do func() error) error {
 	if len(r.batch.events) > 0 {
 		return r.flush(ctx)
 	}

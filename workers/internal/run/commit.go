@@ -131,8 +131,9 @@ func (r *run) rollBack() {
 	r.batch.clear()
 }
 
-// flush appends the batch. After a conflict it folds the events of others and steps the same inputs again. No effect
-// was started meanwhile that the new state does not need.
+// flush appends the batch. After a conflict it folds the events of others and steps the same inputs again. The run
+// starts no effect before flush returns, so the new state decides about new effects; stepAgain cancels the model calls
+// that lost their prompt.
 func (r *run) flush(ctx context.Context) error {
 	for conflicts := 0; len(r.batch.events) > 0; conflicts++ {
 		c := r.commit(r.batch.startedAt, r.batch.events)
