@@ -76,6 +76,12 @@
 //   - A stream of a turn's events never delays the turn: it reads the log and the published deltas. A client may read it
 //     late, in part or not at all.
 //
+// # Tests
+//
+// The operations are tested by the suite integration/internal/servicetest, on hosts, clients and HTTP: a file for each
+// subject, such as graph.go, turn.go and task.go. integration/catalogue tests what plugins do to them. The tests here
+// concern several hosts, limits, rights, hints and timers.
+//
 // # Forms of earlier versions
 //
 // Hosts and package projector also accept what earlier versions stored:

@@ -3,8 +3,6 @@ package session_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,12 +12,11 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/internal/check"
 )
 
-// TestAgainHintsAgain loses the hint of every command. A repeat of the command from another host appends nothing and
+// TestRepeatPublishesLostHint loses the hint of every command. A repeat of the command from another host appends nothing and
 // publishes the hint.
-func TestAgainHintsAgain(t *testing.T) {
+func TestRepeatPublishesLostHint(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(context.Context, *session.Host) error{
 		"submit": func(ctx context.Context, h *session.Host) error {
@@ -105,9 +102,9 @@ func (b *bundle) awaitHint() {
 	b.T.Fatal("got no hint")
 }
 
-// TestAgainKeepsThePlace repeats commands whose hints are stored. The repeat publishes no hint: a newer wake would
+// TestRepeatKeepsQueuePlace repeats commands whose hints are stored. The repeat publishes no hint: a newer wake would
 // move the session to the end of the queue, and each publish is a write.
-func TestAgainKeepsThePlace(t *testing.T) {
+func TestRepeatKeepsQueuePlace(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first := events.Seq(0)
@@ -155,50 +152,5 @@ func TestAgainKeepsThePlace(t *testing.T) {
 	}
 	if got := last(); got[0] != before[0]+1 || got[1] != before[1]+1 { // of this test's own
 		t.Errorf("got to %v from %v in the queue and among the timers, want one message more in each", got, before)
-	}
-}
-
-// TestWaitingBytes checks the limit on the waiting bytes of a session, over all sorts of waiting content.
-func TestWaitingBytes(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	part := events.Part{Kind: events.PartText, Text: strings.Repeat("x", 50<<10)} // stays in the event
-	parts := []events.Part{part, part, part}
-	asks := func(id string) api.TurnRequest {
-		return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
-	}
-	n := 0
-	for n < check.MaxWaitingBytes/(151<<10) { // their overhead is below 1 KiB each
-		id, err := fmt.Sprint("t", n), error(nil)
-		switch n % 3 {
-		case 0:
-			_, err = b.Host.Submit(t.Context(), sid, asks(id))
-		case 1:
-			_, err = b.Host.SubmitAt(t.Context(), sid, soon, asks(id))
-		case 2:
-			_, err = b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: parts})
-		}
-		if err != nil {
-			t.Fatalf("input %d: %v", n, err)
-		}
-		n++
-	}
-	before := b.State()
-	for name, do := range map[string]func() error{
-		"submit":   func() error { _, err := b.Host.Submit(t.Context(), sid, asks("more")); return err },
-		"submitAt": func() error { _, err := b.Host.SubmitAt(t.Context(), sid, soon, asks("more")); return err },
-		"inject": func() error {
-			_, err := b.Host.Inject(t.Context(), sid, api.InjectRequest{Parts: parts})
-			return err
-		},
-	} {
-		limit, ok := errors.AsType[*api.LimitError](do())
-		if !ok || limit.Limit != check.MaxWaitingBytes {
-			t.Errorf("%s: got %+v, want the limit", name, limit)
-		}
-	}
-	b.unchanged(before, "refused")
-	if _, err := b.Host.Submit(t.Context(), sid, asks("t0")); err != nil {
-		t.Errorf("one that waits: got %v", err)
 	}
 }

@@ -120,5 +120,5 @@
 // It has more than 3 000 lines because declarations and stack share the unexported registrations of [Registrar]. Two
 // packages would export these to every author, and authors would import two packages for one plugin.
 //
-// REFERENCE.md maps the interfaces of the reference host to this package.
+// REFERENCE.md maps the interfaces of the Rust host that this package follows.
 package plugin
