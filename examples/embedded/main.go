@@ -50,7 +50,10 @@ func run(ask string) error {
 		return err
 	}
 	defer lash.Stop()
-	id, _ := lash.Create(ctx, api.CreateRequest{}) // where it fails, so does the turn
+	id, err := lash.Create(ctx, api.CreateRequest{})
+	if err != nil {
+		return err
+	}
 	if _, err := lash.Submit(ctx, id, api.Ask(ask)); err != nil {
 		return err
 	}

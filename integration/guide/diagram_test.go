@@ -109,13 +109,13 @@ func state(s *projector.State, id events.TurnID) string {
 	case slices.ContainsFunc(s.Scheduled, func(q projector.ScheduledTurn) bool { return q.ID == id }):
 		return "scheduled"
 	case slices.ContainsFunc(s.Queue, func(q projector.QueuedTurn) bool { return q.ID == id }):
-		return "queued"
+		return "waiting"
 	case needs.Model:
 		return "model"
 	case needs.OnlyWaits() && s.Turn().WaitsForApproval(turn.ToolEffect(id, 0, 0)):
-		return "approval"
+		return "asking"
 	case needs.OnlyWaits():
-		return "outside"
+		return "pending"
 	case len(needs.Calls) > 0:
 		return "tools"
 	}

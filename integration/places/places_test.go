@@ -30,7 +30,7 @@ var additions = map[string]addition{
 	"a model provider": {"provider", 2, []string{"workers/llm/echo/echo.go", "workers/llm/echo/echo_test.go"}},
 	"a command":        {"command", 2, []string{"cmd/lash-node/hello.go", "cmd/lash-node/main.go"}},
 	"a hook point":     {"hook", 3, []string{"session/plugin/hook.go", "workers/internal/call/attempt.go"}},
-	"an operation": {"operation", 6, []string{
+	"an operation that reads": {"operation", 6, []string{
 		"integration/internal/servicetest/graph.go", "session/api/service.go", "session/nodecount.go", "session/operation/requests.go", "session/operation/table.go",
 	}},
 	"an event kind": {"kind", 11, []string{
@@ -42,7 +42,8 @@ var additions = map[string]addition{
 // notAdded are the goals of the table that no addition stands for.
 var notAdded = map[string]string{
 	"a hook, a prompt contribution, an action, a protocol, state": "the packages of examples show one each",
-	"a metric": "a counter of one file",
+	"an operation that changes a session":                         "the rows of more tests; TestMissingPlaces shows that they name it",
+	"a metric":                                                    "a counter of one file",
 }
 
 // promises reads the README's table: by goal, patterns of the files that it names, of files in folders that it names,

@@ -5,7 +5,7 @@
 //	plugins, err := external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "weather"}}})
 //	err = plugins.Start(ctx)
 //	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: plugins.Factories()})
-//	node, err := workers.NewNode(workers.Config{Bus: b, Plugins: stack})
+//	node, err := workers.NewNode(workers.Config{Bus: b, Plugins: builder})
 //
 // All nodes of a fleet need the same names, in the end: the requests of a plugin go to the nodes that have its name.
 //
