@@ -32,7 +32,7 @@ var floors = []struct{ name, packages string }{
 		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/background workers/builtin/budget workers/builtin/code
 		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
 		workers/builtin/standard workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
-	{"parts of the node", `workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
+	{"parts of the node", `workers/prices workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task`},
 	{"the node", "workers workers/playback workers/embedded"},
 	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/access cmd/internal/terminal cmd/internal/point cmd/internal/program
