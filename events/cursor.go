@@ -17,11 +17,12 @@ const maxNesting = 128
 // cursor reads msgpack from memory. It checks a length against the remaining bytes before it allocates. It skips
 // unwanted values without recursion. The first error is kept, and every later read returns zero.
 type cursor struct {
-	data  string
-	at    int
-	share bool // strings share the memory of data
-	depth int  // nesting of recursive types
-	err   error
+	data       string
+	at         int
+	share      bool // strings share the memory of data
+	shareBytes bool // bytes do
+	depth      int  // nesting of recursive types
+	err        error
 }
 
 // newCursor reads data in place: decoded values may share its memory, which saves a copy of every commit.

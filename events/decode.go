@@ -49,6 +49,18 @@ func DecodePayload(data []byte, v any) error {
 	return nil
 }
 
+// DecodePayloadShared is [DecodePayload] without copies of bytes: v may share memory with data, which must not change
+// afterwards.
+func DecodePayloadShared(data []byte, v any) error {
+	r := newCursor(data)
+	r.shareBytes = true
+	r.value(v)
+	if err := r.end(); err != nil {
+		return fmt.Errorf("decode payload: %w", err)
+	}
+	return nil
+}
+
 // value decodes into the target of v.
 func (c *cursor) value(v any) {
 	target := reflect.ValueOf(v).Elem()

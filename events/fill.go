@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 // filler decodes one value of a fixed type. It is the counterpart of layout, with the same tags and types.
@@ -80,7 +81,12 @@ func fillBytes(c *cursor, v reflect.Value) {
 		v.SetZero()
 		return
 	}
-	v.SetBytes(append(make([]byte, 0, n), c.bytes(n)...))
+	b := c.bytes(n)
+	if c.shareBytes && len(b) > 0 {
+		v.SetBytes(unsafe.Slice(unsafe.StringData(b), len(b)))
+		return
+	}
+	v.SetBytes(append(make([]byte, 0, n), b...))
 }
 
 func (s structs) slice(t reflect.Type) filler {

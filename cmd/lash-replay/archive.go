@@ -15,7 +15,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/projector/index"
 )
 
 // archive is one session from a file. It implements [source].
@@ -69,8 +68,8 @@ func (a *archive) Sessions(context.Context) ([]events.SessionID, error) {
 func (a *archive) Names(ctx context.Context) ([]events.SessionID, error) { return a.Sessions(ctx) }
 
 // Index lists nothing: an archive has no index.
-func (a *archive) Index(context.Context) iter.Seq2[*index.Row, error] {
-	return func(func(*index.Row, error) bool) {}
+func (a *archive) Index(context.Context) iter.Seq2[[]byte, error] {
+	return func(func([]byte, error) bool) {}
 }
 
 // Blob finds a body by its digest. The archive reader has computed the digest.

@@ -20,7 +20,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/projector/index"
 )
 
 // live reads a server: a running one, or one that it starts on a store. It implements [source].
@@ -160,23 +159,12 @@ func (l *live) Names(ctx context.Context) (list []events.SessionID, err error) {
 	return list, nil
 }
 
-// Index leaves out damaged rows and those of other versions: their sessions are read.
-func (l *live) Index(ctx context.Context) iter.Seq2[*index.Row, error] {
-	return func(yield func(*index.Row, error) bool) {
-		rows, ok := l.Bus.Index()
-		if !ok {
-			return
-		}
-		for value, err := range rows.Values(ctx) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if row, err := index.Decode(value); err == nil && !yield(row, nil) {
-				return
-			}
-		}
+func (l *live) Index(ctx context.Context) iter.Seq2[[]byte, error] {
+	rows, ok := l.Bus.Index()
+	if !ok {
+		return func(func([]byte, error) bool) {}
 	}
+	return rows.Values(ctx)
 }
 
 func (l *live) Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error) {

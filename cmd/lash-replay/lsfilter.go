@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -44,11 +45,16 @@ func (l *listing) list(ctx context.Context, e *env, src source) ([]listed, error
 		return nil, err
 	}
 	l.rows = make(map[events.SessionID]*index.Row)
-	for row, err := range src.Index(ctx) {
-		if err != nil {
-			return nil, err
+	var mu sync.Mutex
+	err = eachRow(ctx, src, func() func(*index.Row) {
+		return func(row *index.Row) {
+			mu.Lock()
+			defer mu.Unlock()
+			l.rows[row.Session] = row
 		}
-		l.rows[row.Session] = row
+	})
+	if err != nil {
+		return nil, err
 	}
 	if ids, err = l.addErased(ctx, e, src, ids); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 )
 
 // onServer starts a server, and opens it as writers and as lash-replay do.
@@ -194,8 +196,9 @@ func BenchmarkSearch(b *testing.B) {
 	close(next)
 	wait.Wait()
 	rows, size := 0, 0
-	for row, err := range reader.Index(b.Context()) {
-		if err != nil {
+	for value, err := range reader.Index(b.Context()) {
+		row, decodeErr := index.Decode(value)
+		if err = errors.Join(err, decodeErr); err != nil {
 			b.Fatal(err)
 		}
 		rows, size = rows+1, size+len(row.Words)

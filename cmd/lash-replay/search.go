@@ -36,7 +36,8 @@ arguments and results of calls, questions, answers, reasons, tasks and monitors;
 no bodies outside the log.
 
 Nodes keep an index: a row of words for each session. Only sessions that may match are opened, and their histories decide. The index is up to five seconds
-behind a session that moves. A session without a row, as in an archive file, is read.`
+behind a session that moves. A session without a row, as in an archive file, is read. A session that cannot be read is named
+on stderr, the others are shown, and the exit code is 2.`
 }
 
 // found is the output of search with --json.
@@ -46,6 +47,13 @@ type found struct {
 	Opened    int            `json:"opened"`    // sessions that were read
 	Unindexed int            `json:"unindexed"` // sessions without an index row
 	More      bool           `json:"more"`      // the limit was reached: more may match
+
+	Failed []failedSession `json:"failed,omitempty"` // sessions that cannot be read; they may match
+}
+
+type failedSession struct {
+	Session events.SessionID `json:"session"`
+	Error   string           `json:"error"`
 }
 
 type foundSession struct {
@@ -86,12 +94,20 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if c.JSON {
-		return e.writeJSON(out)
+		err = e.writeJSON(out)
+	} else {
+		err = e.paged(func() error {
+			out.print(e)
+			return nil
+		})
 	}
-	return e.paged(func() error {
-		out.print(e)
-		return nil
-	})
+	if err != nil || len(out.Failed) == 0 {
+		return err
+	}
+	for _, f := range out.Failed {
+		e.Printf("session %s cannot be read: %s", f.Session, f.Error)
+	}
+	return fmt.Errorf("%s could not be searched: lash-replay verify says what is wrong with them", number(int64(len(out.Failed)), "session"))
 }
 
 func (c *searchCmd) query(e *env) (q index.Query, err error) {
@@ -128,6 +144,24 @@ type candidates struct {
 	searched int
 }
 
+// searching is a search of sessions that may match.
+type searching struct {
+	src               source
+	q                 *index.Query
+	limit, perSession int
+	out               *found
+}
+
+// opened is a session that was read.
+type opened struct {
+	session events.SessionID
+	row     *index.Row // nil: its row shows that it does not match
+	matches []match
+}
+
+// errLimit: the search has as many sessions as it shows.
+var errLimit = errors.New("enough sessions")
+
 // search tests the index rows, and reads the sessions that may match.
 func search(ctx context.Context, src source, q index.Query, limit, perSession int) (*found, error) {
 	list, err := listCandidates(ctx, src, index.NewPlan(q))
@@ -135,43 +169,61 @@ func search(ctx context.Context, src source, q index.Query, limit, perSession in
 		return nil, err
 	}
 	out := &found{Sessions: []foundSession{}, Searched: list.searched, Unindexed: len(list.without)}
-	visit := func(row *index.Row) error {
-		if len(out.Sessions) == limit {
-			out.More = true
-			return nil
-		}
-		out.Opened++
-		matches, err := matchesIn(ctx, src.Log(), row.Session, &q, perSession)
-		if errors.Is(err, events.ErrNoSession) {
-			return nil // erased meanwhile
-		}
-		if err == nil && len(matches) > 0 {
-			out.Sessions = append(out.Sessions, foundSession{Session: row.Session, UpdatedAt: eventjson.Clock(row.At), Model: row.Model, Labels: row.Labels, Matches: matches})
-		}
-		return err
+	s := &searching{src: src, q: &q, limit: limit, perSession: perSession, out: out}
+	err = ordered(ctx, len(list.rows), func(ctx context.Context, i int) (opened, error) {
+		return s.open(ctx, list.rows[i].Session, list.rows[i])
+	}, s.add)
+	if err == nil {
+		err = ordered(ctx, len(list.without), func(ctx context.Context, i int) (opened, error) {
+			return s.open(ctx, list.without[i], nil)
+		}, s.add)
 	}
-	for _, row := range list.rows {
-		if err := visit(row); err != nil {
-			return nil, err
-		}
+	if errors.Is(err, errLimit) {
+		err = nil
 	}
-	plan, buf := index.NewPlan(q), []byte(nil)
-	for _, id := range list.without {
-		row, err := rowOf(ctx, src, id)
-		if errors.Is(err, events.ErrNoSession) {
-			continue
-		}
+	return out, err
+}
+
+// open reads a session. row is nil where it has no index row: then one is made, and tested first.
+func (s *searching) open(ctx context.Context, id events.SessionID, row *index.Row) (opened, error) {
+	o := opened{session: id}
+	if row == nil {
+		made, err := rowOf(ctx, s.src, id)
 		if err != nil {
-			return nil, err
+			return o, err
 		}
-		may := false
-		if may, buf = plan.May(row, buf); may {
-			if err := visit(row); err != nil {
-				return nil, err
-			}
+		if may, _ := index.NewPlan(*s.q).May(made, nil); !may {
+			return o, nil
 		}
+		row = made
 	}
-	return out, nil
+	o.row = row
+	var err error
+	o.matches, err = matchesIn(ctx, s.src.Log(), id, s.q, s.perSession)
+	return o, err
+}
+
+// add adds the result of a session. One that cannot be read does not hide the others, unless the servers do not answer.
+func (s *searching) add(o opened, err error) error {
+	switch {
+	case errors.Is(err, events.ErrNoSession): // erased meanwhile
+		return nil
+	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case err == nil && o.row == nil:
+		return nil
+	case len(s.out.Sessions) == s.limit:
+		s.out.More = true
+		return errLimit
+	case err != nil:
+		s.out.Failed = append(s.out.Failed, failedSession{o.session, err.Error()})
+		return nil
+	}
+	s.out.Opened++
+	if len(o.matches) > 0 {
+		s.out.Sessions = append(s.out.Sessions, foundSession{Session: o.session, UpdatedAt: eventjson.Clock(o.row.At), Model: o.row.Model, Labels: o.row.Labels, Matches: o.matches})
+	}
+	return nil
 }
 
 // rowOf makes the row of a session that has none.
@@ -188,21 +240,24 @@ func listCandidates(ctx context.Context, src source, plan *index.Plan) (*candida
 	var idsErr error
 	var wait sync.WaitGroup
 	wait.Go(func() { ids, idsErr = src.Names(ctx) }) // while the rows are read
-	list, indexed, buf := &candidates{}, make(map[events.SessionID]bool), []byte(nil)
-	for row, err := range src.Index(ctx) {
-		if err != nil {
-			wait.Wait()
-			return nil, err
+	list, indexed := &candidates{}, make(map[events.SessionID]bool)
+	var mu sync.Mutex
+	err := eachRow(ctx, src, func() func(*index.Row) {
+		var buf []byte
+		return func(row *index.Row) {
+			may := false
+			may, buf = plan.May(row, buf)
+			mu.Lock()
+			defer mu.Unlock()
+			indexed[row.Session] = true
+			if may {
+				list.rows = append(list.rows, row)
+			}
 		}
-		indexed[row.Session] = true
-		may := false
-		if may, buf = plan.May(row, buf); may {
-			list.rows = append(list.rows, row)
-		}
-	}
+	})
 	wait.Wait()
-	if idsErr != nil {
-		return nil, idsErr
+	if err = cmp.Or(err, idsErr); err != nil {
+		return nil, err
 	}
 	for _, id := range ids {
 		if !indexed[id] {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
@@ -167,6 +168,55 @@ func TestSearchRefuses(t *testing.T) {
 		code := run(t.Context(), append([]string{"search", "--file", "none"}, strings.Fields(args)...), &program.Streams{Out: new(bytes.Buffer), Err: &errs, Env: func(string) string { return "" }})
 		if code != exitError || !strings.Contains(errs.String(), want) {
 			t.Errorf("%q: got %d, %s, want %s", args, code, errs.String(), want)
+		}
+	}
+}
+
+// TestSearchBesideBroken: sessions that cannot be decoded or folded are named, the others are found.
+func TestSearchBesideBroken(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	for i, id := range []events.SessionID{"garbage", "mixed", "rowless", "good"} {
+		s.add(id, i, "ann", "Where is my refund?", "on its way", "", nil)
+	}
+	s.project("garbage") // its row is good, its history is not
+	s.project("good")
+	js, err := jetstream.New(s.b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := events.Encode(&events.Commit{ID: events.CommitID(ulid.Make().String()), Session: "good", Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: []events.Event{events.Of("", &events.SessionClosed{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject, data := range map[string][]byte{"lash.s.garbage.session": []byte("no commit"), "lash.s.mixed.session": other} {
+		if _, err := js.Publish(t.Context(), subject, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"refund"}, {"refund", "--json"}} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"search", "--nats", s.url}, args...), &program.Streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
+		if code != exitError {
+			t.Errorf("%v: got exit code %d, want %d", args, code, exitError)
+		}
+		for _, want := range []string{"session garbage cannot be read: ", "session mixed cannot be read: ", "2 sessions could not be searched"} {
+			if !strings.Contains(errs.String(), want) {
+				t.Errorf("%v: got %s, want %q", args, errs.String(), want)
+			}
+		}
+		if len(args) == 1 {
+			if !strings.Contains(out.String(), "good  ") || !strings.Contains(out.String(), "rowless  ") || !strings.Contains(out.String(), "2 sessions of 4 sessions") {
+				t.Errorf("got %s", out.String())
+			}
+			continue
+		}
+		var list found
+		if err := json.Unmarshal(out.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Sessions) != 2 || len(list.Failed) != 2 || list.Failed[0].Session != "garbage" || list.Failed[1].Session != "mixed" || list.Failed[1].Error == "" {
+			t.Errorf("got %+v", list)
 		}
 	}
 }

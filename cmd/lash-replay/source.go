@@ -14,7 +14,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/projector/index"
 )
 
 // sourceFlags name the source of histories.
@@ -35,8 +34,8 @@ type source interface {
 	Sessions(ctx context.Context) ([]events.SessionID, error)
 	// Names lists the histories, in no order, with those that have no commit yet. It is faster than Sessions.
 	Names(ctx context.Context) ([]events.SessionID, error)
-	// Index lists the usable index rows, in no order.
-	Index(ctx context.Context) iter.Seq2[*index.Row, error]
+	// Index lists the encoded index rows, in no order.
+	Index(ctx context.Context) iter.Seq2[[]byte, error]
 	// Blob returns a body stored outside the log, checked against its digest.
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
 	// Snapshot is a session's stored snapshot; nil where there is none.

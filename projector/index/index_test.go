@@ -221,3 +221,20 @@ func FuzzWords(f *testing.F) {
 		}
 	})
 }
+
+// TestDecodeShares: a row shares its words with the encoded row, and an append to them does not reach the encoded row.
+func TestDecodeShares(t *testing.T) {
+	t.Parallel()
+	data, err := events.EncodePayload(&index.Row{Version: index.Version, Session: "s", Words: []byte("\x01a"), Last: "z"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := index.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(data)
+	if _ = append(r.Words, "xyz"...); !slices.Equal(data, before) {
+		t.Errorf("got %x, want %x", data, before)
+	}
+}

@@ -32,10 +32,10 @@ type Row struct {
 	Usage   []events.UsageEntry `msgpack:"u,omitempty"` // of all calls by model, those of children included
 }
 
-// Decode reads a row. Errors: [events.ErrMalformed], also of a row of another version.
+// Decode reads a row. Its words share the memory of data, which must not change afterwards. Errors: [events.ErrMalformed], also of a row of another version.
 func Decode(data []byte) (*Row, error) {
 	var r Row
-	if err := events.DecodePayload(data, &r); err != nil {
+	if err := events.DecodePayloadShared(data, &r); err != nil {
 		return nil, err
 	}
 	if r.Version != Version {
