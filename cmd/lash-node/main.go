@@ -32,6 +32,7 @@ type cli struct {
 	ServeApart serveApartCmd `cmd:"" hidden:""`
 	NodeApart  nodeApartCmd  `cmd:"" hidden:""`
 	SoakChild  soakChildCmd  `cmd:"" hidden:""`
+	SoakMCP    soakMCPCmd    `cmd:"" name:"soak-mcp" hidden:""`
 
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`

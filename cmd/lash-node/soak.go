@@ -18,7 +18,8 @@ type soakCmd struct {
 	Nodes    int           `help:"Nodes, each a process." default:"4"`
 	Plugins  *int          `help:"Processes of an external plugin that has the recorded tools; 0: each node has them. Defaults to the number of nodes." placeholder:"N"`
 	Sessions int           `help:"Conversations at once." default:"16"`
-	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server), wakes (kill a node, and lose every wake in the queue), plugin (kill or freeze a process of the plugin; none with --plugins 0)." default:"kill,freeze,server,partition,wakes,plugin" placeholder:"FAULT"`
+	MCP      int           `name:"mcp" help:"Sessions at once that call tools of a server of the Model Context Protocol, which each node then runs as a program on stdin and stdout; 0: none." default:"0" placeholder:"N"`
+	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server), wakes (kill a node, and lose every wake in the queue), plugin (kill or freeze a process of the plugin; none with --plugins 0), mcp (kill a server of --mcp; none without)." default:"kill,freeze,server,partition,wakes,plugin,mcp" placeholder:"FAULT"`
 	Duration time.Duration `help:"How long faults happen." default:"1m"`
 	Chats    []string      `help:"Recorded conversations, as for demo. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"existingfile"`
 	Think    time.Duration `help:"About how long the scripted model takes for a reply; a tool takes a third." default:"60ms"`
@@ -36,6 +37,16 @@ func (c *soakChildCmd) Run(ctx context.Context, s *streams) error {
 	return soak.RunChild(ctx, os.Stdin, s.Out)
 }
 
+// soakMCPCmd is the server of the Model Context Protocol of a node of a soak.
+type soakMCPCmd struct {
+	Ledger string `arg:""`
+	Order  string `arg:""`
+}
+
+func (c *soakMCPCmd) Run(ctx context.Context, _ *streams) error {
+	return soak.RunMCP(ctx, c.Ledger, c.Order)
+}
+
 func (c *soakCmd) check() error {
 	for _, f := range c.Faults {
 		if !slices.Contains(soak.Faults(), f) {
@@ -49,6 +60,8 @@ func (c *soakCmd) check() error {
 		return fmt.Errorf("--plugins %d: want 0, or 2 to 64", *c.Plugins)
 	case c.Sessions < 1 || c.Sessions > 4096:
 		return fmt.Errorf("--sessions %d: want 1 to 4096", c.Sessions)
+	case c.MCP < 0 || c.MCP > 256:
+		return fmt.Errorf("--mcp %d: want 0 to 256", c.MCP)
 	case c.Duration <= 0:
 		return fmt.Errorf("--duration %s: want more than 0", c.Duration)
 	case c.Think < 0:
@@ -88,7 +101,7 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 	}
 	o := &soak.Options{
 		Nodes: c.Nodes, Plugins: plugins, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
-		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.Err, Program: program, Args: []string{"soak-child"},
+		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.Err, Program: program, Args: []string{"soak-child"}, MCP: c.MCP, MCPArgs: []string{"soak-mcp"},
 	}
 	if c.Restart {
 		return c.restart(ctx, s, o)
@@ -151,6 +164,9 @@ func (c *soakCmd) print(s *streams, r *soak.Report) error {
 		write(s.Out, "  of killed nodes, beside other faults %d in p50 %.0f ms, p99 %.0f ms\n", r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99)
 		write(s.Out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
 		write(s.Out, "calls on processes of the plugin  %d; not started, as the process was gone  %d\n", r.PluginCalls, r.RefusedCalls)
+		if c.MCP > 0 {
+			write(s.Out, "calls of tools of MCP servers  %d, of which %d runs\n", r.MCPCalls, r.MCPRuns)
+		}
 		write(s.Out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
 		for _, b := range r.Bad {
 			write(s.Out, "session %s: %s %v\n  lash-replay show %s\n", b.Session, b.Lost, b.Doubled, b.History)

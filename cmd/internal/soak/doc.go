@@ -11,6 +11,10 @@
 //	node 2 ── link ──┤
 //	plugin 1 ─ link ─┘
 //
+// With [Options.MCP] each node also runs a server of the Model Context Protocol, a child process of its own, and more
+// sessions call its tools. The server appends each run to a ledger. A call with a result ran, and one that must not run twice
+// ran at most once.
+//
 // At the end all faults are undone, and the running conversations may finish. Then every history is compared with its
 // recording and with the ledgers. A session is lost if its turns did not end or its history differs. An effect is
 // doubled if it ran twice and must not, on any worker or instance of the plugin, or if it ran although the history says

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -22,12 +23,13 @@ const (
 	FaultServer    Fault = "server"    // kill -9 of a server, which restarts
 	FaultPartition Fault = "partition" // a node or a server has no connection
 	FaultWakes     Fault = "wakes"     // kill -9 of a node, and a purge of every wake in the queue
+	FaultMCP       Fault = "mcp"       // kill -9 of a node's server of the Model Context Protocol, which the node starts again
 	FaultPlugin    Fault = "plugin"    // kill -9 of a process of the plugin, which restarts, or SIGSTOP, then SIGCONT
 )
 
 // Faults are all kinds.
 func Faults() []Fault {
-	return []Fault{FaultKill, FaultFreeze, FaultServer, FaultPartition, FaultWakes, FaultPlugin}
+	return []Fault{FaultKill, FaultFreeze, FaultServer, FaultPartition, FaultWakes, FaultPlugin, FaultMCP}
 }
 
 // kills reports whether the fault kills a node.
@@ -69,6 +71,7 @@ const (
 	groupServers group = "servers"
 	groupNodes   group = "nodes"
 	groupPlugins group = "plugins" // processes of the plugin
+	groupMCP     group = "mcp"     // servers of the Model Context Protocol
 )
 
 // injector applies random faults to a fleet. At any time, a minority of the servers, all nodes but one and all processes
@@ -108,6 +111,9 @@ func (t *injector) run(ctx context.Context) error {
 	faults := slices.Clone(t.o.Faults)
 	if len(t.f.plugins) == 0 {
 		faults = slices.DeleteFunc(faults, func(f Fault) bool { return f == FaultPlugin })
+	}
+	if t.o.MCP == 0 {
+		faults = slices.DeleteFunc(faults, func(f Fault) bool { return f == FaultMCP })
 	}
 	kills := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return !f.kills() })
 	for len(faults) > 0 && t.sleep(ctx, pauseMin, pauseMax) {
@@ -152,7 +158,7 @@ type draw struct {
 // draw draws a fault. The draws are the same whether or not the target is free, so a seed gives one sequence.
 func (t *injector) draw(fault Fault) draw {
 	d := draw{fault: fault, group: groupNodes}
-	if fault == FaultServer || !fault.kills() && fault != FaultPlugin && t.random.IntN(3) == 0 {
+	if fault == FaultServer || !fault.kills() && fault != FaultPlugin && fault != FaultMCP && t.random.IntN(3) == 0 {
 		d.group = groupServers
 	}
 	d.member, d.server = t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(len(t.f.servers))]
@@ -161,6 +167,9 @@ func (t *injector) draw(fault Fault) draw {
 		d.group, d.member, d.freeze = groupPlugins, t.f.plugins[t.random.IntN(len(t.f.plugins))], t.random.IntN(2) == 0
 	}
 	d.name = d.member.name
+	if fault == FaultMCP {
+		d.name, d.group = "mcp-"+d.name, groupMCP
+	}
 	if d.group == groupServers {
 		d.name = d.server.spec.Name
 	}
@@ -183,6 +192,8 @@ func (t *injector) most(g group) int {
 		return 1
 	case groupPlugins:
 		return len(t.f.plugins) - 1
+	case groupMCP:
+		return len(t.f.nodes)
 	case groupNodes:
 	}
 	return max(len(t.f.nodes)-1, 1)
@@ -213,6 +224,8 @@ func (t *injector) release(d draw, err error) {
 func (t *injector) onMember(ctx context.Context, i *incident, d draw) error {
 	m := d.member
 	switch {
+	case d.fault == FaultMCP:
+		return os.WriteFile(t.f.order(m), nil, 0o600) // the server removes it, or the next one does
 	case d.fault == FaultFreeze || d.freeze:
 		if err := m.child.freeze(); err != nil {
 			return err
@@ -251,7 +264,7 @@ func (t *injector) onServer(ctx context.Context, d draw) (err error) {
 		cut(all, d.short)
 		bus.Sleep(ctx, d.length)
 		heal(all)
-	case FaultServer, FaultKill, FaultWakes, FaultPlugin:
+	case FaultServer, FaultKill, FaultWakes, FaultPlugin, FaultMCP:
 		s.child.kill()
 		if !d.short {
 			bus.Sleep(ctx, d.length)

@@ -169,6 +169,9 @@ func (f *fleet) startMember(ctx context.Context, m *member) error {
 		Ledger: filepath.Join(f.o.Store, "ledger-"+string(m.id)),
 	}
 	spec := Spec{Node: &NodeSpec{CastSpec: cast, Name: m.name, Plugin: len(f.plugins) > 0}}
+	if f.o.MCP > 0 {
+		spec.Node.MCP = &MCPSpec{Program: f.o.Program, Args: f.o.MCPArgs, Ledger: filepath.Join(f.o.Store, "mcp-"+string(m.id)+".ledger"), Order: f.order(m)}
+	}
 	if m.group == groupPlugins {
 		spec = Spec{Plugin: &PluginSpec{cast}}
 	}
@@ -176,6 +179,9 @@ func (f *fleet) startMember(ctx context.Context, m *member) error {
 	m.child, err = f.launch.start(ctx, spec)
 	return err
 }
+
+// order is the file that orders the server of the Model Context Protocol of a node to die.
+func (f *fleet) order(m *member) string { return filepath.Join(f.o.Store, "mcp-"+m.name+".order") }
 
 // stopGrace bounds an orderly stop of a child.
 const stopGrace = 3 * time.Second

@@ -24,6 +24,7 @@ type load struct {
 
 	mu      sync.Mutex
 	started []*conversation
+	mcp     []*mcpSession // of runMCP, until it returns
 }
 
 // conversation is one that has started.

@@ -11,8 +11,9 @@ import (
 // NodeSpec is the [Spec] of a node.
 type NodeSpec struct {
 	CastSpec
-	Name   string `json:"name"`
-	Plugin bool   `json:"plugin"` // tools that an external plugin may have are those of [PluginSpec]
+	Name   string   `json:"name"`
+	MCP    *MCPSpec `json:"mcp,omitempty"` // the server of the node; nil: none
+	Plugin bool     `json:"plugin"`        // tools that an external plugin may have are those of [PluginSpec]
 }
 
 // coldAfter keeps the number of hot sessions small in a run of any length. Each hot session is a stream on three
@@ -29,8 +30,11 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 		Bus: c.bus, Name: s.Name, ID: s.ID, Provider: "scripted", Tools: c.tools, Logger: c.log,
 		Providers: map[string]llm.Provider{"scripted": c.player.Provider()}, ArchiveAfter: coldAfter,
 	}
-	if s.Plugin {
-		stop, err := c.addPlugin(ctx, &cfg)
+	if s.MCP != nil {
+		cfg.Providers["scripted"] = newMCPModel(c.player.Provider())
+	}
+	if s.Plugin || s.MCP != nil {
+		stop, err := c.addPlugins(ctx, &cfg, s)
 		if err != nil {
 			return err
 		}
@@ -42,6 +46,13 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	}
 	if err := node.Start(ctx); err != nil {
 		return err
+	}
+	if s.MCP != nil {
+		stop, err := s.MCP.start(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
 	working()
 	<-ctx.Done()

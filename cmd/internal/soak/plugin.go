@@ -61,17 +61,28 @@ func (c *cast) register(r *plugin.Registrar) error {
 	return r.Tools(set)
 }
 
-// addPlugin gives a node the external plugin. The other tools stay with the node.
-func (c *cast) addPlugin(ctx context.Context, cfg *workers.Config) (stop func(), err error) {
-	known, err := external.New(external.Config{Bus: c.bus, Plugins: []external.Plugin{{Name: pluginName}}, Logger: c.log})
+// addPlugins gives a node the external plugin and its server of the Model Context Protocol, where the node has them. The
+// other tools stay with the node.
+func (c *cast) addPlugins(ctx context.Context, cfg *workers.Config, s *NodeSpec) (stop func(), err error) {
+	var list []external.Plugin
+	tools := c.tools
+	if s.Plugin {
+		list, tools = append(list, external.Plugin{Name: pluginName}), c.inside
+	}
+	if s.MCP != nil {
+		server := s.MCP.server()
+		list = append(list, server.Plugin())
+	}
+	known, err := external.New(external.Config{Bus: c.bus, Plugins: list, Logger: c.log})
 	if err != nil {
 		return nil, err
 	}
 	if err := known.Start(ctx); err != nil {
 		return nil, err
 	}
+	cfg.Tools = nil
 	cfg.Plugins, err = plugin.NewBuilder(plugin.BuilderConfig{
-		Builtins: workers.Builtins(), Factories: append(known.Factories(), plugin.OfTools("tools", c.inside)),
+		Builtins: workers.Builtins(), Factories: append(known.Factories(), plugin.OfTools("tools", tools)),
 	})
 	if err != nil {
 		known.Stop()

@@ -39,6 +39,8 @@ type Report struct {
 	UnknownCalls    int           `json:"unknown_calls"`     // non-idempotent calls running when their worker or instance died, as the histories record
 	RefusedCalls    int           `json:"refused_calls"`     // non-idempotent calls whose instance of the plugin was gone before their start, as the histories record
 	PluginCalls     int           `json:"plugin_calls"`      // that ran in processes of the plugin
+	MCPCalls        int           `json:"mcp_calls"`         // of tools of servers of the Model Context Protocol, as the histories record
+	MCPRuns         int           `json:"mcp_runs"`          // of these tools, as the servers' ledgers record
 	StaleEffects    int           `json:"stale_effects"`     // repeated by frozen or disconnected workers, and not recorded
 	ClientsWentOn   int64         `json:"clients_went_on"`   // errors after which clients continued
 	DurationSeconds float64       `json:"duration_s"`        // with faults

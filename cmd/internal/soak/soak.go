@@ -23,6 +23,7 @@ type Options struct {
 	Nodes    int           // at least 2
 	Plugins  int           // processes of the external plugin that has the tools: 0, or at least 2
 	Sessions int           // at once, at least 1
+	MCP      int           // sessions at once that call tools of a server of the Model Context Protocol, which each node has; 0: no node has one
 	Faults   []Fault       // may be empty
 	Duration time.Duration // with faults
 	Chats    []string      // files of recorded conversations
@@ -35,6 +36,7 @@ type Options struct {
 	// Program with Args runs [RunChild].
 	Program string
 	Args    []string
+	MCPArgs []string // with which Program runs [RunMCP]
 }
 
 // endWait is the longest time without an ended turn, after all faults are undone. After it the remaining turns count
@@ -91,7 +93,13 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 	errs := make([]error, 2)
 	all.Go(func() {
 		defer cancel()
+		var calls sync.WaitGroup
+		calls.Go(func() { l.runMCP(faulty, limit) })
 		errs[0] = l.run(faulty, limit)
+		if errs[0] != nil {
+			stop()
+		}
+		calls.Wait()
 		stop()
 	})
 	all.Go(func() {
@@ -163,7 +171,7 @@ func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []inc
 		measured, r.Takeovers = append(measured, list...), r.Takeovers+n
 	}
 	r.times(measured)
-	errs = append(errs, saveList(l.o.Store, "incidents.jsonl", incidents), saveList(l.o.Store, "takeovers.jsonl", measured))
+	errs = append(errs, l.auditMCP(ctx, b, r), saveList(l.o.Store, "incidents.jsonl", incidents), saveList(l.o.Store, "takeovers.jsonl", measured))
 	for i := range l.started {
 		id := l.started[i].plan.Session
 		if bad := r.bad(id); bad != nil || l.o.Keep {

@@ -1,0 +1,120 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+	"github.com/lash-go/lash/workers/mcp"
+)
+
+// mcpName is the server of the Model Context Protocol that each node has: a program on stdin and stdout.
+const mcpName = "soak"
+
+// mcpPrefix begins the ids of sessions that call tools of the servers, and of no other ones.
+const mcpPrefix = "mcp-"
+
+// MCPSpec says how a node runs its server.
+type MCPSpec struct {
+	Program string   `json:"program"`
+	Args    []string `json:"args"`   // with which the program runs [RunMCP]; the ledger and the order follow
+	Ledger  string   `json:"ledger"` // a line for each run of a tool
+	Order   string   `json:"order"`  // file whose existence orders the server to die
+}
+
+// server is the configuration of the node's server.
+func (s *MCPSpec) server() mcp.Server {
+	return mcp.Server{Name: mcpName, Command: s.Program, Args: append(append([]string{}, s.Args...), s.Ledger, s.Order), Timeout: time.Minute}
+}
+
+// start starts the server of a node, and waits until its tools are registered. The node answers the registration, so it
+// must run.
+func (s *MCPSpec) start(ctx context.Context, c *cast) (stop func(), err error) {
+	source, err := mcp.Start(ctx, mcp.Config{Server: s.server(), Conn: c.bus.Conn(), Logger: c.log})
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-source.Ready():
+	case <-time.After(readyWait / 4): // a fault may last longer: calls fail until then
+	case <-ctx.Done():
+	}
+	return func() {
+		now, cancel := context.WithTimeout(context.Background(), stopGrace) // the context of the process has ended
+		defer cancel()
+		_ = source.Stop(now) // the process ends
+	}, nil
+}
+
+// orderEvery is the time between two looks at the order to die.
+const orderEvery = 10 * time.Millisecond
+
+// RunMCP is a server with the tool once, which must not run twice, and look, which may. Each run is a line of the ledger. The
+// server kills itself as kill -9 does when the file of the order exists: its parent knows no process id of it that is
+// certain.
+func RunMCP(ctx context.Context, ledger, order string) error {
+	out, err := os.OpenFile(filepath.Clean(ledger), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close() //nolint:errcheck // it is only appended to
+	go func() {       // ends with the process
+		for bus.Sleep(ctx, orderEvery) {
+			if os.Remove(order) == nil {
+				self, _ := os.FindProcess(os.Getpid())
+				_ = self.Kill()
+			}
+		}
+	}()
+	type call struct {
+		Key string `json:"key"`
+	}
+	s := sdk.NewServer(&sdk.Implementation{Name: mcpName, Version: "1"}, nil)
+	for name, annotations := range map[string]*sdk.ToolAnnotations{"once": nil, "look": {ReadOnlyHint: true}} {
+		sdk.AddTool(s, &sdk.Tool{Name: name, Annotations: annotations}, func(ctx context.Context, _ *sdk.CallToolRequest, in call) (*sdk.CallToolResult, any, error) {
+			if _, err := fmt.Fprintf(out, "%s %s\n", name, in.Key); err != nil {
+				return nil, nil, err
+			}
+			bus.Sleep(ctx, time.Duration(hash(in.Key)%80)*time.Millisecond)
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "did " + in.Key}}}, nil, ctx.Err()
+		})
+	}
+	return s.Run(ctx, &sdk.StdioTransport{})
+}
+
+// mcpModel is the scripted model of the sessions that call tools of the servers; the other sessions have the recorded one.
+// An input "TOOL KEY" becomes a call, and its result a text.
+type mcpModel struct {
+	llm.Provider
+	calls *scripted.Provider
+}
+
+func newMCPModel(recorded llm.Provider) *mcpModel {
+	return &mcpModel{recorded, scripted.New(func(_ context.Context, req llm.Request) (scripted.Answer, error) {
+		last := req.Messages[len(req.Messages)-1].Parts[0]
+		if last.Kind == events.PartToolResult {
+			return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: "done"}}}}, nil
+		}
+		tool, key, _ := strings.Cut(last.Text, " ")
+		return scripted.Answer{Response: llm.Response{Stop: events.StopToolUse, Parts: []events.Part{{
+			Kind: events.PartToolCall, Call: "k", Tool: mcp.ToolName(mcpName, tool), Args: fmt.Appendf(nil, `{"key":%q}`, key),
+		}}}}, nil
+	})}
+}
+
+// Complete implements [llm.Provider].
+func (m *mcpModel) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	if strings.HasPrefix(string(req.Session), mcpPrefix) {
+		return m.calls.Complete(ctx, req, sink)
+	}
+	return m.Provider.Complete(ctx, req, sink)
+}
