@@ -5,6 +5,8 @@ import (
 	"math"
 	"net/http"
 
+	"fmt"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -118,3 +120,26 @@ func (in newFrameJSON) args(c *call) (req api.FrameRequest, err error) {
 }
 
 func opened(was bool) openedJSON { return openedJSON{was} }
+
+// rewrittenJSON is the new list of messages of the history.
+type rewrittenJSON struct {
+	Messages []rewrittenMessageJSON `json:"messages" jsonschema:"messages with the ids that the active branch starts with do not change"`
+}
+
+// rewrittenMessageJSON is a message of a rewritten history.
+type rewrittenMessageJSON struct {
+	ID        events.MessageID `json:"id,omitempty"`
+	Role      events.Role      `json:"role"`
+	Parts     []givenPartJSON  `json:"parts"`
+	Transient bool             `json:"transient,omitempty" jsonschema:"true: never stored"`
+}
+
+func (in rewrittenJSON) args(c *call) ([]api.RewriteMessage, error) {
+	target := make([]api.RewriteMessage, len(in.Messages))
+	for i, m := range in.Messages {
+		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}, Transient: m.Transient}
+	}
+	return target, c.named(len(in.Messages), func(i int) (string, []givenPartJSON) {
+		return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts
+	})
+}

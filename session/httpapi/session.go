@@ -219,3 +219,15 @@ func (in grantJSON) args(c *call) (req api.GrantRequest, err error) {
 
 // reason is the reason of a close.
 func (c *call) reason() string { return c.URL.Query().Get("reason") }
+
+// firstInputJSON is the first turn's input.
+type firstInputJSON struct {
+	Message *messageJSON `json:"message,omitempty" jsonschema:"omitted: there is none, or another request took it"`
+}
+
+func firstInput(first events.Message) (out firstInputJSON) {
+	if !first.IsZero() {
+		out.Message = &messages([]events.Message{first})[0]
+	}
+	return out
+}

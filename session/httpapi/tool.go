@@ -178,3 +178,27 @@ func (c *call) outputOf() (name events.EffectID, err error) {
 	}
 	return name, err
 }
+
+// toolCatalogJSON is the list of searchable tools.
+type toolCatalogJSON struct {
+	Tools []json.RawMessage `json:"tools" jsonschema:"tools with availability searchable or more, as JSON objects"`
+}
+
+// entry is the inverse of [toolOf].
+func (t *toolJSON) entry() (events.ToolEntry, error) {
+	e := events.ToolEntry{
+		Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: events.Effects(t.Effects), Source: t.Source,
+		Availability: events.Override(t.Availability).Level(), Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
+		Namespace: t.Namespace, Aliases: t.Aliases, Output: t.Output,
+	}
+	for _, example := range t.Examples {
+		e.Examples = append(e.Examples, example)
+	}
+	if t.Effects == "non_idempotent" {
+		e.Effects = events.EffectsNonIdempotent
+	}
+	if levelJSON(events.Overridden(e.Availability)) != t.Availability {
+		return e, invalidBody("availability is none of off, searchable, callable and showcased")
+	}
+	return e, nil
+}

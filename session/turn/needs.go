@@ -1,128 +1,108 @@
 package turn
 
 import (
-	"slices"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
 
-// NeedsWorker reports whether a worker has work in the session at a time: a turn that can start, a running turn that
-// is not parked, a turn that must continue in another session, an end of a turn of which plugins must be notified, or
-// something due. It is the only rule for waking, processing, acknowledging and repairing a session.
-func NeedsWorker(s *projector.State, now events.Millis) bool {
-	if len(s.Unnotified) > 0 && (s.Status == projector.StatusOpen || s.Status == projector.StatusClosed) {
-		return true
-	}
-	if s.Status != projector.StatusOpen {
-		return false
-	}
-	if due := Due(s); due != 0 && due <= now {
-		return true
-	}
-	if s.Turn() == nil {
-		return Claimable(s)
-	}
-	return Branching(s) != nil || !Parked(s)
+// Needs are the effects that a state needs. At most one of Stop, Hooks, Model and Calls is set. Waits can be set
+// together with Calls or Stop, or alone.
+type Needs struct {
+	Turn      events.TurnID // empty without a running turn
+	Iteration int64
+	Stop      bool             // a cancel was requested: stop the effects, then [Stop]
+	Hooks     events.HookPoint // point whose hooks must run
+	At        events.CheckpointKind
+	Model     bool   // one model call
+	Calls     []Call // tool calls that can run now
+	Waits     bool   // calls wait for an approval or a pending result
 }
 
-// Claimable reports whether a turn can start.
-func Claimable(s *projector.State) bool {
-	return s.Status == projector.StatusOpen && s.Turn() == nil && (len(s.Queue) > 0 || wakeInput(s) != "")
+// OnlyWaits reports whether all calls wait for an approval or a result from outside. With Stop set, a worker has work
+// all the same.
+func (n Needs) OnlyWaits() bool { return n.Waits && len(n.Calls) == 0 }
+
+// Call is one tool call to run.
+type Call struct {
+	Index    int64 // index among the reply's calls
+	Effect   events.EffectID
+	ID       events.CallID // from the model's reply
+	Tool     string
+	Args     []byte
+	Blob     events.BlobRef            // replaces Args above the inline limit
+	Holder   string                    // instance of a plugin that has the call; empty if the worker runs it
+	Resolved *events.ToolResult        // the result, if the call was pending
+	Answer   *events.ToolApprovalGiven // the answer to its approval request
 }
 
-// NeedsWake reports whether events give a worker new work, or information that the worker of the session needs
-// immediately. The program that appends them wakes the session.
-func NeedsWake(list []events.Event) bool {
-	waking := []events.Kind{
-		events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
-		events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected,
-	}
-	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(waking, ev.Kind) })
+// Parked reports whether the running turn only waits for approvals or results from outside, so that no worker has it.
+func Parked(s *projector.State) bool {
+	n := Next(s)
+	return n.OnlyWaits() && !n.Stop
 }
 
-// wakeInput is the pending input of a monitor that starts a turn. Without one it is empty.
-func wakeInput(s *projector.State) events.InputID {
-	for i := range s.Monitors {
-		if s.Monitors[i].Wake != "" {
-			return s.Monitors[i].Wake
-		}
+// Next computes the effects that the state needs.
+func Next(s *projector.State) Needs {
+	t := s.Turn()
+	if t == nil {
+		return Needs{}
 	}
-	return ""
+	n := nextEffects(s, t)
+	if t.Cancelled && n.At != events.AtEnd {
+		return Needs{Turn: t.ID, Iteration: t.Iteration, Stop: true, Waits: n.OnlyWaits()}
+	}
+	return n
 }
 
-// Due is the earliest time at which something is due: a scheduled turn, the scheduled result of a call, the end of
-// the time for an answer. Without one it is 0.
-func Due(s *projector.State) events.Millis {
-	if s.Status != projector.StatusOpen {
-		return 0
+// nextEffects is [Next] for a turn without a cancel.
+func nextEffects(s *projector.State, t *projector.Turn) Needs {
+	o := Needs{Turn: t.ID, Iteration: t.Iteration}
+	switch {
+	case t.Checkpoint == events.AtEnd:
+		o.Hooks, o.At = events.PointAfterTurn, t.Checkpoint
+	case !t.Prepared && t.HasHooks(events.PointBeforeTurn):
+		o.Hooks = events.PointBeforeTurn
+	case t.Checkpoint != "":
+		o.Hooks, o.At = events.PointCheckpoint, t.Checkpoint
+	case !t.Replied:
+		o.Model = true
+	case !t.Gated && t.HasHooks(events.PointBeforeTool):
+		o.Hooks = events.PointBeforeTool
+	default:
+		o.calls(s, t)
 	}
-	return s.EarliestDue(Resolvable)
+	return o
 }
 
-// DueEvents are the events that are due. At most one scheduled turn is requested, because its policy depends on the
-// queue after the one before. Due results and refusals are limited by the size of a commit.
-func DueEvents(s *projector.State, now events.Millis) []events.Event {
-	if due := Due(s); due == 0 || due > now {
-		return nil
-	}
-	if len(s.Scheduled) > 0 && s.Scheduled[0].At <= now {
-		first := &s.Scheduled[0]
-		return Request(s, first.ID, events.TurnRequested{Input: first.Input, Busy: first.Busy, Callers: first.Callers, Trace: first.Trace})
-	}
-	var list []events.Event
-	t, bytes := s.Turn(), 0
-	for i := range t.Timed {
-		r := &t.Timed[i]
-		if r.At > now || !Resolvable(t, r.Effect) {
+// calls adds the calls that can run: parallel ones first, then serial ones one by one.
+func (o *Needs) calls(s *projector.State, t *projector.Turn) {
+	var serial []Call
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if c.Done {
 			continue
 		}
-		p := &events.ToolResolved{Effect: r.Effect, Result: r.Result, By: r.By}
-		body, _ := events.EncodePayload(p) // decoded from a history, so it encodes
-		if bytes += len(body); len(list) > 0 && bytes > maxDueBytes || len(list) == maxDueEvents {
-			return list
+		call := Call{
+			Index: int64(i), Effect: ToolEffect(t.ID, t.Iteration, int64(i)),
+			ID: c.ID, Tool: c.Tool, Args: c.Args, Blob: c.Blob, Holder: c.Holder,
 		}
-		list = append(list, events.Of(t.ID, p))
-	}
-	for i := range t.Asks {
-		if a := &t.Asks[i]; !a.Answered && a.Until != 0 && a.Until <= now && len(list) < maxDueEvents {
-			list = append(list, events.Of(t.ID, &events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "no answer came in time"}))
+		if r := t.Resolution(call.Effect); r != nil {
+			call.Resolved = &r.Result
 		}
-	}
-	return list
-}
-
-// Limits of one commit of [DueEvents], below those of a commit.
-const (
-	maxDueBytes  = events.MaxCommitBytes / 2
-	maxDueEvents = 512
-)
-
-// Resolvable reports whether a call of the running iteration has no result yet.
-func Resolvable(t *projector.Turn, effect events.EffectID) bool {
-	if t.Resolution(effect) != nil {
-		return false
-	}
-	for i := range t.Calls {
-		if ToolEffect(t.ID, t.Iteration, int64(i)) == effect {
-			return !t.Calls[i].Done
+		if a := t.Approval(call.Effect); a != nil && a.Answered {
+			call.Answer = &a.Answer
+		}
+		entry, ok := s.Catalog.Tool(c.Tool)
+		switch {
+		case t.WaitsForApproval(call.Effect), c.Pended && call.Resolved == nil:
+			o.Waits = true
+		case ok && entry.Serial:
+			serial = append(serial, call)
+		default:
+			o.Calls = append(o.Calls, call)
 		}
 	}
-	return false
-}
-
-// GiveUp ends a turn whose attempts all fail, with the reason: the running turn, otherwise the next one.
-func GiveUp(s *projector.State, issue events.Issue) ([]events.Event, error) {
-	if t := s.Turn(); t != nil {
-		out, err := Step(s, Broken{Iteration: t.Iteration, Issue: issue})
-		return out.Events, err
+	if len(o.Calls) == 0 && len(serial) > 0 {
+		o.Calls = serial[:1]
 	}
-	switch {
-	case len(s.Queue) == 0 && wakeInput(s) == "":
-		return nil, nil
-	case len(s.Queue) == 0:
-		out, err := Step(s, Claim{Refused: issue})
-		return out.Events, err
-	}
-	return []events.Event{events.Of(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed, Issue: issue})}, nil
 }

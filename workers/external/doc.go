@@ -87,4 +87,12 @@
 // A call in the background cannot record a placement: where the instance of its session is gone, it fails as unavailable
 // until the session's next call or turn. A turn whose manifest was replaced more than 8 versions ago continues with the current
 // one on a node that takes the turn over. The last 64 replaced versions are known: an older one registers as a new one.
+//
+// # Why one package
+//
+// The package has more than 3 000 lines because which instance gets a call depends on everything that a node knows of a
+// plugin: signs of life, manifests, placements and the rates of its instances, all under the locks of [Plugins]. Calls,
+// hooks, observed events and callbacks read that state. Programs that speak over stdin and stdout need none of it, and
+// are in package stdio. The API that callbacks reach (callback.go, ask.go) could be cut. It answers with the rights, the
+// limits and the plugin of the running call, so the call would be exported.
 package external
