@@ -25,7 +25,8 @@ import (
 // live reads a server: a running one, or one that it starts on a store. It implements [source].
 type live struct {
 	*bus.Bus
-	servers []*busembed.Server // none where the server runs already
+	servers   []*busembed.Server // none where the server runs already
+	temporary string             // directory that Close deletes; empty: none
 }
 
 func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.Writer) (*live, error) {
@@ -198,5 +199,8 @@ func (l *live) Close() {
 	}
 	for _, s := range l.servers {
 		s.Stop()
+	}
+	if l.temporary != "" {
+		_ = os.RemoveAll(l.temporary) // of copies; the system's cleaning removes what stays
 	}
 }

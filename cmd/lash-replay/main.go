@@ -64,6 +64,7 @@ type cli struct {
 	Search searchCmd `cmd:"" help:"Find turns in all sessions."`
 	Tail   tailCmd   `cmd:"" help:"List a session's events as they happen."`
 	Diff   diffCmd   `cmd:"" help:"Compare two points, branches or sessions."`
+	UI     uiCmd     `cmd:"" name:"ui" help:"Show sessions in a web page."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
 	Check  checkCmd  `cmd:"" help:"Decide recorded turns again with this build, and report the first difference."`
 	Export exportCmd `cmd:"" help:"Write sessions to files: archives, or another format."`

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	sessionarchive "github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/webpage"
+)
+
+type uiCmd struct {
+	Files  []string `arg:"" optional:"" name:"archive" help:"Archives, or folders with them, instead of a server or a store."`
+	Listen string   `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the page, on this machine. Port 0 takes a free one. Default: ${default}."`
+	JSON   bool     `name:"json" help:"Print the URL and the token as one JSON object."`
+}
+
+// Help is shown by --help.
+func (*uiCmd) Help() string {
+	return `Serves a web page that shows sessions: as conversations, timelines, graphs and lists of events, at any point of their time. The page of a running
+server follows what happens. It only shows: lash-node serve --http has the page that also talks to sessions and answers approvals.
+
+The page asks for the token that the command prints, because other users of this machine reach the address too. Ctrl-c ends the command.
+Archives are put into a temporary server, which is deleted at the end.`
+}
+
+// uiStop limits the time in which requests may end after ctrl-c.
+const uiStop = 3 * time.Second
+
+// Run serves the page until ctx ends.
+func (c *uiCmd) Run(ctx context.Context, e *env) error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if !busembed.Loopback(host) {
+		return fmt.Errorf("--listen %s: the page is for this machine: listen on 127.0.0.1, ::1 or localhost, and reach it from elsewhere through ssh -L; or give other people the page of lash-node serve --http with TLS", c.Listen)
+	}
+	src, name, err := c.open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	on, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	token := rand.Text()
+	server, err := pageServer(src.Bus, name, token)
+	if err != nil {
+		_ = on.Close()
+		return err
+	}
+	server.Start(on)
+	defer func() {
+		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), uiStop) // ctx has ended
+		defer cancel()
+		server.Stop(soon)
+	}()
+	if err := c.print(e, "http://"+on.Addr().String()+"/", name, token); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (c *uiCmd) print(e *env, url, name, token string) error {
+	if c.JSON {
+		data, err := json.Marshal(map[string]string{"url": url, "token": token, "source": name})
+		if err != nil {
+			return err
+		}
+		e.println(string(data))
+		return e.Flush()
+	}
+	e.printf("page  %s  of %s; stop with ctrl-c\ntoken %s\n", url, name, token)
+	return e.Flush()
+}
+
+// open opens the source, as a server.
+func (c *uiCmd) open(ctx context.Context, e *env) (*live, string, error) {
+	files := c.Files
+	if e.source.File != "" {
+		files = append(files, e.source.File)
+	}
+	e.source.defaults(files...)
+	if len(files) > 0 {
+		if e.source.NATS != "" || e.source.Store != "" {
+			return nil, "", errors.New("archives and --nats or --store exclude each other: give one")
+		}
+		return openArchives(ctx, e, files)
+	}
+	src, err := e.open(ctx, "")
+	if err != nil {
+		return nil, "", err
+	}
+	server, ok := src.(*live)
+	if !ok {
+		src.Close()
+		return nil, "", errors.New("no source: give --store DIR, --nats URL, or archives")
+	}
+	if e.source.NATS != "" {
+		return server, "the server " + bus.Redacted(e.source.NATS), nil
+	}
+	return server, "the store " + e.source.Store, nil
+}
+
+// openArchives puts archives into a temporary server.
+func openArchives(ctx context.Context, e *env, files []string) (src *live, name string, err error) {
+	list, err := archivesIn(files)
+	if err != nil {
+		return nil, "", err
+	}
+	dir, err := os.MkdirTemp("", "lash-ui-")
+	if err != nil {
+		return nil, "", err
+	}
+	src = &live{temporary: dir}
+	defer func() {
+		if err != nil {
+			src.Close()
+		}
+	}()
+	server, err := busembed.Start(busembed.Config{StoreDir: dir})
+	if err != nil {
+		return src, "", err
+	}
+	src.servers = []*busembed.Server{server}
+	if src.Bus, err = bus.Open(ctx, bus.Config{Name: "lash-replay", Options: []nats.Option{server.InProcess()}}); err != nil {
+		return src, "", err
+	}
+	defer e.Waiting("%d archives to be read", len(list))()
+	for _, file := range list {
+		a, err := openArchive(file, e.source.MaxMiB)
+		if err != nil {
+			return src, "", err
+		}
+		if _, err := sessionarchive.Restore(ctx, src.Bus, &events.Archive{Session: a.session, First: 1, Log: a.log, Blobs: a.blobs}); err != nil {
+			return src, "", fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if len(list) == 1 {
+		return src, "the archive " + filepath.Base(list[0]), nil
+	}
+	return src, fmt.Sprintf("%d archives", len(list)), nil
+}
+
+// pageServer serves the page and the reads of the API to the bearer of a token.
+func pageServer(b *bus.Bus, name, token string) (*httpapi.Server, error) {
+	c, err := client.New(client.Config{Bus: b})
+	if err != nil {
+		return nil, err
+	}
+	page, err := webpage.New(webpage.Settings{ReadOnly: true, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Config{
+		Service: reader{c}, Page: page, Tokens: []httpapi.Token{{Name: "ui", Digest: sha256.Sum256([]byte(token)), Scope: api.ScopeRead}},
+	})
+}
+
+// reader is a client whose caller may only read. The server refuses everything else by the caller's rights.
+type reader struct{ *client.Client }
+
+var errOnlyRead = fmt.Errorf("%w: lash-replay ui only reads", api.ErrForbidden)
+
+// SubmitTurn implements [operation.Host].
+func (reader) SubmitTurn(context.Context, events.SessionID, api.TurnRequest) (api.SubmitResponse, error) {
+	return api.SubmitResponse{}, errOnlyRead
+}
+
+// WatchTurn implements [operation.Host].
+func (reader) WatchTurn(context.Context, events.SessionID, events.TurnID) (iter.Seq2[api.SessionEvent, error], error) {
+	return nil, errOnlyRead
+}
+
+// RestoreSnapshot implements [operation.Host].
+func (reader) RestoreSnapshot(context.Context, []byte, [][]byte) (*projector.State, error) {
+	return nil, errOnlyRead
+}
+
+// TakeMonitorUpdatesTo implements [operation.Host].
+func (reader) TakeMonitorUpdatesTo(context.Context, events.SessionID, int64) (api.MonitorUpdates, error) {
+	return api.MonitorUpdates{}, errOnlyRead
+}
+
+// Complete implements [operation.Host].
+func (reader) Complete(context.Context, events.SessionID, plugin.CompletionRequest, string) (plugin.Completion, error) {
+	return plugin.Completion{}, errOnlyRead
+}

@@ -1,0 +1,138 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// TestScreenshots writes pictures of the page, at three sizes and in both themes, into the folder that LASH_SCREENSHOTS
+// names, for people to look at. It checks that nothing is wider than the window.
+func TestScreenshots(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("LASH_SCREENSHOTS")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	b, id := gallery(t)
+	d := serve(t, b, httpapi.Config{})
+	p := browse(t, d.URL, desktop)
+	p.run(chromedp.Navigate(d.URL + "/"))
+	p.expect("401 (Unauthorized)")
+	for _, in := range []size{desktop, {"tablet", 900, 1100}, {"phone", 390, 844}} {
+		p.run(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: in.width, Height: in.height, DeviceScaleFactor: 1}))
+		for _, theme := range []string{"light", "dark"} {
+			p.run(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}))
+			p.gallery(id, in, theme, dir)
+		}
+	}
+}
+
+// gallery shows each part of the page and takes a picture of it.
+func (b *tab) gallery(id events.SessionID, in size, theme, dir string) {
+	b.Helper()
+	picture := func(name string) {
+		b.Helper()
+		if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > in.width {
+			b.Errorf("%s at %s: got a width of %d, want %d", name, in.name, wide, in.width)
+		}
+		data, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		harness.WantError(b.T, "picture", err, nil)
+		harness.WantError(b.T, "write", os.WriteFile(filepath.Join(dir, in.name+"-"+theme+"-"+name+".png"), data, 0o600), nil)
+	}
+	b.await("the page", "document.querySelector('#token, .side')")
+	if eval[bool](b, "Boolean(document.querySelector('#token'))") {
+		picture("signin")
+		b.write("#token", "admin"+harness.TokenSecret+"\r")
+	}
+	b.await("the list", "document.querySelector('.side')")
+	b.run(navigate(b, "#/"))
+	b.await("the sessions", "document.querySelectorAll('.session').length > 3 || getComputedStyle(document.querySelector('.side')).display === 'none'")
+	picture("list")
+	b.run(navigate(b, "#/s/"+string(id)))
+	b.awaitText(".headline", "Waits for")
+	b.await("the conversation", "document.querySelectorAll('.message').length > 1")
+	picture("talk")
+	for _, tab := range []string{"time", "graph", "events"} {
+		b.click("#tab-" + tab)
+		b.await(tab, "document.querySelector('#tab-"+tab+"[aria-selected=true]')")
+		b.await("rows", "document.querySelectorAll('#panel .row, #panel svg g').length > 3")
+		picture(tab)
+	}
+	b.click("#panel .row:nth-child(4)")
+	b.await("the inspector", "!document.querySelector('.inspector').hidden")
+	picture("inspector")
+	b.run(chromedp.KeyEvent("\u001b"))
+	b.run(navigate(b, "#/inbox"))
+	b.await("the inbox", "document.querySelectorAll('.approval').length > 0")
+	picture("inbox")
+}
+
+// searched and commanded are the arguments of the gallery's tools.
+type (
+	searched  struct{ Pattern, Path string }
+	commanded struct{ Command string }
+)
+
+// gallery is a system with sessions of many kinds. The one that it names waits for an approval.
+func gallery(t *testing.T) (*harness.System, events.SessionID) {
+	t.Helper()
+	long := "The tests fail in two places:\n\n1. `TestParse` expects an **error** for an empty line.\n2. `TestFormat` has an old golden file.\n\n```go\nfunc Parse(line string) (Row, error) {\n\tif line == \"\" {\n\t\treturn Row{}, errEmpty\n\t}\n\treturn parse(line)\n}\n```\n\nI fix the first one now."
+	search := harness.Call("c1", "search", `{"Pattern":"func Parse","Path":"internal/parser"}`)
+	b := harness.StartIdle(t,
+		harness.ReplyStopped(events.StopToolUse, events.Usage{Input: 1840, Output: 96, CacheRead: 1200, Reasoning: 40}, events.Part{Kind: events.PartReasoning, Text: "They want to know why the tests fail. I look for the parser first."}, search, harness.Call("c2", "search", `{"Pattern":"golden","Path":"testdata"}`)),
+		harness.ReplyStopped(events.StopEnd, events.Usage{Input: 2400, Output: 310, CacheRead: 1800}, harness.Text(long)),
+		harness.Reply(harness.Text("I would rather rename the package first.")),
+		harness.Reply(harness.Text("The parser returns `errEmpty` now. Shall I run the tests?")),
+		harness.Reply(harness.Text("I run them."), harness.Call("c3", "run_command", `{"Command":"go test ./internal/parser/... -run TestParse -count=1"}`)),
+		harness.Reply(harness.Text("Sales rose by 4 % in the north.")),
+		harness.Fail(llm.KindRequest, "context_length_exceeded"))
+	b.StartNode(harness.PluginOf("desk", func(r *plugin.Registrar) {
+		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+			if in.Tool != "run_command" {
+				return nil, nil
+			}
+			return []plugin.Directive{plugin.Ask("Let run_command run? It may change files below internal/parser.")}, nil
+		})
+		plugin.AddTool(r, plugin.Tool{Name: "search", Effects: events.EffectsNone}, func(_ context.Context, _ plugin.Call, in searched) (string, error) {
+			time.Sleep(40 * time.Millisecond) // so that the timeline has lengths
+			if in.Path == "testdata" {
+				return "", errors.New("testdata: permission denied")
+			}
+			return "internal/parser/parse.go:14: func Parse(line string) (Row, error) {", nil
+		})
+		plugin.AddTool(r, plugin.Tool{Name: "run_command"}, func(context.Context, plugin.Call, commanded) (string, error) { return "ok", nil })
+	}))
+	id := b.Open(api.CreateRequest{ID: "review-parser", Labels: map[string]string{"team": "compiler"}})
+	b.RunTurn(id, "t1", harness.Text("Why do the tests of the parser fail? Please fix what is wrong."))
+	before := b.LastSeq(id)
+	b.RunTurn(id, "t2", harness.Text("What would you do next?"))
+	view, err := b.ViewAt(b.Ctx, id, before)
+	harness.WantError(t, "view", err, nil)
+	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, view.Nodes[len(view.Nodes)-1].ID), nil)
+	b.RunTurn(id, "t3", harness.Text("Fix the first one."))
+	b.StartTurn(id, "t4", harness.Text("Yes, run them."))
+	b.AwaitState(id, "question", harness.HasAsk)
+	report := b.Open(api.CreateRequest{ID: "nightly-report", Labels: map[string]string{"team": "sales"}})
+	b.RunTurn(report, "t1", harness.Text("Summarise the sales of this week."))
+	broken := b.Open(api.CreateRequest{ID: "long-transcript"})
+	b.StartTurn(broken, "t1", harness.Text("Read all of the transcript."))
+	b.AwaitTurn(broken, "t1")
+	b.Open(api.CreateRequest{ID: "draft-for-tomorrow"})
+	closed := b.Open(api.CreateRequest{ID: "old-experiment"})
+	harness.WantError(t, "close", b.CloseSession(b.Ctx, closed, "done"), nil)
+	return b, id
+}
