@@ -208,7 +208,7 @@ func serve(t *testing.T, b *harness.System, cfg httpapi.Config) *harness.HTTP {
 	t.Helper()
 	chromium(t)
 	var err error
-	cfg.Page, err = webpage.New(webpage.Settings{})
+	cfg.Page, err = webpage.New(webpage.Settings{Prices: cfg.Prices != nil})
 	harness.WantError(t, "page", err, nil)
 	return b.ServeHTTP(cfg)
 }

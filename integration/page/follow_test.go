@@ -118,7 +118,7 @@ func TestBranchAndFork(t *testing.T) {
 	p := browse(t, d.URL, desktop)
 	p.open("#/s/"+string(id), "writer")
 	p.awaitText(".message.assistant", "Reply two.")
-	p.click(".row[data-key^='n:a-t1-0'] .actions button")
+	p.click(".row[data-key^='n:a-t1-0'] .actions button:nth-child(2)")
 	p.await("the branch", "!document.body.innerText.includes('Reply two.')")
 	p.write(".talk textarea", "another way\r")
 	p.awaitText(".message.assistant", "Reply three.")

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -65,6 +66,9 @@ type Config struct {
 	// Page serves the path / and those below /page/ to anyone: the files of a web page, without data of sessions.
 	// nil: there are no such paths.
 	Page http.Handler
+	// Prices returns what tokens cost, as JSON, for GET /v1/prices: an object with the list models, as workers/telemetry
+	// has it. nil: there is no such path.
+	Prices func() json.RawMessage
 
 	Access accesslog.Func // receives a record of each request at its end. Defaults to none
 	Logger *zap.Logger    // nil is silent

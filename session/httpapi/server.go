@@ -81,6 +81,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Agents != nil {
 		s.mux.Handle(http.MethodPost+" "+agentsPath, &served{s, agentsRoute(cfg.Agents(s))})
 	}
+	if cfg.Prices != nil {
+		s.mux.Handle(http.MethodGet+" "+pricesPath, &served{s, s.pricesRoute()})
+	}
 	slices.Sort(s.methods)
 	s.methods = slices.Compact(s.methods)
 	return s, nil

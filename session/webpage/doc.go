@@ -15,9 +15,11 @@
 //	api.js            requests and streams of server-sent events, with the token
 //	history.js        the fold of a session's commits; a view of it at any sequence
 //	session.js        one session: what it follows, its tabs, the scrubber
-//	conversation.js, timeline.js, graph.js, events.js, inspector.js, talk.js    parts of a session's page
-//	sessions.js, inbox.js                                                      the list of sessions, the approvals
-//	dom.js, format.js, virtual.js                                              nodes, texts, long lists
+//	conversation.js, timeline.js, graph.js, events.js, inspector.js, scrubber.js, talk.js    parts of a session's page
+//	sessions.js, inbox.js             the list of sessions, the approvals
+//	summary.js, prices.js             what a session did, why it stopped, what it cost
+//	dom.js, parts.js, format.js       nodes, bodies and texts
+//	virtual.js                        lists of which only the rows near the viewport are in the document
 //
 // The token is in the tab's sessionStorage, and in the header Authorization of requests. It is in no URL.
 package webpage

@@ -20,7 +20,11 @@ type Prices struct {
 	Date string
 	// Source of the prices.
 	Source string
+	file   []byte
 }
+
+// JSON is the file of the prices, as [Parse] reads it. It is read only.
+func (p *Prices) JSON() []byte { return p.file }
 
 // modelName is a model with the name that its provider reports.
 type modelName struct{ provider, model string }
@@ -73,7 +77,7 @@ func Parse(data []byte) (*Prices, error) {
 	if file.Source == "" {
 		return nil, badPrice("source", "is empty: say where the prices are from")
 	}
-	p := &Prices{models: make(map[modelName]*rate), Date: file.Date, Source: file.Source}
+	p := &Prices{models: make(map[modelName]*rate), Date: file.Date, Source: file.Source, file: data}
 	for i := range file.Models {
 		if err := p.add(&file.Models[i], fmt.Sprintf("models[%d]", i)); err != nil {
 			return nil, err

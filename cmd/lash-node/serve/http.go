@@ -2,19 +2,14 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
 	"github.com/lash-go/lash/cmd/internal/oidc"
 	"github.com/lash-go/lash/cmd/internal/program"
-	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
-	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/webpage"
 )
 
@@ -42,18 +37,19 @@ type httpServer struct {
 	files    *rereader
 }
 
-// openHTTP checks all flags and binds the address. It serves nothing before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpServer, error) {
+// openHTTP checks all flags and binds the address. The configuration has what the flags do not say. It serves nothing before start.
+func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, cfg httpapi.Config) (*httpServer, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
-	d := &httpServer{files: &rereader{log: log.Named("http")}}
+	d := &httpServer{files: &rereader{log: cfg.Logger.Named("http")}}
 	secure, err := f.secure(d.files)
 	if err == nil {
-		err = d.identifiers(ctx, s, f, log)
+		err = d.identifiers(ctx, s, f, cfg.Logger)
 	}
 	if err == nil {
-		err = d.serve(f, service, secure, requests, log)
+		cfg.TLS = secure
+		err = d.serve(f, cfg)
 	}
 	if err == nil {
 		d.on, err = listen(ctx, "--http", f.HTTP)
@@ -124,16 +120,13 @@ func (d *httpServer) stop(ctx context.Context) {
 	d.files.stop()
 }
 
-func (d *httpServer) serve(f *httpFlags, service operation.Host, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
-	connections, err := f.connections()
-	if err != nil {
+func (d *httpServer) serve(f *httpFlags, cfg httpapi.Config) (err error) {
+	if cfg.MaxConnections, err = f.connections(); err != nil {
 		return err
 	}
-	cfg := httpapi.Config{
-		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Access: requests, Logger: log, Agents: mcpapi.Handler,
-	}
+	cfg.Identity, cfg.Tenant, cfg.Origins, cfg.Agents = d.identity, f.HTTPTenant, f.HTTPOrigins, mcpapi.Handler
 	if !f.NoHTTPPage {
-		if cfg.Page, err = webpage.New(webpage.Settings{}); err != nil {
+		if cfg.Page, err = webpage.New(webpage.Settings{Prices: cfg.Prices != nil}); err != nil {
 			return fmt.Errorf("web page: %w", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/token"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/external"
 )
@@ -125,7 +126,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if err := n.watched.addMetrics(n.bus, n.node, n.external); err != nil {
 		return err
 	}
-	if n.http, err = c.openHTTP(ctx, s, n.Host(), cfg.Access, cfg.Logger); err != nil {
+	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Access: cfg.Access, Logger: cfg.Logger, Prices: n.watched.prices}); err != nil {
 		return err
 	}
 	if err := n.node.Start(ctx); err != nil {

@@ -2,12 +2,14 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +47,7 @@ type watched struct {
 	server   *telemetry.Server
 	files    *rereader
 	log      *zap.Logger
+	priced   atomic.Pointer[prices.Prices]
 }
 
 // watch makes the telemetry and binds its address. It serves nothing yet.
@@ -97,16 +100,22 @@ func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watc
 // prices loads the prices of tokens into the metrics, where a file is set.
 func (f *telemetryFlags) prices(w *watched) error {
 	if f.Prices == "" {
-		return nil
+		list, err := prices.Default()
+		w.priced.Store(list)
+		return err
 	}
 	return w.files.add("--prices", func(contents [][]byte) error {
 		list, err := prices.Parse(contents[0])
 		if err == nil {
 			w.metrics.SetPrices(list)
+			w.priced.Store(list)
 		}
 		return err
 	}, f.Prices)
 }
+
+// prices are the prices of tokens, for those that may read sessions.
+func (w *watched) prices() json.RawMessage { return w.priced.Load().JSON() }
 
 // checkHeaders refuses headers that the exporter cannot parse. The exporter would log them, with their credentials.
 func checkHeaders(s *program.Streams, variable string) error {

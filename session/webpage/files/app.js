@@ -50,7 +50,8 @@ class App {
     this.signedIn = true;
     if (this.settings.prices) await prices.load();
     this.badge = h("span", { class: "badge", hidden: true });
-    this.inboxLink = h("a", { href: "#/inbox" }, "Inbox", this.badge);
+    this.waiting = h("span", { class: "hidden", hidden: true }, " waiting");
+    this.inboxLink = h("a", { href: "#/inbox" }, "Inbox", this.badge, this.waiting);
     this.sessions = new Sessions(this);
     this.slot = h("div", { class: "slot" });
     swap(this.root, h("header", { class: "top" },
@@ -75,9 +76,8 @@ class App {
   }
 
   asks(n) {
-    this.badge.hidden = n === 0;
+    this.badge.hidden = this.waiting.hidden = n === 0;
     this.badge.textContent = String(n);
-    this.inboxLink.setAttribute("aria-label", n ? `Inbox, ${n} waiting` : "Inbox");
   }
 
   route() {
@@ -99,7 +99,7 @@ class App {
       this.page.focus();
     } else {
       document.title = "lash";
-      swap(this.slot, h("main", { class: "nothing", id: "main" }, h("p", null, "Choose a session."), h("p", { class: "faint" }, "Press / to search, n for a new one, i for the inbox, ? for all keys.")));
+      swap(this.slot, h("main", { class: "nothing", id: "main" }, h("h1", null, "Sessions"), h("p", null, "Choose a session."), h("p", { class: "faint" }, "Press / to search, n for a new one, i for the inbox, ? for all keys.")));
     }
   }
 
@@ -114,7 +114,7 @@ class App {
   #key(e) {
     const field = /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName ?? "");
     if (!this.signedIn || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
-    if (field) {
+    if (field && e.target.type !== "range") {
       if (e.key === "Escape") e.target.blur();
       return;
     }

@@ -14,7 +14,7 @@ export class Conversation {
     this.page = page;
     this.open = new Set(); // calls whose details are shown
     this.list = new VirtualList({
-      label: "Conversation", className: "conversation", render: (it) => this.#row(it), estimate: (it) => it.high, onSelect: (it) => page.inspect(it.inspects),
+      label: "Conversation", className: "conversation", render: (it) => this.#row(it), estimate: (it) => it.high, onSelect: (it, enter) => page.inspect(it.inspects, enter === true),
     });
     this.node = this.list.node;
   }
@@ -54,7 +54,16 @@ export class Conversation {
     if (t?.endedSeq && t.endedSeq <= look.seq && t.startedSeq) items.push({ key: `end:${id}`, version: 0, high: 32, type: "end", turn: t, inspects: { seq: t.endedSeq } });
   }
 
+  // #message is the row of a message. It stays the same once all calls have ended, while nothing of them is opened.
   #message(n, look) {
+    const done = !n.calls || n.calls.every((c) => c.endedSeq > 0 && c.endedSeq <= look.seq && !this.open.has(c.id));
+    if (!done) return this.#makeMessage(n, look);
+    n.row ??= this.#makeMessage(n, look);
+    n.row.look = look;
+    return n.row;
+  }
+
+  #makeMessage(n, look) {
     const states = n.calls?.map((c) => look.callState(c)) ?? [];
     const size = n.parts?.reduce((sum, p) => sum + Math.min(p.text?.length ?? 200, 6000), 0) ?? 60;
     return {
@@ -97,8 +106,9 @@ export class Conversation {
   }
 
   #actions(n) {
-    if (this.page.app.settings.read_only) return null;
-    return h("span", { class: "actions" },
+    const details = h("button", { class: "quiet", type: "button", title: "Show its events, its prompt and its proof", click: (e) => { e.stopPropagation(); this.page.inspect({ seq: n.seq, node: n }); } }, "details");
+    if (this.page.app.settings.read_only) return h("span", { class: "actions" }, details);
+    return h("span", { class: "actions" }, details,
       h("button", { class: "quiet", type: "button", title: "Make this the end of the conversation; the next turn continues here", click: (e) => { e.stopPropagation(); this.page.branch(n); } }, "branch"),
       h("button", { class: "quiet", type: "button", title: "Copy the session up to here into a new one", click: (e) => { e.stopPropagation(); this.page.fork(n); } }, "fork"));
   }
@@ -124,12 +134,12 @@ export class Conversation {
 
   #call(c, state, look) {
     const open = this.open.has(c.id), approval = look.history.approvals.get(c.id);
-    const ended = c.endedSeq && c.endedSeq <= look.seq;
+    const ended = c.endedSeq > 0 && c.endedSeq <= look.seq;
     return h("div", { class: `call ${toneOf(state)}` },
       h("button", { class: "call-line", type: "button", "aria-expanded": String(open), click: (e) => { e.stopPropagation(); this.#toggle(c.id); } },
         h("span", { class: "tool" }, c.tool), h("span", { class: "args", dir: "auto" }, short(c.args, 140)),
         h("span", { class: `tag ${toneOf(state)}` }, WORDS[state] ?? state), ended && c.millis > 0 && h("span", { class: "numbers" }, duration(c.millis))),
-      approval?.givenSeq && approval.givenSeq <= look.seq ? h("p", { class: "answered" }, `${approval.granted ? "allowed" : "refused"} by ${approval.by}${approval.reason ? `: ${approval.reason}` : ""}`) : null,
+      approval?.givenSeq > 0 && approval.givenSeq <= look.seq ? h("p", { class: "answered" }, `${approval.granted ? "allowed" : "refused"} by ${approval.by}${approval.reason ? `: ${approval.reason}` : ""}`) : null,
       open && h("div", { class: "call-body" },
         h("h4", null, "Arguments"), c.blob?.digest ? body(this.page.id, c.blob) : value(c.args),
         ended && [h("h4", null, "Result"), c.result.blob?.digest ? body(this.page.id, c.result.blob) : long(c.result.text),

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { clock, moment, short } from "./format.js";
+import { History } from "./history.js";
 import { VirtualList } from "./virtual.js";
 
 export class EventList {
@@ -13,15 +14,14 @@ export class EventList {
   }
 
   update(look) {
-    const { events } = look.history, words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const items = [];
-    for (const event of events) {
-      if (event.seq > look.seq) break;
-      if (words.length && !words.every((w) => `${event.kind} ${event.turn ?? ""} ${event.actor}`.toLowerCase().includes(w))) continue;
-      event.item ??= { key: `${event.seq}.${event.pos}`, version: 0, event };
-      items.push(event.item);
+    const { history } = look, words = this.filter.value.toLowerCase(), list = words.split(/\s+/).filter(Boolean);
+    if (this.of !== history || this.words !== words) Object.assign(this, { of: history, words, items: [], seen: 0 });
+    for (; this.seen < history.events.length; this.seen++) {
+      const event = history.events[this.seen];
+      if (list.length && !list.every((w) => `${event.kind} ${event.turn ?? ""} ${event.actor}`.toLowerCase().includes(w))) continue;
+      this.items.push({ key: `${event.seq}.${event.pos}`, seq: event.seq, version: 0, event });
     }
-    this.list.set(items);
+    this.list.set(this.items, { count: History.last(this.items, look.seq) + 1, follow: look.live });
   }
 
   #row(e) {

@@ -3,6 +3,7 @@
 
 import { h, onFrame, s } from "./dom.js";
 import { short } from "./format.js";
+import { History } from "./history.js";
 
 const ROW = 26, LANE = 18, LEFT = 20, DOT = 5, OVERSCAN = 12, LANES = 24;
 
@@ -10,7 +11,7 @@ export class Graph {
   constructor(page) {
     this.page = page;
     this.draw = onFrame(() => this.#draw());
-    this.picture = s("svg", { class: "graph", role: "img", "aria-label": "Graph of the session" });
+    this.picture = s("svg", { class: "picture", role: "img", "aria-label": "Graph of the session" });
     this.sizer = h("div", { class: "sizer" }, this.picture);
     this.node = h("div", { class: "scroller graph-view", tabindex: "0", role: "region", "aria-label": "Graph", scroll: () => this.draw(), keydown: (e) => this.#key(e) }, this.sizer);
     this.sizes = new ResizeObserver(() => this.draw());
@@ -23,11 +24,10 @@ export class Graph {
     this.look = look;
     const { order } = look.history;
     if (this.of !== look.history || this.laid !== order.length) this.#lay(look.history);
-    let n = 0;
-    while (n < order.length && (order[n].seq <= look.seq)) n++;
-    this.count = n;
-    this.active = new Set(look.path());
-    this.sizer.style.height = `${n * ROW + 20}px`;
+    this.count = History.last(order, look.seq) + 1;
+    this.mark = (this.mark ?? 0) + 1;
+    for (let n = look.leaf; n; n = n.parent) n.mark = this.mark;
+    this.sizer.style.height = `${this.count * ROW + 20}px`;
     if (look.live && this.stuck) this.node.scrollTop = this.node.scrollHeight;
     this.draw();
   }
@@ -70,14 +70,14 @@ export class Graph {
 
   #edge(n) {
     const x = this.#x(n.index), y = n.index * ROW + ROW / 2, px = this.#x(n.parent.index), py = n.parent.index * ROW + ROW / 2;
-    const on = this.active.has(n) && this.active.has(n.parent);
+    const on = n.mark === this.mark && n.parent.mark === this.mark;
     return s("path", { class: on ? "edge on" : "edge", d: x === px ? `M${px} ${py}V${y}` : `M${px} ${py}C${px} ${py + ROW} ${x} ${py} ${x} ${py + ROW}V${y}` });
   }
 
   #dot(n, i, x) {
     const kind = n.kind !== "message" ? n.kind : n.results ? "tool" : n.role;
     const words = n.kind !== "message" ? `${n.kind} ${n.type ?? ""}` : short((n.parts ?? []).map((p) => p.text || (p.tool ? `${p.tool}(\u2026)` : "")).join(" "), 110);
-    const mark = [this.active.has(n) && "on", n === this.look.leaf && "leaf", i === this.chosen && "chosen"].filter(Boolean).join(" ");
+    const mark = [n.mark === this.mark && "on", n === this.look.leaf && "leaf", i === this.chosen && "chosen"].filter(Boolean).join(" ");
     return s("g", { class: `node ${kind} ${mark}`, click: () => this.#choose(i) },
       s("rect", { class: "hit", x: 0, y: i * ROW, width: Math.max(this.node.clientWidth - 16, 200), height: ROW }),
       s("circle", { cx: this.#x(i), cy: i * ROW + ROW / 2, r: n === this.look.leaf ? DOT + 2 : DOT }),

@@ -35,7 +35,7 @@ export function cost(usage) {
 
 // money is a cost as a text; a cost that is not wholly known says so.
 export function money({ dollars, missing }) {
-  if (!dollars) return missing.length ? "unknown" : "$0";
+  if (!dollars) return missing.length ? "\u2013" : "$0";
   const text = dollars < 0.01 ? `$${dollars.toPrecision(2)}` : `$${dollars.toFixed(2)}`;
   return missing.length ? `${text}+` : text;
 }

@@ -1,10 +1,14 @@
 // The scrubber moves the whole page through the time of a session.
 
-import { h, swap } from "./dom.js";
+import { h, s, swap } from "./dom.js";
 import { moment } from "./format.js";
 
 const STEP = 60; // ms between commits while it plays
 const MARKS = 200;
+
+const ICONS = { play: "M4 2.5v11l9-5.5z", pause: "M4 3h3v10H4zM9 3h3v10H9z", back: "M10.5 3 5.5 8l5 5 1-1-4-4 4-4z", forth: "M5.5 3l5 5-5 5-1-1 4-4-4-4z", first: "M3 3h1.6v10H3zM12.5 3l-5 5 5 5 1-1-4-4 4-4z", last: "M11.4 3H13v10h-1.6zM3.5 3l5 5-5 5-1-1 4-4-4-4z" };
+
+const icon = (name) => s("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" }, s("path", { d: ICONS[name] }));
 
 export class Scrubber {
   constructor(page) {
@@ -12,11 +16,11 @@ export class Scrubber {
     this.range = h("input", { type: "range", min: "1", max: "1", step: "1", value: "1", "aria-label": "Sequence", input: () => { this.#pause(); page.moveTo(Number(this.range.value)); } });
     this.where = h("output", { class: "where" });
     this.marks = h("div", { class: "marks", "aria-hidden": "true" });
-    this.play = h("button", { type: "button", "aria-label": "Play", click: () => this.#toggle() }, "\u25b6");
+    this.play = h("button", { type: "button", "aria-label": "Play", click: () => this.#toggle() }, icon("play"));
     this.now = h("button", { type: "button", class: "now", title: "Follow the session (l)", click: () => { this.#pause(); page.live(); } }, "Live");
-    const button = (text, name, by) => h("button", { type: "button", "aria-label": name, title: name, click: () => by() }, text);
+    const button = (picture, name, by) => h("button", { type: "button", "aria-label": name, title: name, click: () => by() }, icon(picture));
     this.node = h("section", { class: "scrubber", "aria-label": "Time" },
-      button("\u23ee", "Previous turn ({)", () => this.turn(-1)), button("\u2039", "Previous commit ([)", () => this.step(-1)), this.play, button("\u203a", "Next commit (])", () => this.step(1)), button("\u23ed", "Next turn (})", () => this.turn(1)),
+      button("first", "Previous turn ({)", () => this.turn(-1)), button("back", "Previous commit ([)", () => this.step(-1)), this.play, button("forth", "Next commit (])", () => this.step(1)), button("last", "Next turn (})", () => this.turn(1)),
       h("div", { class: "track" }, this.marks, this.range), this.where, this.now);
   }
 
@@ -65,7 +69,7 @@ export class Scrubber {
   #toggle() {
     if (this.timer) return this.#pause();
     if (this.page.cursor === null) this.page.moveTo(Math.max(this.page.history.base, 1));
-    this.play.textContent = "\u23f8";
+    swap(this.play, icon("pause"));
     this.play.setAttribute("aria-label", "Pause");
     this.timer = setInterval(() => {
       if (this.page.cursor === null || !this.node.isConnected) return this.#pause();
@@ -76,7 +80,7 @@ export class Scrubber {
   #pause() {
     clearInterval(this.timer);
     this.timer = 0;
-    this.play.textContent = "\u25b6";
+    swap(this.play, icon("play"));
     this.play.setAttribute("aria-label", "Play");
   }
 }

@@ -22,7 +22,7 @@ const TABS = [["talk", "Conversation"], ["time", "Timeline"], ["graph", "Graph"]
 
 export class SessionPage {
   constructor(app, id, tab) {
-    Object.assign(this, { app, id, deltas: new Map(), cursor: null, link: "opening" });
+    Object.assign(this, { app, id, deltas: new Map(), cursor: null, link: "opening", kept: KEPT });
     this.history = new History(id);
     this.views = { talk: new Conversation(this), time: new Timeline(this), graph: new Graph(this), events: new EventList(this) };
     this.inspector = new Inspector(this);
@@ -56,13 +56,15 @@ export class SessionPage {
     }
     this.panel = h("div", { class: "panel", role: "tabpanel", id: "panel" });
     this.note = h("p", { class: "notice", role: "alert", hidden: true });
-    return h("main", { class: "session-page", id: "main" },
+    const node = h("main", { class: "session-page", id: "main" },
       h("header", { class: "session-head" },
         h("div", { class: "title-line" }, h("a", { class: "back", href: "#/", "aria-label": "Back to all sessions" }, "\u2190"), this.title, this.linkNote),
         this.head, this.facts, this.tabs),
       this.note,
       h("div", { class: "middle" }, h("div", { class: "column" }, this.panel, this.talk?.node), this.inspector.node),
       this.scrubber.node);
+    node.page = this; // for tests, and for people who look at the page with the tools of their browser
+    return node;
   }
 
   // tab shows one of the forms.
@@ -75,6 +77,7 @@ export class SessionPage {
     }
     this.panel.setAttribute("aria-labelledby", `tab-${this.shown}`);
     this.panel.replaceChildren(this.views[this.shown].node);
+    if (this.talk) this.talk.shown = this.shown === "talk";
     this.draw();
     history.replaceState(null, "", `#/s/${encodeURIComponent(this.id)}${this.shown === "talk" ? "" : `/${this.shown}`}`);
   }
@@ -129,7 +132,7 @@ export class SessionPage {
       else if (m.name === "gap") this.#gap(m.data);
     }
     if (this.history.seq >= (this.state?.seq ?? 0) && before < (this.state?.seq ?? 0)) this.caughtUp = true;
-    if (this.history.events.length > KEPT * 1.25 && this.cursor === null && !this.trimming) this.#trim();
+    if (this.history.events.length > this.kept * 1.25 && this.cursor === null && !this.trimming) this.#trim();
     this.draw();
   }
 
@@ -144,16 +147,18 @@ export class SessionPage {
     }
   }
 
-  // trim forgets the older half of the events: the view of the server takes their place.
+  // trim forgets the older events: the view of the server takes their place. More may come meanwhile.
   async #trim() {
     this.trimming = true;
     try {
-      const seq = this.history.events.at(-KEPT / 2).seq, view = await call("GET", at(this.id, "/view"), { query: { at: seq }, signal: this.ended.signal });
-      const next = new History(this.id);
-      next.seed(view);
-      for (const commit of commitsAfter(this.history.events, seq)) next.apply(commit);
-      this.history = next;
-      this.draw();
+      while (this.history.events.length > this.kept * 1.25) {
+        const seq = this.history.events.at(-Math.floor(this.kept / 2)).seq, view = await call("GET", at(this.id, "/view"), { query: { at: seq }, signal: this.ended.signal });
+        const next = new History(this.id);
+        next.seed(view);
+        for (const commit of commitsAfter(this.history.events, seq)) next.apply(commit);
+        this.history = next;
+        this.draw();
+      }
     } catch {
       // a later commit tries again
     }
@@ -197,8 +202,9 @@ export class SessionPage {
     this.views.talk.list.toEnd();
   }
 
-  inspect(what) {
-    if (what) this.inspector.show(what);
+  // inspect shows details; without open only where the inspector is open already.
+  inspect(what, open = true) {
+    if (what && (open || !this.inspector.node.hidden)) this.inspector.show(what);
   }
 
   #draw() {
@@ -254,8 +260,8 @@ export class SessionPage {
       case "{": this.scrubber.turn(-1); return true;
       case "}": this.scrubber.turn(1); return true;
       case "l": this.live(); return true;
-      case "r": this.talk?.focus(); return Boolean(this.talk);
-      case "a": this.node.querySelector(".approval button")?.focus(); return true;
+      case "r": if (this.talk) { this.tab("talk"); this.talk.update(this.look()); this.talk.focus(); } return Boolean(this.talk);
+      case "a": this.tab("talk"); this.views.talk.list.toEnd(); requestAnimationFrame(() => requestAnimationFrame(() => this.node.querySelector(".approval button")?.focus())); return true;
       case "Escape": this.inspector.hide(); return true;
     }
     return false;

@@ -1,14 +1,16 @@
 // The list of sessions, with search and filters.
 
-import { call } from "./api.js";
-import { h, swap } from "./dom.js";
-import { ago } from "./format.js";
+import { at, call } from "./api.js";
+import { h, onFrame, swap } from "./dom.js";
+import { ago, endOf, short } from "./format.js";
 import { VirtualList } from "./virtual.js";
 
 const EVERY = 2000; // ms between looks at what changed
 const OVERLAP = 5000; // the directory is about a second late, and clocks differ
 const PAGE = 1000;
 const MOST = 20_000; // rows that are kept
+const AT_ONCE = 3; // questions about last turns
+const ENDS = 2000; // answers that are kept
 
 const FILTERS = [
   ["all", "All", () => true],
@@ -23,6 +25,9 @@ export class Sessions {
   constructor(app) {
     this.app = app;
     this.rows = new Map();
+    this.ends = new Map(); // how the last turns ended
+    this.asked = [];
+    this.asking = 0;
     this.filter = "all";
     this.search = h("input", { type: "search", id: "search", placeholder: "Search id, label, owner", "aria-label": "Search sessions", autocomplete: "off", spellcheck: "false", input: () => this.#draw(), keydown: (e) => this.#key(e) });
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Filter" });
@@ -32,6 +37,7 @@ export class Sessions {
       h("div", { class: "side-head" }, this.search, app.settings.read_only ? null : h("button", { type: "button", title: "New session (n)", click: () => this.create() }, "New")),
       this.chips, this.note, this.list.node);
     this.ended = new AbortController();
+    this.redraw = onFrame(() => this.#draw());
     this.#run();
   }
 
@@ -105,7 +111,7 @@ export class Sessions {
     this.note.hidden = list.length > 0 && !this.failed;
     this.note.textContent = this.failed || (this.rows.size ? "No session matches." : "There is no session yet.");
     const minute = Math.floor(Date.now() / 10_000);
-    this.list.set(list.map((row) => ({ key: row.id, row, version: `${row.seq} ${row.status} ${row.approvals} ${row.running ?? ""} ${row.queued} ${minute}` })), { follow: false });
+    this.list.set(list.map((row) => ({ key: row.id, row, version: `${row.seq} ${row.status} ${row.approvals} ${row.running ?? ""} ${row.queued}  ${minute} ${this.ends.get(row.id)?.seq}` })), { follow: false });
     this.app.asks([...this.rows.values()].reduce((sum, r) => sum + r.approvals, 0));
   }
 
@@ -125,10 +131,46 @@ export class Sessions {
 
   #row(r) {
     const [tone, text] = r.approvals ? ["ask", r.approvals === 1 ? "asks" : `asks ${r.approvals}`] : r.running ? ["run", "runs"] : r.queued ? ["wait", `${r.queued} waiting`] : r.status === "open" ? ["", ""] : ["idle", r.status];
+    const end = text || !r.turns ? null : this.#endOf(r);
     const labels = Object.entries(r.labels ?? {}).slice(0, 3).map(([k, v]) => `${k}=${v}`).join(" ");
     return h("a", { class: "session", href: `#/s/${encodeURIComponent(r.id)}`, tabindex: "-1" },
-      h("span", { class: `dot ${tone}` }), h("span", { class: "name" }, r.id), text && h("span", { class: `tag ${tone}` }, text),
+      h("span", { class: `dot ${end?.tone ?? tone}` }), h("span", { class: "name" }, r.id), text && h("span", { class: `tag ${tone}` }, text),
+      end?.tag && h("span", { class: `tag ${end.tone}`, title: end.why }, end.tag),
       h("span", { class: "meta" }, [ago(r.updated_at_ms), r.turns ? `${r.turns} turn${r.turns === 1 ? "" : "s"}` : "", r.owner, labels].filter(Boolean).join(" \u00b7 ")));
+  }
+
+  // #endOf is how the last turn of a session ended. It is asked for rows that are shown only.
+  #endOf(r) {
+    const known = this.ends.get(r.id);
+    if (known?.seq === r.seq) return known;
+    if (!this.asked.some((other) => other.id === r.id)) this.asked.push(r);
+    if (this.asked.length > 60) this.asked.shift();
+    this.#askEnds();
+    return known;
+  }
+
+  async #askEnds() {
+    if (this.asking >= AT_ONCE) return;
+    const r = this.asked.pop();
+    if (!r) return;
+    this.asking++;
+    let end = { seq: r.seq, tone: "", tag: "", why: "" };
+    try {
+      const page = await call("GET", at(r.id, "/turns"), { query: { limit: 1 }, signal: this.ended.signal });
+      const turn = page.turns[0];
+      if (turn?.status === "ended") {
+        const [tag, tone] = endOf(turn.end);
+        end = { seq: r.seq, tone, tag: tone === "good" ? "" : tag, why: short([turn.issue?.code, turn.issue?.message].filter(Boolean).join(": "), 300) };
+      }
+    } catch {
+      // the row shows less
+    }
+    this.asking--;
+    if (this.ended.signal.aborted) return;
+    this.ends.set(r.id, end);
+    if (this.ends.size > ENDS) this.ends.delete(this.ends.keys().next().value);
+    this.redraw();
+    this.#askEnds();
   }
 
   #key(e) {

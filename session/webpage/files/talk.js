@@ -24,7 +24,7 @@ export class Talk {
     this.busy.hidden = this.stop.hidden = !running;
     this.stop.disabled = Boolean(running?.cancel);
     this.stop.textContent = running?.cancel ? "Stopping\u2026" : "Stop";
-    this.node.hidden = Boolean(look.history.closed);
+    this.node.hidden = Boolean(look.history.closed) || !this.shown;
   }
 
   #grow() {

@@ -17,9 +17,15 @@ export class Timeline {
     const items = [];
     for (const t of look.turns()) {
       const status = look.statusOf(t), end = t.endedSeq && t.endedSeq <= look.seq ? t.endedAt : Math.max(look.event?.at ?? 0, t.startedAt);
+      if (status === "ended" && t.rows) {
+        items.push(...t.rows);
+        continue;
+      }
+      const first = items.length;
       const span = { from: t.startedAt || t.requestedAt, to: Math.max(end, (t.startedAt || t.requestedAt) + 1) };
       items.push({ key: `t:${t.id}`, type: "turn", turn: t, status, end, seq: look.seq, version: `${status} ${end} ${t.modelCalls.length} ${t.toolCalls.length} ${t.attempts.length}`, inspects: { seq: t.endedSeq && t.endedSeq <= look.seq ? t.endedSeq : t.startedSeq || t.requestedSeq } });
       for (const e of rows(t, look)) items.push({ ...e, span, version: `${e.state} ${span.to}` });
+      if (status === "ended") t.rows = items.slice(first);
     }
     this.list.set(items, { follow: look.live });
   }
@@ -34,7 +40,7 @@ export class Timeline {
       usage.set(key, sum);
     }
     const tokens = [...usage.values()].reduce((sum, u) => sum + total(u), 0), price = cost(usage);
-    return h("div", { class: "turn-row" }, h("h3", null, h("span", { class: "faint" }, `${t.index + 1}`), " ", h("span", { dir: "auto" }, short((t.input?.parts ?? []).map((p) => p.text ?? p.kind).join(" "), 140) || t.id)),
+    return h("div", { class: "turn-row" }, h("h2", null, h("span", { class: "faint" }, `${t.index + 1}`), " ", h("span", { dir: "auto" }, short((t.input?.parts ?? []).map((p) => p.text ?? p.kind).join(" "), 140) || t.id)),
       h("p", null, h("span", { class: `tag ${tone}` }, text), h("time", { title: moment(t.startedAt || t.requestedAt) }, clock(t.startedAt || t.requestedAt)),
         h("span", { class: "numbers" }, [t.startedAt && duration(end - t.startedAt), t.startedAt && t.startedAt - t.requestedAt > 50 && `waited ${duration(t.startedAt - t.requestedAt)}`, tokens > 0 && `${count(tokens)} tokens`, price.dollars > 0 && money(price), t.attempts.length > 1 && `${t.attempts.length} attempts`].filter(Boolean).join(" \u00b7 "))));
   }

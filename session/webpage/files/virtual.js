@@ -13,6 +13,8 @@ export class VirtualList {
     this.onSelect = onSelect;
     this.itemRole = itemRole;
     this.items = [];
+    this.count = 0;
+    this.laid = 0; // items whose offsets are known
     this.heights = new Map();
     this.offsets = new Float64Array(1);
     this.rows = new Map();
@@ -26,11 +28,15 @@ export class VirtualList {
     this.sizes = new ResizeObserver((list) => this.#measured(list));
     this.sizes.observe(this.node);
     this.stuck = true;
+    this.before = 0;
   }
 
-  // set replaces the items. A list at its end stays there, unless follow is false.
-  set(items, { follow = true } = {}) {
+  // set shows the first items of a list. A list at its end stays there, unless follow is false. The same array with more
+  // items costs only those.
+  set(items, { follow = true, count = items.length } = {}) {
+    if (items !== this.items) this.laid = 0;
     this.items = items;
+    this.count = count;
     this.follow = follow;
     this.#layout();
     this.draw();
@@ -49,19 +55,27 @@ export class VirtualList {
     this.node.scrollTop = this.node.scrollHeight;
   }
 
-  #height(item) { return this.heights.get(item.key) ?? this.estimate?.(item) ?? 32; }
+  // #height is the measured height of an item, or the estimated one.
+  #height(item) { return item.height ?? (item.height = this.heights.get(item.key)) ?? this.estimate?.(item) ?? 32; }
 
   #layout() {
-    const n = this.items.length;
-    if (this.offsets.length < n + 1) this.offsets = new Float64Array(Math.ceil((n + 1) * 1.5));
-    let y = 0;
-    for (let i = 0; i < n; i++) {
+    const n = this.count;
+    if (this.offsets.length < n + 1) {
+      const more = new Float64Array(Math.ceil((n + 1) * 1.5));
+      more.set(this.offsets);
+      this.offsets = more;
+    }
+    let y = this.laid ? this.offsets[this.laid] : 0;
+    for (let i = this.laid; i < n; i++) {
       this.offsets[i] = y;
       y += this.#height(this.items[i]);
+      this.offsets[i + 1] = y;
     }
-    this.offsets[n] = y;
-    this.sizer.style.height = `${y}px`;
-    if (this.heights.size > 4 * n + 2000) { // forget rows that are gone
+    this.laid = Math.max(this.laid, n);
+    const high = n ? this.offsets[n] : 0;
+    if (high !== this.high) this.sizer.style.height = `${high}px`;
+    this.high = high;
+    if (this.heights.size > 4 * this.items.length + 2000) { // forget rows that are gone
       const keys = new Set(this.items.map((it) => it.key));
       for (const key of this.heights.keys()) if (!keys.has(key)) this.heights.delete(key);
     }
@@ -69,7 +83,7 @@ export class VirtualList {
 
   // #index is the item at a height.
   #index(y) {
-    let low = 0, high = this.items.length - 1;
+    let low = 0, high = this.count - 1;
     while (low < high) {
       const mid = (low + high + 1) >> 1;
       if (this.offsets[mid] <= y) low = mid;
@@ -83,7 +97,7 @@ export class VirtualList {
     if (this.stuck && this.follow) this.node.scrollTop = this.node.scrollHeight;
     const top = this.node.scrollTop, bottom = top + this.node.clientHeight;
     const keep = new Set();
-    if (this.items.length) {
+    if (this.count) {
       const last = this.#index(bottom + OVERSCAN);
       for (let i = this.#index(Math.max(top - OVERSCAN, 0)); i <= last; i++) keep.add(this.#place(i));
     }
@@ -105,6 +119,7 @@ export class VirtualList {
       this.sizer.append(row.node);
       this.sizes.observe(row.node);
     }
+    row.item = item;
     if (row.version !== item.version) {
       row.version = item.version;
       swap(row.node, this.render(item));
@@ -114,7 +129,7 @@ export class VirtualList {
       row.node.style.transform = `translateY(${row.y}px)`;
     }
     row.node.setAttribute("aria-posinset", i + 1);
-    row.node.setAttribute("aria-setsize", this.items.length);
+    row.node.setAttribute("aria-setsize", this.count);
     row.node.classList.toggle("selected", item.key === this.selected);
     return item.key;
   }
@@ -125,11 +140,14 @@ export class VirtualList {
     for (const entry of list) {
       if (entry.target === this.node) { changed = true; continue; }
       const key = entry.target.dataset.key, height = entry.borderBoxSize[0].blockSize;
-      const before = this.heights.get(key);
-      if (height === 0 || before === height) continue;
       const row = this.rows.get(key);
-      if (row && !this.stuck && row.y < top) above += height - (before ?? this.#estimated(key));
+      if (!row || height === 0) continue;
+      const before = this.#height(row.item);
+      if (before === height) continue;
+      if (!this.stuck && row.y < top) above += height - before;
+      row.item.height = height;
       this.heights.set(key, height);
+      this.laid = 0;
       changed = true;
     }
     if (!changed) return;
@@ -138,13 +156,12 @@ export class VirtualList {
     this.draw();
   }
 
-  #estimated(key) {
-    const item = this.items.find((it) => it.key === key);
-    return item ? this.estimate?.(item) ?? 32 : 0;
-  }
-
+  // #scrolled leaves the end only where the reader moves up: rows that turn out higher move the end as well.
   #scrolled() {
-    this.stuck = this.node.scrollTop + this.node.clientHeight >= this.node.scrollHeight - NEAR;
+    const top = this.node.scrollTop, up = top < this.before - 1;
+    this.before = top;
+    if (top + this.node.clientHeight >= this.node.scrollHeight - NEAR) this.stuck = true;
+    else if (up) this.stuck = false;
     this.draw();
   }
 
@@ -152,7 +169,7 @@ export class VirtualList {
     const top = this.offsets[i], bottom = this.offsets[i + 1];
     if (top < this.node.scrollTop) this.node.scrollTop = top;
     else if (bottom > this.node.scrollTop + this.node.clientHeight) this.node.scrollTop = bottom - this.node.clientHeight;
-    this.stuck = i === this.items.length - 1;
+    this.stuck = i === this.count - 1;
   }
 
   #click(key) {
@@ -163,15 +180,15 @@ export class VirtualList {
   }
 
   #key(e) {
-    if (e.target !== this.node || e.ctrlKey || e.metaKey || e.altKey || !this.items.length) return;
-    const now = this.items.findIndex((it) => it.key === this.selected);
-    const to = { ArrowDown: now + 1, j: now + 1, ArrowUp: now < 0 ? this.items.length - 1 : now - 1, k: now < 0 ? this.items.length - 1 : now - 1, Home: 0, End: this.items.length - 1 }[e.key];
+    if (e.target !== this.node || e.ctrlKey || e.metaKey || e.altKey || !this.count) return;
+    const now = this.items.findIndex((it) => it.key === this.selected), end = this.count - 1;
+    const to = { ArrowDown: now + 1, j: now + 1, ArrowUp: now < 0 ? end : now - 1, k: now < 0 ? end : now - 1, Home: 0, End: end }[e.key];
     if (to === undefined) {
       if (e.key === "Enter" && now >= 0) this.onSelect?.(this.items[now], true);
       return;
     }
     e.preventDefault();
-    const item = this.items[Math.max(0, Math.min(to, this.items.length - 1))];
+    const item = this.items[Math.max(0, Math.min(to, end))];
     this.select(item.key);
     this.onSelect?.(item);
   }
