@@ -95,7 +95,7 @@
 //
 // # Why one package
 //
-// The package is large because the operations are the methods of one type, [Host], and share one way to
+// The package has more than 5 000 lines because the operations are the methods of one type, [Host], and share one way to
 // decide and append, with its cache, keys and rights. What has no method of Host is in packages below: reading,
 // watching, stacks of plugins, limits, bodies. Tasks and tool sources could be cut as packages that decide on a state.
 // Their decisions call each other where a session closes or a task moves, so a cut would export those calls.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-
 	"fmt"
 
 	"github.com/lash-go/lash/events"

@@ -35,7 +35,7 @@ func (h *Host) checkPlugins() (bool, error) {
 }
 
 // Stack returns a session's plugins, at their saved states, until release is called. A process builds them once per
-// session. record lists the events that the build needs recorded; every caller receives them until the history has
+// session. unrecorded lists the events that the build needs recorded; every caller receives them until the history has
 // them or their replacement. The caller owns the state and has no lock, because plugins may call any method of the
 // host. Errors: [plugin.ErrUnavailable] where the host has no plugins, and [plugin.ErrBuilding] for a call from the
 // code that builds them.

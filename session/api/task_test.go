@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestOutsideTasks checks that each field and value is refused by which an outside program would start work on nodes,
+// TestOwnTasks checks that each field and value is refused by which an outside program would start work on nodes,
 // or act on another session.
-func TestOutsideTasks(t *testing.T) {
+func TestOwnTasks(t *testing.T) {
 	t.Parallel()
 	refused := map[string][]func(*api.TaskRequest){
 		"runner":    {func(r *api.TaskRequest) { r.Runner = "monitor" }},

@@ -2,10 +2,9 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
-
-	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"

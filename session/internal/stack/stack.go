@@ -136,7 +136,7 @@ func (st *Stack) unlock() { <-st.opening }
 // session, and then notifies them that the session was restored; another caller does not wait for that notice, because
 // a plugin may be the caller.
 //
-// record has the events that the configuration of the protocol wants recorded. Each caller gets them until the history
+// unrecorded has the events that the configuration of the protocol wants recorded. Each caller gets them until the history
 // has them, or other options in their place. The state must be the caller's own. Plugins may call the host, so the
 // caller must have no lock. Errors: [plugin.ErrUnavailable] in a process without plugins, [plugin.ErrBuilding] for a
 // call by the code that builds the stack.
