@@ -138,10 +138,8 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
-	for _, part := range b.sessionParts(session) {
-		if err := b.purgeSubject(ctx, part.stream, part.subjects); err != nil {
-			return err
-		}
+	if err := b.purgeParts(ctx, session); err != nil {
+		return err
 	}
 	for _, r := range entry.Runs {
 		anyContent := func(string) bool { return true }
@@ -163,6 +161,16 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 		return err
 	}
 	return b.purgeIndexRow(ctx, session)
+}
+
+// purgeParts removes what [Bus.sessionParts] lists.
+func (b *Bus) purgeParts(ctx context.Context, session events.SessionID) error {
+	for _, part := range b.sessionParts(session) {
+		if err := b.purgeSubject(ctx, part.stream, part.subjects); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // purgeIndexRow removes the session's row of the index. It comes last and its time is bounded, because a server does

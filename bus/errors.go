@@ -20,6 +20,8 @@ var (
 	ErrFull = errors.New("no room for another hot session")
 	// ErrStale is a row or entry of which another process wrote a newer version.
 	ErrStale = errors.New("a newer version was written")
+	// ErrRedacted is an append to a session whose archive was redacted.
+	ErrRedacted = errors.New("the session was redacted: it can be read, and not continued; fork it before the redaction")
 	// ErrNoResponder is a request that no node accepted: it was not done.
 	ErrNoResponder = errors.New("no node answers")
 	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.

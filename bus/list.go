@@ -96,6 +96,9 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 func (b *Bus) StoredAt(ctx context.Context, session events.SessionID) (time.Time, error) {
 	loc, err := b.locate(ctx, session)
 	if err != nil || loc.stream == "" {
+		if at := loc.entry.StoredAt; at != 0 {
+			return at.Time(), err
+		}
 		return loc.entry.PutAt, err
 	}
 	info, err := b.streamInfo(ctx, loc.stream)

@@ -143,6 +143,9 @@ func (b *Bus) streamEnd(ctx context.Context, name string) (streamEnd, error) {
 // reopen makes a cold session hot, unless another process did. It makes the next stream, then puts its name into the
 // entry. The stream takes no appends before that, so the late stream of a paused process is never appended to.
 func (b *Bus) reopen(ctx context.Context, session events.SessionID, entry archiveEntry) error {
+	if len(entry.Redactions) > 0 {
+		return fmt.Errorf("reopen session %s: %w", session, ErrRedacted)
+	}
 	cfg := b.openingConfig(session, entry, ulid.Make().String())
 	err := b.reserveReopen(ctx)
 	if err == nil {

@@ -115,6 +115,9 @@ func (s *State) Seen() {
 func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	s.Events++
 	s.Proof.Apply(ev, s.Seq)
+	if ev.Redacted != nil && s.Redacted == 0 {
+		s.Redacted = s.Seq
+	}
 	if progress[ev.Kind] {
 		s.progressed(ev.Turn)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
-const FoldVersion = 15
+const FoldVersion = 16
 
 // ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -89,7 +89,8 @@ type Head struct {
 	Monitors []Monitor   `msgpack:"mo,omitempty"` // sorted by id
 	Feed     MonitorFeed `msgpack:"mf,omitempty"`
 
-	Proof proof.State `msgpack:"pf,omitempty"` // tree of the history's commits
+	Proof    proof.State `msgpack:"pf,omitempty"` // tree of the history's commits
+	Redacted events.Seq  `msgpack:"rd,omitempty"` // first commit with an event without payload, which changed nothing; 0 without one
 }
 
 // Frame is a context segment of the session: the model sees messages from its start on.

@@ -80,6 +80,9 @@ func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (e
 	default:
 		return &events.FieldError{Field: "start", Reason: fmt.Sprintf("unknown %q", o.req.Start), Err: events.ErrInvalid}
 	}
+	if err == nil && o.base != nil && o.base.Redacted > 0 {
+		return &events.FieldError{Field: "from", Reason: fmt.Sprintf("session %s is redacted from sequence %d on: a copy begins before that", o.base.Session, o.base.Redacted), Err: events.ErrInvalid}
+	}
 	if err == nil && o.req.Start != api.StartEmpty && o.base == nil {
 		err = &events.FieldError{Field: "start", Reason: fmt.Sprintf("%q without a state to start from", o.req.Start), Err: events.ErrInvalid}
 	}

@@ -43,6 +43,7 @@ type cli struct {
 	Fork      forkCmd      `cmd:"" help:"Make a session that goes on from a point of another."`
 	Rerun     rerunCmd     `cmd:"" help:"Run recorded turns again on a fork, with another model, other instructions or other plugins, and show what changes."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
+	Redact    redactCmd    `cmd:"" help:"Replace payloads of a closed session by their digests, for good."`
 	Keys      keysCmd      `cmd:"" help:"Keys that sign the heads of histories: make, certify, show."`
 	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`

@@ -98,6 +98,11 @@ func (a *archive) Tombstone(context.Context, events.SessionID) (bus.Tombstone, e
 	return bus.Tombstone{}, nil
 }
 
+// Redactions lists nothing: an archive file does not say why payloads are missing.
+func (a *archive) Redactions(context.Context, events.SessionID) ([]bus.RedactionRecord, error) {
+	return nil, nil
+}
+
 // Erased lists nothing.
 func (a *archive) Erased(context.Context) iter.Seq2[events.SessionID, error] {
 	return func(func(events.SessionID, error) bool) {}

@@ -19,6 +19,8 @@ func TestMain(m *testing.M) {
 		"with-server":     helper(withServer),
 		"make-signed":     helper(makeSigned),
 		"erase":           helper(eraseSigned),
+		"redact":          helper(redactSigned),
+		"forge-record":    helper(forgeRecord),
 		"forge-tombstone": helper(forgeTombstone),
 		"forge":           helper(forgeArchive),
 		"make-bad":        helper(makeBad),

@@ -129,6 +129,7 @@ type proven struct {
 	Last     events.Seq        `json:"after_to,omitempty"`
 	Keys     []string          `json:"keys,omitempty"`
 	Redacted []proof.Redaction `json:"redacted,omitempty"`
+	Records  []*redacted       `json:"redactions,omitempty"` // of the store
 }
 
 func (p *proven) String() string {
@@ -138,6 +139,9 @@ func (p *proven) String() string {
 	}
 	if p.Last > 0 {
 		text += fmt.Sprintf("; %d to %d come after the last head and are not proven", p.First, p.Last)
+	}
+	for _, r := range p.Records {
+		text += fmt.Sprintf("\n%s: %s", p.Session, r)
 	}
 	for _, r := range p.Redacted {
 		text += fmt.Sprintf("\n%s at %d (%s): %s without payload, which is redacted", p.Session, r.Seq, r.ID, number(int64(r.Events), "event"))
@@ -154,6 +158,7 @@ func (v *verification) startAudit() {
 	for _, h := range v.trust.heads[v.id] {
 		v.audit.Expect(h)
 	}
+	v.auditRecords()
 }
 
 // auditCommit checks the heads up to a commit.
@@ -176,17 +181,12 @@ func (v *verification) endAudit(last events.Seq) {
 	}
 	report, found := v.audit.Close()
 	v.addFaults(found)
-	p := &proven{Session: v.id, Heads: report.Heads, Commits: report.Proven, Redacted: report.Redacted}
+	p := &proven{Session: v.id, Heads: report.Heads, Commits: report.Proven, Redacted: report.Redacted, Records: v.records}
 	for _, cert := range report.Keys {
 		p.Keys = append(p.Keys, cert.Name+" of "+cert.Tenant)
 	}
 	if report.After > 0 {
 		p.First, p.Last = report.Proven+1, last
-	}
-	if _, file := v.src.(*archive); !file {
-		for _, r := range report.Redacted {
-			v.addFault(proof.Finding{Fault: "redacted", Seq: r.Seq, ID: r.ID, Problem: "payloads are missing here, where no export redacts"})
-		}
 	}
 	v.Proven = append(v.Proven, p)
 	v.lastHead = report.Last

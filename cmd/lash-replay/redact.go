@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path"
 
 	"github.com/lash-go/lash/events"
 	sessionarchive "github.com/lash-go/lash/session/archive"
@@ -22,8 +21,7 @@ func (r *redaction) of(log events.Log) events.Log {
 	return sessionarchive.Redacted(log, func(e events.Entry, i int) bool {
 		drops := false
 		for _, what := range r.what {
-			kind := string(e.Commit.Events[i].Kind)
-			if matches, err := path.Match(what, kind); err == nil && matches || what == string(e.Commit.EventID(i)) {
+			if sessionarchive.Names(what, e, i) {
 				r.found[what], drops = true, true
 			}
 		}

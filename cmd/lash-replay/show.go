@@ -54,7 +54,12 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 	if c.JSON {
 		return e.writeJSON(view.json())
 	}
-	return e.paged(func() error { return c.render(ctx, e, src, view) })
+	return e.paged(func() error {
+		if err := c.render(ctx, e, src, view); err != nil {
+			return err
+		}
+		return e.showRedactions(ctx, src, r.state.Session)
+	})
 }
 
 // view selects the nodes and the turns that are shown.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
@@ -33,6 +35,66 @@ func eraseSigned(args []string) error {
 	return err
 }
 
+// redactSigned SESSION DIR WHAT... closes a session and redacts it with the keys of the store.
+func redactSigned(args []string) error {
+	keys, err := keyring.Load(keyring.Dir(args[1]), time.Now())
+	if err != nil {
+		return err
+	}
+	server, b, err := openTestStore(args[1], busembed.Config{})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	defer b.Close()
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins(), Signer: keys.Signer})
+	if err != nil {
+		return err
+	}
+	ctx, id := context.Background(), events.SessionID(args[0])
+	if err := h.CloseSession(ctx, id, "to be redacted"); err != nil {
+		return err
+	}
+	_, err = h.Redact(ctx, id, args[2:], "asked to")
+	return err
+}
+
+// redactedEntry is the archive entry of a redacted session, as package bus stores it.
+type redactedEntry struct {
+	Last       events.Seq            `msgpack:"q"`
+	Stream     string                `msgpack:"s"`
+	Runs       []storedRun           `msgpack:"r"`
+	Redactions []bus.RedactionRecord `msgpack:"d,omitempty"`
+	StoredAt   events.Millis         `msgpack:"a,omitempty"`
+}
+
+type storedRun struct {
+	First events.Seq `msgpack:"f"`
+	Last  events.Seq `msgpack:"l"`
+	File  []byte     `msgpack:"d,omitempty"`
+}
+
+// forgeRecord DIR SESSION CHANGE changes the record of a redaction in the store.
+func forgeRecord(args []string) error {
+	var entry redactedEntry
+	return changeEntry(args[0], args[1], &entry, func(*keyring.Keys) error {
+		if len(entry.Redactions) == 0 {
+			return errors.New("there is no redaction")
+		}
+		switch args[2] {
+		case "reason":
+			entry.Redactions[0].Reason = "nobody asked"
+		case "unsigned":
+			entry.Redactions[0].Note = ""
+		case "none":
+			entry.Redactions = nil
+		default:
+			return fmt.Errorf("unknown change %s", args[2])
+		}
+		return nil
+	})
+}
+
 // storedEntry is the archive entry of an erased session, as package bus stores it.
 type storedEntry struct {
 	Last   events.Seq  `msgpack:"q"`
@@ -51,7 +113,38 @@ type storedStone struct {
 
 // forgeTombstone DIR SESSION CHANGE writes another tombstone into the store.
 func forgeTombstone(args []string) error {
-	server, b, err := openTestStore(args[0], busembed.Config{})
+	var entry storedEntry
+	return changeEntry(args[0], args[1], &entry, func(keys *keyring.Keys) (err error) {
+		x := &entry.Erased
+		if x.Note == "" || x.Last < 2 {
+			return fmt.Errorf("the tombstone is %+v, want a signed one", x)
+		}
+		switch args[2] {
+		case "reason":
+			x.Reason = "nobody asked"
+		case "cut":
+			x.Last--
+		case "unsigned":
+			x.Note = ""
+		case "short": // by a program with the node's key
+			x.Last = 2
+			x.Note, err = keys.Signer().SignTombstone(&proof.Tombstone{
+				Session: events.SessionID(args[1]), Signed: x.At, At: x.At, By: x.By, Reason: x.Reason, Size: 2,
+			})
+		default:
+			err = fmt.Errorf("unknown change %s", args[2])
+		}
+		return err
+	})
+}
+
+// changeEntry replaces the archive entry of a session. change changes what entry points to.
+func changeEntry(dir, id string, entry any, change func(*keyring.Keys) error) error {
+	keys, err := keyring.Load(keyring.Dir(dir), time.Now())
+	if err != nil {
+		return err
+	}
+	server, b, err := openTestStore(dir, busembed.Config{})
 	if err != nil {
 		return err
 	}
@@ -66,41 +159,17 @@ func forgeTombstone(args []string) error {
 	if err != nil {
 		return err
 	}
-	msg, err := stream.GetLastMsgForSubject(ctx, "lash.archive."+args[1])
+	msg, err := stream.GetLastMsgForSubject(ctx, "lash.archive."+id)
 	if err != nil {
 		return err
 	}
-	var entry storedEntry
-	if err := events.DecodePayload(msg.Data, &entry); err != nil {
+	if err := events.DecodePayload(msg.Data, entry); err != nil {
 		return err
 	}
-	x := &entry.Erased
-	if x.Note == "" || x.Last < 2 {
-		return fmt.Errorf("the tombstone is %+v, want a signed one", x)
+	if err := change(keys); err != nil {
+		return err
 	}
-	switch args[2] {
-	case "reason":
-		x.Reason = "nobody asked"
-	case "cut":
-		x.Last--
-	case "unsigned":
-		x.Note = ""
-	case "short": // by a program with the node's key
-		keys, err := keyring.Load(keyring.Dir(args[0]), time.Now())
-		if err != nil {
-			return err
-		}
-		x.Last = 2
-		x.Note, err = keys.Signer().SignTombstone(&proof.Tombstone{
-			Session: events.SessionID(args[1]), Signed: x.At, At: x.At, By: x.By, Reason: x.Reason, Size: 2,
-		})
-		if err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("unknown change %s", args[2])
-	}
-	data, err := events.EncodePayload(&entry)
+	data, err := events.EncodePayload(entry)
 	if err == nil {
 		_, err = js.Publish(ctx, msg.Subject, data)
 	}

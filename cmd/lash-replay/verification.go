@@ -32,6 +32,7 @@ type verification struct {
 	restored *projector.State // of stored
 	blobs    map[string]bool  // digests of checked blobs
 	audit    *proof.Auditor   // nil: no key
+	records  []*redacted      // redactions of the store
 	redacted events.Seq       // first commit without a payload: nothing is folded from there on
 }
 
@@ -42,6 +43,9 @@ func (v *verification) run(ctx context.Context) error {
 	}
 	last, err := v.src.Log().Last(ctx, v.id)
 	if err != nil {
+		return err
+	}
+	if err := v.loadRecords(ctx); err != nil {
 		return err
 	}
 	if v.startAudit(); v.stored == nil {
@@ -107,6 +111,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	if v.redacted == 0 && slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
 		v.redacted = e.Seq
 	}
+	v.unrecorded(e)
 	if v.redacted > 0 {
 		return nil
 	}

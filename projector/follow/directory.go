@@ -38,6 +38,7 @@ type Directory struct {
 	UpdatedAt  events.Millis     `json:"updated_at"`
 	Retain     int64             `json:"retain_ms,omitempty"` // see [events.Config]
 	Erased     *Erased           `json:"erased,omitempty"`    // of an erased session
+	Redacting  bool              `json:"redacting,omitempty"` // payloads of the session are being replaced: an archiver purges what may have them
 }
 
 // RowVersion is the version of rows that this program writes. Rows of version 0 have no owners, readers and approval

@@ -62,36 +62,19 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 // signTombstone returns the signed note of a tombstone. It is empty without a signer whose certificate is valid now. The
 // root is that of the commits as they are stored, whether they fold or not. It is missing where one cannot be read.
 func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t bus.Tombstone, signer func() *proof.Signer) (string, error) {
-	now := events.MillisOf(time.Now())
-	if signer == nil {
+	s := signerNow(signer)
+	if s == nil {
 		return "", nil
 	}
-	s := signer()
-	if s == nil || !s.Certificate().ValidAt(now) {
-		return "", nil
+	ends, err := readEnds(ctx, b, session)
+	if err != nil {
+		return "", err
 	}
-	signed := proof.Tombstone{Session: session, Signed: now, At: t.At, Retention: t.Retention, By: t.By, Reason: t.Reason, Size: t.Last}
-	var tree proof.Tree // of the commits before the last one
-	var last proof.Hash
-	read := events.Seq(0)
-	for e, err := range b.Log().Read(ctx, session, 1) {
-		if errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, events.ErrNoSession) || ctx.Err() != nil {
-			return "", fmt.Errorf("read the history before its erasure: %w", err)
-		}
-		if err != nil {
-			break // a damaged history can be erased too
-		}
-		if e.Seq > 1 {
-			tree.Append(last)
-			tree.Keep(proof.KeptLeaves)
-		}
-		last, read = events.LeafHash(e.Data), e.Seq
-		if h := proof.HeadOf(e); h != nil {
-			signed.Head = h.Note
-		}
+	signed := proof.Tombstone{
+		Session: session, Signed: events.MillisOf(time.Now()), At: t.At, Retention: t.Retention, By: t.By, Reason: t.Reason, Size: t.Last, Head: ends.head,
 	}
-	if read == t.Last {
-		signed.Root = new(tree.Root(last))
+	if ends.err == nil && ends.size == t.Last { // a damaged history can be erased too
+		signed.Root = &ends.root
 	}
 	return s.SignTombstone(&signed)
 }

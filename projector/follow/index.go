@@ -118,6 +118,20 @@ func indexSession(ctx context.Context, b *bus.Bus, s *projector.State) error {
 // behind reports whether the row lacks commits of the state.
 func (i *indexing) behind(s *projector.State) bool { return i.saved < s.Seq }
 
+// remakeIndex writes the index row of a session from its history, whatever row is there.
+func remakeIndex(ctx context.Context, b *bus.Bus, s *projector.State) error {
+	builder := index.NewBuilder(s.Session, nil)
+	if err := indexUpTo(ctx, b.Log(), builder, s.Session, s.Seq); err != nil {
+		return err
+	}
+	value, err := builder.Encode(indexSettings(s))
+	if err != nil {
+		return err
+	}
+	rows, _ := b.Index()
+	return replace(ctx, rows, s.Session, value, func([]byte) bool { return true })
+}
+
 // writeIndex writes the index row of a session, if it is due.
 func (p *Projector) writeIndex(ctx context.Context, s *projector.State, at *indexing) error {
 	if !at.behind(s) || !s.Idle() && time.Since(at.written) < indexEvery || time.Now().Before(p.indexAgain) {

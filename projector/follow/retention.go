@@ -28,7 +28,7 @@ func (a *Archiver) retainNow(ctx context.Context) error {
 	return a.Retain(ctx, now)
 }
 
-// Retain erases sessions whose retention has ended, finishes interrupted erasures, upgrades rows of earlier versions,
+// Retain erases sessions whose retention has ended, finishes interrupted erasures and redactions, upgrades rows of earlier versions,
 // and indexes sessions without an index row. It reads every row of the directory, and only the sessions that need one
 // of these.
 func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
@@ -77,6 +77,11 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	if row.Status == projector.StatusErasing && row.Erased != nil {
 		_, err := Erase(ctx, a.b, id, nil, bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason}, a.cfg.Signer)
 		return ignoreGone(err)
+	}
+	if row.Redacting {
+		if err := a.finishRedaction(ctx, id, now); err != nil {
+			return err
+		}
 	}
 	if row.Status == projector.StatusErased || !a.expired(row.UpdatedAt, row.Retain, now) {
 		return nil

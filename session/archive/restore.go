@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -13,6 +14,9 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/blob"
 )
+
+// ErrRedacted is an archive without some payloads. It can be read and verified, and no session can go on from it.
+var ErrRedacted = errors.New("the archive is redacted: a session is restored from a whole one")
 
 // DifferentError is a session that has the archive's id and another history.
 type DifferentError struct {
@@ -79,10 +83,26 @@ func (m bodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
 	return nil, fmt.Errorf("body %s: %w", ref.Digest, bus.ErrNotFound)
 }
 
+// refuseRedacted returns [ErrRedacted] for an archive without some payloads.
+func refuseRedacted(ctx context.Context, a *events.Archive) error {
+	for e, err := range a.Log.Read(ctx, a.Session, a.First) {
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
+			return fmt.Errorf("sequence %d: %w", e.Seq, ErrRedacted)
+		}
+	}
+	return nil
+}
+
 // verify folds an archive from its beginning.
 func verify(ctx context.Context, a *events.Archive) (*projector.State, error) {
 	if a.First != 1 {
 		return nil, fmt.Errorf("the archive begins at sequence %d, want 1", a.First)
+	}
+	if err := refuseRedacted(ctx, a); err != nil {
+		return nil, err
 	}
 	v, blobs := projector.NewVerifier(a.Session), bodies(a.Blobs)
 	for entry, err := range a.Log.Read(ctx, a.Session, 1) {

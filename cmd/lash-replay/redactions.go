@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/events/proof"
+	sessionarchive "github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// redacted is a redaction of a stored history, for output.
+type redacted struct {
+	At       string   `json:"at"`
+	By       string   `json:"by"`
+	Reason   string   `json:"reason"`
+	What     []string `json:"what"` // kinds, patterns of kinds, and ids of events
+	Events   int64    `json:"events"`
+	Signed   bool     `json:"signed"`
+	SignedBy string   `json:"signed_by,omitempty"` // key and tenant; once the signature is checked
+	record   bus.RedactionRecord
+}
+
+func (r *redacted) String() string {
+	text := fmt.Sprintf("%s redacted at %s by %s: %s (%s)", number(r.Events, "event"), r.At, r.By, r.Reason, strings.Join(r.What, ", "))
+	if r.SignedBy != "" {
+		text += "; signed by " + r.SignedBy
+	}
+	return transcript.VisibleLine(text)
+}
+
+// redactions lists the redactions of a session.
+func redactions(ctx context.Context, src source, id events.SessionID) (list []*redacted, err error) {
+	records, err := src.Redactions(ctx, id)
+	for _, r := range records {
+		list = append(list, &redacted{
+			At: eventjson.Clock(r.At), By: r.By, Reason: r.Reason, What: r.What, Events: r.Events, Signed: r.Note != "", record: r,
+		})
+	}
+	return list, err
+}
+
+// showRedactions prints the redactions of a session.
+func (e *env) showRedactions(ctx context.Context, src source, id events.SessionID) error {
+	list, err := redactions(ctx, src, id)
+	for _, r := range list {
+		e.println(r.String())
+	}
+	return err
+}
+
+func (v *verification) loadRecords(ctx context.Context) (err error) {
+	v.records, err = redactions(ctx, v.src, v.id)
+	return err
+}
+
+// auditRecords checks the signatures of the redactions. The root that each signs must be that of the history.
+func (v *verification) auditRecords() {
+	for _, r := range v.records {
+		if r.record.Note == "" {
+			v.addFault(proof.Finding{Fault: proof.FaultUnsigned, Problem: "a redaction is not signed: " + r.String()})
+			continue
+		}
+		signed, cert, err := proof.ReadRedaction([]byte(r.record.Note), v.trust.tenants)
+		switch {
+		case errors.Is(err, proof.ErrUnknownKey):
+			v.addFault(proof.Finding{Fault: proof.FaultKey, Problem: err.Error()})
+		case err != nil:
+			v.addFault(proof.Finding{Fault: proof.FaultAltered, Problem: err.Error()})
+		case signed.Session != v.id || signed.At != r.record.At || signed.By != r.record.By || signed.Reason != r.record.Reason || !slices.Equal(signed.What, r.record.What):
+			v.addFault(proof.Finding{Fault: proof.FaultAltered, Problem: "a redaction is not the one that was signed: " + r.String()})
+		default:
+			r.SignedBy = cert.Name + " of " + cert.Tenant
+			v.audit.Expect(&proof.Head{Session: v.id, Size: signed.Size, Root: signed.Root})
+		}
+	}
+}
+
+// unrecorded reports payloads of a commit that are missing in a store, and that no redaction names.
+func (v *verification) unrecorded(e events.Entry) {
+	if _, file := v.src.(*archive); file {
+		return
+	}
+	for i := range e.Commit.Events {
+		named := func(r *redacted) bool {
+			return slices.ContainsFunc(r.What, func(what string) bool { return sessionarchive.Names(what, e, i) })
+		}
+		if e.Commit.Events[i].Redacted != nil && !slices.ContainsFunc(v.records, named) {
+			v.addFault(proof.Finding{Fault: "redacted", Seq: e.Seq, ID: e.Commit.ID, Problem: fmt.Sprintf("the payload of event %d is missing, and no redaction names it", i)})
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package archive_test
+
+import (
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+)
+
+func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }

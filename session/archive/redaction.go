@@ -1,0 +1,153 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// ErrOpen is a session that is not closed, or has work left.
+var ErrOpen = errors.New("only a closed session without work can be redacted")
+
+// Redact replaces payloads of a closed session by their digests, in its archive, for good. r says which, by whom and why;
+// it is kept with the archive, signed where signer returns one. A hot session is archived first. Heads stay, and every
+// proof. From then on the session can be read and not continued: a redacted event folds to nothing.
+//
+// Steps: mark the session's row; replace the archive, with the record, in one message; purge snapshots and rows. After a
+// death before the second step nothing is changed, and after that archivers do the third. A call that died can be
+// repeated: where all payloads are replaced already, Redact only purges, and returns the last record.
+//
+// Errors: [ErrOpen]; an [*events.FieldError] for names that no event has, and for events without which the session would
+// not be closed; [bus.ErrStale] where the session moved meanwhile; those of the bus.
+func Redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.RedactionRecord, signer func() *proof.Signer) (bus.RedactionRecord, error) {
+	done, err := redact(ctx, b, id, r, signer)
+	if err != nil {
+		return done, fmt.Errorf("redact session %s: %w", id, err)
+	}
+	return done, nil
+}
+
+func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.RedactionRecord, signer func() *proof.Signer) (bus.RedactionRecord, error) {
+	if err := CheckWhat(r.What); err != nil {
+		return r, err
+	}
+	if err := cool(ctx, b, id); err != nil {
+		return r, err
+	}
+	view := func(log events.Log) events.Log {
+		return Redacted(log, func(e events.Entry, i int) bool {
+			return slices.ContainsFunc(r.What, func(what string) bool { return Names(what, e, i) })
+		})
+	}
+	left, err := count(ctx, b.Log(), id, r.What)
+	if err != nil {
+		return r, err
+	}
+	if left == 0 {
+		return repeated(ctx, b, id, r)
+	}
+	if err := staysClosed(ctx, b, view(b.Log()), id); err != nil {
+		return r, err
+	}
+	if err := follow.MarkRedacting(ctx, b, id); err != nil {
+		return r, err
+	}
+	r, err = b.Redact(ctx, id, r, view, func(ctx context.Context, r bus.RedactionRecord) (string, error) {
+		return follow.SignRedaction(ctx, b, id, r, signer)
+	})
+	if err != nil {
+		return r, err
+	}
+	return r, follow.FinishRedaction(ctx, b, id, false)
+}
+
+// cool makes a closed session cold.
+func cool(ctx context.Context, b *bus.Bus, id events.SessionID) error {
+	s, err := follow.Open(ctx, b, id)
+	switch {
+	case err != nil:
+		return err
+	case s.Status != projector.StatusClosed:
+		return fmt.Errorf("%w: its status is %q", ErrOpen, s.Status)
+	}
+	done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(ctx, id)
+	if err == nil && !done {
+		err = fmt.Errorf("%w: it has work left", ErrOpen)
+	}
+	return err
+}
+
+// count counts the named events that have their payload. A name without any event is probably misspelled, and a payload
+// would stay.
+func count(ctx context.Context, log events.Log, id events.SessionID, what []string) (left int64, err error) {
+	found := make([]bool, len(what))
+	for e, err := range log.Read(ctx, id, 1) {
+		if err != nil {
+			return 0, err
+		}
+		for i := range e.Commit.Events {
+			if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
+				continue
+			}
+			named := false
+			for k, one := range what {
+				if Names(one, e, i) {
+					found[k], named = true, true
+				}
+			}
+			if named && e.Commit.Events[i].Redacted == nil {
+				left++
+			}
+		}
+	}
+	if i := slices.Index(found, false); i >= 0 {
+		return 0, &events.FieldError{Field: "what", Reason: fmt.Sprintf("%q: no event of session %s that can be redacted has this kind or id", what[i], id), Err: events.ErrInvalid}
+	}
+	return left, nil
+}
+
+// repeated finishes a redaction whose payloads are replaced already.
+func repeated(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.RedactionRecord) (bus.RedactionRecord, error) {
+	list, err := b.Redactions(ctx, id)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%w: payloads are missing, and no redaction is recorded", events.ErrMalformed)
+	}
+	if err != nil {
+		return r, err
+	}
+	return list[len(list)-1], follow.FinishRedaction(ctx, b, id, false)
+}
+
+// staysClosed folds the redacted history: the session must be as closed as before, and nothing of it may wait or run.
+func staysClosed(ctx context.Context, b *bus.Bus, log events.Log, id events.SessionID) error {
+	s, err := follow.At(ctx, log, b, id, math.MaxUint64)
+	var problem string
+	switch row := new(follow.Directory); {
+	case err != nil:
+		problem = err.Error()
+	case s.Status != projector.StatusClosed:
+		problem = fmt.Sprintf("its status would be %q", s.Status)
+	default:
+		*row = follow.RowOf(s)
+		if err := s.Check(); err != nil {
+			problem = err.Error()
+		} else if !row.Inactive() {
+			problem = "a turn or a task of it would not have ended"
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if problem != "" {
+		return &events.FieldError{Field: "what", Reason: "the session needs some of these events: without them " + problem, Err: events.ErrInvalid}
+	}
+	return nil
+}

@@ -1,0 +1,434 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/archive"
+)
+
+const secret = "hunter2-the-secret"
+
+// secretHistory is a closed session with one turn of a tool call. The secret is in its input, the call, the result and the
+// replies. padding makes the archive larger than an entry.
+func secretHistory(padding string) [][]events.Event {
+	part := func(text string) []events.Part { return []events.Part{{Kind: events.PartText, Text: text}} }
+	call := events.Part{Kind: events.PartToolCall, Call: "c1", Tool: "read", Args: []byte(`{"key":"` + secret + `"}`)}
+	return [][]events.Event{
+		{events.Of("", &events.SessionOpened{Labels: map[string]string{"a": "b"}})},
+		{events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: part("my key is " + secret + padding)}})},
+		{events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})},
+		{events.Of("t1", &events.ModelReplied{Parts: []events.Part{call}, Stop: events.StopToolUse})},
+		{events.Of("t1", &events.ToolReturned{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess, Text: "read with " + secret}}})},
+		{events.Of("t1", &events.ModelReplied{Iteration: 1, Parts: part("done with " + secret), Stop: events.StopEnd}), events.Of("t1", &events.TurnCompleted{End: events.EndFinished})},
+		{events.Of("t1", &events.TurnTold{Worker: "w1"})},
+		{events.Of("", &events.SessionClosed{})},
+	}
+}
+
+// noise does not compress.
+func noise(n int) string {
+	text := make([]byte, n)
+	for i, x := 0, uint32(1); i < n; i++ {
+		x = x*1664525 + 1013904223
+		text[i] = 'a' + byte(x>>24)%26
+	}
+	return string(text)
+}
+
+// closed appends the history to a session, and returns its leaves.
+func closed(t *testing.T, b *bus.Bus, id events.SessionID, history [][]events.Event) []proof.Hash {
+	t.Helper()
+	for i, list := range history {
+		salt := bytes.Repeat([]byte{byte(i + 1)}, events.SaltBytes)
+		c := &events.Commit{
+			ID: commitID(i), Session: id, At: events.Millis(1000 + i), Salt: salt,
+			Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}, Events: list,
+		}
+		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := follow.NewProjector(b, nil).Project(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	return leaves(t, b, id)
+}
+
+// commitID is a ULID.
+func commitID(i int) events.CommitID {
+	return events.CommitID(fmt.Sprintf("01JD6Z000000000000000000%02d", i))
+}
+
+func leaves(t *testing.T, b *bus.Bus, id events.SessionID) (list []proof.Hash) {
+	t.Helper()
+	for e, err := range b.Log().Read(t.Context(), id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, events.LeafHash(e.Data))
+	}
+	return list
+}
+
+// holding lists what has the secret: commits, and messages of streams, which are rows and pieces of blobs too.
+func holding(t *testing.T, b *bus.Bus, id events.SessionID) (list []string) {
+	t.Helper()
+	for e, err := range b.Log().Read(t.Context(), id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(e.Data, []byte(secret)) {
+			list = append(list, fmt.Sprint("sequence ", e.Seq))
+		}
+	}
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := js.StreamNames(t.Context())
+	for name := range names.Name() {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := stream.CachedInfo()
+		for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
+			msg, err := stream.GetMsg(t.Context(), seq)
+			if err == nil && bytes.Contains(msg.Data, []byte(secret)) {
+				list = append(list, msg.Subject)
+			}
+		}
+	}
+	return list
+}
+
+func signing(t *testing.T) (func() *proof.Signer, note.Verifier) {
+	t.Helper()
+	private, public, err := note.GenerateKey(nil, "example.com/t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := note.NewVerifier(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, secretKey, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := proof.Certify(tenant, "n1", key, 0, events.MillisOf(time.Now().Add(time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := proof.NewSigner(secretKey, cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() *proof.Signer { return signer }, verifier
+}
+
+func record(what ...string) bus.RedactionRecord {
+	return bus.RedactionRecord{At: events.MillisOf(time.Now()), By: "ann", Reason: "asked to", What: what}
+}
+
+// contents are the kinds of the history that have texts of users, models and tools.
+var contents = []string{"turn.requested", "model.*", "tool.returned"}
+
+// TestRedactCold redacts a hot session, and one whose archive is in blobs: the secret is nowhere, every leaf is as before, and
+// the session takes no appends.
+func TestRedactCold(t *testing.T) {
+	t.Parallel()
+	signer, key := signing(t)
+	for name, padding := range map[string]string{"small": "", "large": noise(200 << 10)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.Start(t)
+			history := secretHistory(padding)
+			if padding != "" {
+				for i := range 4 {
+					more := events.TurnID(fmt.Sprint("u", i))
+					text := []events.Part{{Kind: events.PartText, Text: secret + padding}}
+					history = append(history[:len(history)-1:len(history)-1],
+						[]events.Event{events.Of(more, &events.TurnRequested{Input: events.TurnInput{Parts: text}})},
+						[]events.Event{events.Of(more, &events.TurnCompleted{End: events.EndCancelled})},
+						history[len(history)-1])
+				}
+			}
+			before := closed(t, b, "s", history)
+			if len(holding(t, b, "s")) == 0 {
+				t.Fatal("the secret is nowhere before the redaction")
+			}
+			got, err := archive.Redact(t.Context(), b, "s", record(contents...), signer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := int64(4) // a request, two replies, a result
+			if padding != "" {
+				want += 4
+			}
+			if got.Events != want || got.By != "ann" || got.Reason != "asked to" {
+				t.Errorf("got %+v, want %d events", got, want)
+			}
+			if left := holding(t, b, "s"); len(left) > 0 {
+				t.Errorf("the secret is left in %v", left)
+			}
+			if after := leaves(t, b, "s"); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Errorf("leaves: got %v, want %v", after, before)
+			}
+			signed, _, err := proof.ReadRedaction([]byte(got.Note), []note.Verifier{key})
+			if err != nil || signed.Session != "s" || signed.At != got.At || signed.By != "ann" || signed.Reason != "asked to" ||
+				signed.Size != events.Seq(len(before)) || fmt.Sprint(signed.What) != fmt.Sprint(contents) || signed.Root != rootOf(before) {
+				t.Errorf("signed record: got %+v, %v", signed, err)
+			}
+			s, err := follow.Open(t.Context(), b, "s")
+			if err != nil || s.Status != projector.StatusClosed || s.Redacted != 2 {
+				t.Fatalf("open: got %+v, %v, want a closed session, redacted from 2 on", s, err)
+			}
+			late := &events.Commit{ID: "late", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: []events.Event{events.Of("", &events.SessionClosed{})}}
+			if _, err := b.Log().Append(t.Context(), late, s.Seq); !errors.Is(err, bus.ErrRedacted) {
+				t.Errorf("append: got %v, want %v", err, bus.ErrRedacted)
+			}
+			again, err := archive.Redact(t.Context(), b, "s", record("model.replied"), signer)
+			if err != nil || again.Note != got.Note {
+				t.Errorf("again: got %+v, %v, want the first record", again, err)
+			}
+			if padding != "" {
+				if stored, err := b.Blobs(t.Context()); err != nil || len(stored) > 1 {
+					t.Errorf("got %d blobs, %v, want at most the file of the redacted archive", len(stored), err)
+				}
+			}
+			if _, err := follow.Erase(t.Context(), b, "s", nil, bus.Tombstone{At: 1, By: "ann", Reason: "gone"}, nil); err != nil {
+				t.Errorf("erase: %v", err)
+			}
+		})
+	}
+}
+
+// rootOf is the root of these leaves.
+func rootOf(list []proof.Hash) proof.Hash {
+	var tree proof.Tree
+	for _, leaf := range list[:len(list)-1] {
+		tree.Append(leaf)
+	}
+	return tree.Root(list[len(list)-1])
+}
+
+// TestRedactRefused: what would leave a session that works, and names of nothing.
+func TestRedactRefused(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	closed(t, b, "s", secretHistory(""))
+	whole := secretHistory("")
+	closed(t, b, "open", whole[:len(whole)-1])
+	before := leaves(t, b, "s")
+	for _, c := range []struct {
+		id   events.SessionID
+		what []string
+		want string
+	}{
+		{"open", contents, `only a closed session without work can be redacted: its status is "open"`},
+		{"none", contents, "no such session"},
+		{"s", nil, "want 1 to 64"},
+		{"s", make([]string, 65), "want 1 to 64"},
+		{"s", []string{""}, "a name of 0 bytes, want 1 to 300"},
+		{"s", []string{strings.Repeat("x", 301)}, "a name of 301 bytes, want 1 to 300"},
+		{"s", []string{"[", "model.replied"}, `"[": syntax error in pattern`},
+		{"s", []string{"model.replied", "model.replid"}, `"model.replid": no event of session s that can be redacted has this kind or id`},
+		{"s", []string{string(commitID(3)) + ".1"}, "no event of session s"},
+		{"s", []string{"session.closed"}, `without them its status would be "open"`},
+		{"s", []string{"session.*"}, "without them its status would be"},
+		{"s", []string{"turn.completed"}, "without them"},
+	} {
+		_, err := archive.Redact(t.Context(), b, c.id, record(c.what...), nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %.40q: got %v, want %q", c.id, c.what, err, c.want)
+		}
+	}
+	if list, err := b.Redactions(t.Context(), "s"); err != nil || len(list) > 0 {
+		t.Errorf("records: got %v, %v, want none", list, err)
+	}
+	if after := leaves(t, b, "s"); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Error("the history has changed")
+	}
+	if _, err := archive.Redact(t.Context(), b, "s", record(string(commitID(3))+".0"), nil); err != nil {
+		t.Errorf("an event by its id: %v", err)
+	}
+	if left := inHistory(t, b, "s"); left != 3 {
+		t.Errorf("the secret is left in %d commits, want three", left)
+	}
+}
+
+// TestRedactKilled kills the redaction at each request. The history is whole or redacted, with its record, at each time;
+// a repetition or an archiver completes it.
+func TestRedactKilled(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		for _, repeat := range []bool{false, true} {
+			t.Run(fmt.Sprintf("late_%t_repeat_%t", late, repeat), func(t *testing.T) {
+				t.Parallel()
+				server := bustest.Server(t, busembed.Config{}) // its archivers reach no session of another case
+				b := bustest.Open(t, server)
+				archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+				whole, redacted := 0, 0
+				for k := 1; ; k++ {
+					id := events.SessionID(fmt.Sprintf("s-%t-%t-%d", late, repeat, k))
+					before := closed(t, b, id, secretHistory(""))
+					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
+						_, err := archive.Redact(ctx, victim, id, record(contents...), nil)
+						return err
+					})
+					records := mustRedactions(t, b, id)
+					if repeat {
+						if _, err := archive.Redact(t.Context(), b, id, record(contents...), nil); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := archiver.Retain(t.Context(), time.Now()); err != nil {
+						t.Fatal(err)
+					}
+					if err := archiver.Retain(t.Context(), time.Now().Add(time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+					if after := leaves(t, b, id); fmt.Sprint(after) != fmt.Sprint(before) {
+						t.Fatalf("%s: leaves: got %v, want %v", id, after, before)
+					}
+					now := mustRedactions(t, b, id)
+					left := inHistory(t, b, id)
+					switch {
+					case len(now) == 0 && left == 4 && !repeat:
+						whole++
+					case len(now) == 1 && left == 0:
+						redacted++
+						isPurged(t, b, id)
+					default:
+						t.Fatalf("%s: got %d records and %d commits with the secret, %d records at the death", id, len(now), left, len(records))
+					}
+					if done {
+						break
+					}
+				}
+				if redacted < 3 || !repeat && whole < 3 {
+					t.Errorf("got %d whole and %d redacted, want both", whole, redacted)
+				}
+			})
+		}
+	}
+}
+
+func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []bus.RedactionRecord {
+	t.Helper()
+	list, err := b.Redactions(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// inHistory counts the commits with the secret.
+func inHistory(t *testing.T, b *bus.Bus, id events.SessionID) (n int) {
+	t.Helper()
+	for e, err := range b.Log().Read(t.Context(), id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(e.Data, []byte(secret)) {
+			n++
+		}
+	}
+	return n
+}
+
+// isPurged checks the rows of a redacted session.
+func isPurged(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	index, _ := b.Index()
+	for name, rows := range map[string]bus.Rows{"snapshot": b.Snapshots(), "index": index, "directory": b.Directory()} {
+		row, err := rows.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(row.Value, []byte(secret)) || name == "snapshot" && row.Revision != 0 {
+			t.Errorf("%s of %s: got %q, want no secret", name, id, row.Value)
+		}
+		var d follow.Directory
+		if name == "directory" && (json.Unmarshal(row.Value, &d) != nil || d.Redacting || d.Place != follow.PlaceCold || d.Status != projector.StatusClosed) {
+			t.Errorf("row of %s: got %+v, want a closed cold session without the mark", id, d)
+		}
+	}
+}
+
+// TestLateSnapshot: a node that was paused writes a snapshot of what it folded before the redaction. An archiver purges it.
+func TestLateSnapshot(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	closed(t, b, "s", secretHistory(""))
+	late, err := follow.At(t.Context(), b.Log(), b, "s", math.MaxUint64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Redact(t.Context(), b, "s", record(contents...), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.Save(t.Context(), b, late); err != nil {
+		t.Fatal(err)
+	}
+	if len(holding(t, b, "s")) == 0 {
+		t.Fatal("the late snapshot has no secret")
+	}
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	for _, at := range []time.Duration{0, time.Hour} {
+		if err := archiver.Retain(t.Context(), time.Now().Add(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := holding(t, b, "s"); len(left) > 0 {
+		t.Errorf("the secret is left in %v", left)
+	}
+	isPurged(t, b, "s")
+}
+
+// TestRestoreRefusesRedacted: no session goes on from an archive without some payloads.
+func TestRestoreRefusesRedacted(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	closed(t, b, "s", secretHistory(""))
+	var file bytes.Buffer
+	log := archive.Redacted(b.Log(), func(e events.Entry, i int) bool { return archive.Names("tool.*", e, i) })
+	if _, err := archive.Write(t.Context(), log, b, "s", &file); err != nil {
+		t.Fatal(err)
+	}
+	a, err := events.ReadArchive(&file, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bustest.Start(t)
+	if _, err := archive.Restore(t.Context(), other, a); !errors.Is(err, archive.ErrRedacted) {
+		t.Errorf("got %v, want %v", err, archive.ErrRedacted)
+	}
+	if _, err := other.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrNoSession) {
+		t.Errorf("after the refusal: got %v, want no session", err)
+	}
+}
