@@ -89,6 +89,12 @@ func TestServeHTTP(t *testing.T) {
 	if err != nil || !strings.Contains(string(answer), "This node has no model") {
 		t.Errorf("turn: got %s, %v, want the advice of a node without a model", answer, err)
 	}
+	if page := s.get(t, transport, "/"); page.StatusCode != http.StatusOK || !strings.Contains(page.Header.Get("Content-Security-Policy"), "script-src 'self'") { //nolint:bodyclose // likewise
+		t.Errorf("page: got %s, want one without a token, and its policy", page.Status)
+	}
+	if list, err := io.ReadAll(ask("GET", "/prices", "").Body); err != nil || !strings.Contains(string(list), `"models"`) { //nolint:bodyclose // likewise
+		t.Errorf("prices: got %s, %v, want those of the build", list, err)
+	}
 	stream := ask("GET", "/sessions/s/events", "") //nolint:bodyclose // likewise
 	lines := bufio.NewScanner(stream.Body)
 	for lines.Scan() && !strings.Contains(lines.Text(), "turn.completed") { // a stream that ends earlier is resumed
@@ -99,6 +105,32 @@ func TestServeHTTP(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 	if rest, err := io.ReadAll(stream.Body); err != nil {
 		t.Errorf("end of the stream: got %q, %v, want one that is in order", rest, err)
+	}
+}
+
+// get asks the server of the node for a path outside of /v1, without a token.
+func (s *serving) get(t *testing.T, through http.RoundTripper, path string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(limited(t), http.MethodGet, strings.TrimSuffix(s.http, "/v1")+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := through.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = got.Body.Close() })
+	return got
+}
+
+// TestServeWithoutPage serves the API alone.
+func TestServeWithoutPage(t *testing.T) {
+	t.Parallel()
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"), "--no-http-page")
+	defer s.stop(t, syscall.SIGTERM)
+	transport := &http.Transport{DisableKeepAlives: true}
+	if got := s.get(t, transport, "/"); got.StatusCode != http.StatusNotFound { //nolint:bodyclose // the test's end closes it
+		t.Errorf("got %s, want 404", got.Status)
 	}
 }
 

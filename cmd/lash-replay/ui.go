@@ -25,12 +25,14 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/webpage"
+	"github.com/lash-go/lash/workers/prices"
 )
 
 type uiCmd struct {
 	Files  []string `arg:"" optional:"" name:"archive" help:"Archives, or folders with them, instead of a server or a store."`
 	Listen string   `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the page, on this machine. Port 0 takes a free one. Default: ${default}."`
-	JSON   bool     `name:"json" help:"Print the URL and the token as one JSON object."`
+	pricesFlag
+	JSON bool `name:"json" help:"Print the URL and the token as one JSON object."`
 }
 
 // Help is shown by --help.
@@ -39,7 +41,7 @@ func (*uiCmd) Help() string {
 server follows what happens. It only shows: lash-node serve --http has the page that also talks to sessions and answers approvals.
 
 The page asks for the token that the command prints, because other users of this machine reach the address too. Ctrl-c ends the command.
-Archives are put into a temporary server, which is deleted at the end.`
+Archives are put into a temporary server, which is deleted at the end. Without --prices costs are by the prices of this build.`
 }
 
 // uiStop limits the time in which requests may end after ctrl-c.
@@ -54,6 +56,13 @@ func (c *uiCmd) Run(ctx context.Context, e *env) error {
 	if !busembed.Loopback(host) {
 		return fmt.Errorf("--listen %s: the page is for this machine: listen on 127.0.0.1, ::1 or localhost, and reach it from elsewhere through ssh -L; or give other people the page of lash-node serve --http with TLS", c.Listen)
 	}
+	list, err := c.load()
+	if err == nil && !list.known() {
+		list.prices, err = prices.Default()
+	}
+	if err != nil {
+		return err
+	}
 	src, name, err := c.open(ctx, e)
 	if err != nil {
 		return err
@@ -64,7 +73,7 @@ func (c *uiCmd) Run(ctx context.Context, e *env) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	token := rand.Text()
-	server, err := pageServer(src.Bus, name, token)
+	server, err := pageServer(src.Bus, name, token, list)
 	if err != nil {
 		_ = on.Close()
 		return err
@@ -164,17 +173,18 @@ func openArchives(ctx context.Context, e *env, files []string) (src *live, name 
 }
 
 // pageServer serves the page and the reads of the API to the bearer of a token.
-func pageServer(b *bus.Bus, name, token string) (*httpapi.Server, error) {
+func pageServer(b *bus.Bus, name, token string, list pricing) (*httpapi.Server, error) {
 	c, err := client.New(client.Config{Bus: b})
 	if err != nil {
 		return nil, err
 	}
-	page, err := webpage.New(webpage.Settings{ReadOnly: true, Name: name})
+	page, err := webpage.New(webpage.Settings{ReadOnly: true, Name: name, Prices: true})
 	if err != nil {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Config{
 		Service: reader{c}, Page: page, Tokens: []httpapi.Token{{Name: "ui", Digest: sha256.Sum256([]byte(token)), Scope: api.ScopeRead}},
+		Prices: func() json.RawMessage { return list.prices.JSON() },
 	})
 }
 

@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 	p.press("j")
 	p.awaitText(".session-page h1", string(id))
 	p.run(chromedp.Evaluate[chromedp.Void]("document.activeElement.blur()"))
-	for i, name := range []string{"talk", "time", "graph", "events"} {
+	for i, name := range []string{"talk", "time", "graph", "events", "compare"} {
 		p.press(fmt.Sprint(i + 1))
 		p.await(name, fmt.Sprintf("document.querySelector('#tab-%s[aria-selected=true]')", name))
 	}

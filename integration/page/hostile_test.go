@@ -51,10 +51,14 @@ func TestHostileText(t *testing.T) {
 	p.await("the huge reply", "[...document.querySelectorAll('.message button')].some((e) => e.textContent.startsWith('Read the body') || e.textContent.startsWith('Show more'))")
 	p.click(".call .call-line")
 	p.awaitText(".call-body", "<script>window.hacked=1</script>")
-	for i, name := range []string{"talk", "time", "graph", "events"} {
+	for i, name := range []string{"talk", "time", "graph", "events", "compare"} {
 		p.press(fmt.Sprint(i + 1))
 		p.await(name, fmt.Sprintf("document.querySelector('#tab-%s[aria-selected=true]')", name))
 	}
+	p.await("the fields", "document.querySelector('.sides input').value")
+	p.click(".sides .primary")
+	p.awaitText(".compared", "<script>window.hacked=1</script>")
+	p.click("#tab-events")
 	p.await("events", "document.querySelectorAll('.event').length > 5")
 	p.run(focusOn(".events"))
 	for range 10 {

@@ -71,6 +71,13 @@ func (b *tab) eachPart(id events.SessionID, see func(part string)) {
 		b.await("rows", "document.querySelectorAll('#panel .row, #panel svg g').length > 3")
 		see(tab)
 	}
+	b.click("#tab-compare")
+	b.await("its fields", "document.querySelector('.sides input').value")
+	b.click(".sides .primary")
+	b.awaitText(".compared", "only in the second")
+	see("compare")
+	b.click("#tab-events")
+	b.await("rows", "document.querySelectorAll('#panel .row').length > 6")
 	b.click("#panel .row:nth-child(6)")
 	b.await("the inspector", "!document.querySelector('.inspector').hidden")
 	see("inspector")

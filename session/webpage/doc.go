@@ -15,7 +15,7 @@
 //	api.js            requests and streams of server-sent events, with the token
 //	history.js        the fold of a session's commits; a view of it at any sequence
 //	session.js        one session: what it follows, its tabs, the scrubber
-//	conversation.js, timeline.js, graph.js, events.js, inspector.js, scrubber.js, talk.js    parts of a session's page
+//	conversation.js, timeline.js, graph.js, events.js, compare.js, inspector.js, scrubber.js, talk.js    parts of a session's page
 //	sessions.js, inbox.js             the list of sessions, the approvals
 //	summary.js, prices.js             what a session did, why it stopped, what it cost
 //	dom.js, parts.js, format.js       nodes, bodies and texts

@@ -3,6 +3,8 @@
 import { call } from "./api.js";
 import { total } from "./format.js";
 
+const NAMES = ["input", "output", "cache_read", "cache_write"];
+
 let rates = new Map();
 
 // load reads the prices. A server without them shows no costs.
@@ -12,7 +14,9 @@ export async function load() {
     rates = new Map();
     for (const row of file.models ?? []) for (const name of row.names ?? []) {
       rates.set(`${row.provider}\n${name}`, row);
-      if (!rates.has(`\n${name}`)) rates.set(`\n${name}`, row); // the usage of children has no provider
+      const other = rates.get(`\n${name}`); // the usage of children has no provider: providers may differ, then no price is known
+      if (other === undefined) rates.set(`\n${name}`, row);
+      else if (!other || NAMES.some((k) => other[k] !== row[k])) rates.set(`\n${name}`, null);
     }
   } catch {
     rates = new Map();

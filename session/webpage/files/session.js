@@ -1,6 +1,7 @@
 // One session: it follows the commits, and shows them at one sequence in several forms.
 
 import { at, call, follow, Problem } from "./api.js";
+import { Compare } from "./compare.js";
 import { Conversation } from "./conversation.js";
 import { clean, h, onFrame, say, swap } from "./dom.js";
 import { EventList } from "./events.js";
@@ -18,13 +19,13 @@ const KEPT = 20_000;
 const FIRST = 12_000; // commits that are read at first
 const MOST_DELTA = 200_000; // characters of a live reply
 
-const TABS = [["talk", "Conversation"], ["time", "Timeline"], ["graph", "Graph"], ["events", "Events"]];
+const TABS = [["talk", "Conversation"], ["time", "Timeline"], ["graph", "Graph"], ["events", "Events"], ["compare", "Compare"]];
 
 export class SessionPage {
   constructor(app, id, tab) {
     Object.assign(this, { app, id, deltas: new Map(), cursor: null, link: "opening", kept: KEPT });
     this.history = new History(id);
-    this.views = { talk: new Conversation(this), time: new Timeline(this), graph: new Graph(this), events: new EventList(this) };
+    this.views = { talk: new Conversation(this), time: new Timeline(this), graph: new Graph(this), events: new EventList(this), compare: new Compare(this) };
     this.inspector = new Inspector(this);
     this.scrubber = new Scrubber(this);
     this.talk = app.settings.read_only ? null : new Talk(this);
@@ -254,7 +255,7 @@ export class SessionPage {
   key(e) {
     const h0 = this.history, seq = this.cursor ?? h0.seq;
     switch (e.key) {
-      case "1": case "2": case "3": case "4": this.tab(TABS[Number(e.key) - 1][0]); return true;
+      case "1": case "2": case "3": case "4": case "5": this.tab(TABS[Number(e.key) - 1][0]); return true;
       case "[": this.moveTo(seq - 1); return true;
       case "]": this.moveTo(seq + 1); return true;
       case "{": this.scrubber.turn(-1); return true;
