@@ -100,6 +100,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	}
 	switch {
 	case f.NATS != "":
+		defer e.Waiting("the servers at %s", bus.Redacted(f.NATS))()
 		return openServer(ctx, f, f.NATS, access.DefaultStore, e.Err)
 	case f.Store != "":
 		return openStore(ctx, f, e.Err)

@@ -33,12 +33,16 @@ authority() { # FILE
 }
 
 issue() { # AUTHORITY FILE NAME ALTERNATIVE-NAMES USAGE
+  new=certs/$2.new # a certificate and its key replace the last ones together, when both are there
+  trap 'rm -f "$new".*' EXIT
   openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj "/CN=$3" \
-    -keyout "certs/$2.key" -out "certs/$2.csr" 2>/dev/null
-  printf 'subjectAltName=%s\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\n' "$4" "$5" >"certs/$2.ext"
-  openssl x509 -req -in "certs/$2.csr" -CA "certs/$1-ca.pem" -CAkey "certs/$1-ca.key" \
-    -days "$days" -extfile "certs/$2.ext" -out "certs/$2.pem" 2>/dev/null
-  rm "certs/$2.csr" "certs/$2.ext"
+    -keyout "$new.key" -out "$new.csr" 2>/dev/null
+  printf 'subjectAltName=%s\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\n' "$4" "$5" >"$new.ext"
+  openssl x509 -req -in "$new.csr" -CA "certs/$1-ca.pem" -CAkey "certs/$1-ca.key" \
+    -days "$days" -extfile "$new.ext" -out "$new.pem" 2>/dev/null ||
+    { echo "certs/$1-ca.key is not the key of the first certificate of certs/$1-ca.pem" >&2 && exit 1; }
+  mv "$new.key" "certs/$2.key"
+  mv "$new.pem" "certs/$2.pem"
 }
 
 what=$1

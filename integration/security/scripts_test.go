@@ -18,7 +18,7 @@ func TestScriptsRefuse(t *testing.T) {
 	t.Parallel()
 	d := install(t)
 	complete := map[string][]string{
-		"add-user.sh": {"acme", "host", "zoe"}, "add-tenant.sh": {"initech"}, "make-certs.sh": {"user", "node@acme"},
+		"add-user.sh": {"acme", "host", "zoe"}, "add-tenant.sh": {"initech"}, "update-tenant.sh": {"acme"}, "make-certs.sh": {"user", "node@acme"},
 	}
 	before := filesBelow(t, d.dir)
 	refused := func(want, name string, args ...string) {
@@ -57,6 +57,9 @@ func TestScriptsRefuse(t *testing.T) {
 			refused(tenant+": is no tenant: want one of acme globex, or one that add-tenant.sh makes", "add-user.sh", tenant, role, "zoe")
 		}
 	}
+	for _, tenant := range []string{"acm", "acme-clients", "acme/node"} {
+		refused(tenant, "update-tenant.sh", tenant)
+	}
 	refused("usage", "make-certs.sh", "server")
 	refused("usage", "make-certs.sh", "usr", "node@acme")
 	harness.Equal(t, "files", filesBelow(t, d.dir), before)
@@ -88,4 +91,67 @@ func filesBelow(t *testing.T, dir string) string {
 		return err
 	}), nil)
 	return all.String()
+}
+
+// TestUpdateTenant has the permissions of an earlier version: update-tenant.sh writes those of this one, for every user
+// and plugin, and leaves the tenant's own file.
+func TestUpdateTenant(t *testing.T) {
+	t.Parallel()
+	d := install(t)
+	run(t, d.dir, "add-plugin.sh", "acme", "weather")
+	want := filesBelow(t, d.dir)
+	files, err := filepath.Glob(filepath.Join(d.dir, "tenants", "acme", "*.conf"))
+	harness.WantError(t, "files", err, nil)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		harness.WantError(t, "read", err, nil)
+		first, _, _ := strings.Cut(string(data), "\n")
+		harness.WantError(t, "an earlier file", os.WriteFile(file, []byte(first+"\npublish { allow: [] }\n"), 0o600), nil)
+	}
+	harness.Equal(t, "changed", filesBelow(t, d.dir) != want, true)
+	run(t, d.dir, "update-tenant.sh", "acme")
+	harness.Equal(t, "files", filesBelow(t, d.dir), want)
+}
+
+// TestCertificatesAreReplacedWhole has a bundle of authorities whose first one is not the key's: a user's certificate and
+// its key stay as they were, and the error says why. With the key's authority first both are replaced.
+func TestCertificatesAreReplacedWhole(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("needs openssl")
+	}
+	d, other := install(t), install(t)
+	for _, dir := range []string{d.dir, other.dir} {
+		run(t, dir, "make-certs.sh", "authorities")
+	}
+	run(t, d.dir, "make-certs.sh", "user", "node@acme")
+	own, foreign := d.certs("clients-ca.pem"), other.certs("clients-ca.pem")
+	bundle := func(files ...string) {
+		var all []byte
+		for _, file := range files {
+			all = append(all, file...)
+		}
+		harness.WantError(t, "write", os.WriteFile(own, all, 0o600), nil)
+	}
+	mine, err := os.ReadFile(own)
+	harness.WantError(t, "read", err, nil)
+	theirs, err := os.ReadFile(foreign)
+	harness.WantError(t, "read", err, nil)
+	before := filesBelow(t, d.certs(""))
+
+	bundle(string(theirs), string(mine))
+	out, err := script(d.dir, "make-certs.sh", "user", "node@acme")
+	if err == nil || !strings.Contains(out, "clients-ca.key is not the key of the first certificate of certs/clients-ca.pem") {
+		t.Errorf("with another authority first: got %v, %q", err, out)
+	}
+	bundle(string(mine))
+	harness.Equal(t, "files", filesBelow(t, d.certs("")), before)
+
+	bundle(string(mine), string(theirs))
+	run(t, d.dir, "make-certs.sh", "user", "node@acme")
+	for _, ending := range []string{".pem", ".key"} {
+		data, err := os.ReadFile(d.certs("node-at-acme" + ending))
+		harness.WantError(t, "read", err, nil)
+		harness.Equal(t, "the last one is there still: "+ending, strings.Contains(before, string(data)), false)
+	}
 }

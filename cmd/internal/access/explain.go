@@ -34,7 +34,7 @@ func (f *Flags) Explain(err error, role, unreachable string) error {
 	var refused *jetstream.APIError
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		return fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)
+		return fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another, and a node makes what is missing (%w)", f.Prefix, err)
 	case errors.Is(err, bus.ErrInbox):
 		user, name := f.user()
 		advice = fmt.Sprintf("%s may not hear %s.>: give --inbox %s.%s", user, cmp.Or(f.Inbox, DefaultInbox), DefaultInbox, name)
