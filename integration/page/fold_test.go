@@ -1,7 +1,10 @@
 package page
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -9,11 +12,14 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
 )
 
 // compare folds a session in the browser, and compares what a prompt would have with the server's view, at each
-// sequence. It returns the differences, and the number of comparisons.
+// sequence, or at about 40 of a long session. It returns the differences, and the number of comparisons.
 const compare = `(async (id) => {
 	const { History } = await import("/page/history.js"), { at, call, follow } = await import("/page/api.js");
 	const state = await call("GET", at(id));
@@ -25,14 +31,16 @@ const compare = `(async (id) => {
 		if (folded.seq >= state.seq) ended.abort();
 	} });
 	const differences = [];
-	for (let seq = first; seq <= state.seq; seq++) {
+	let n = 0;
+	const step = Math.max(1, Math.floor((state.seq - first) / 40)); // each view is a fold from the beginning
+	for (let seq = state.seq; seq >= first; seq -= step, n++) {
 		const view = await call("GET", at(id, "/view"), { query: { at: seq } }), look = folded.at(seq);
 		const texts = new Map(view.messages.map((m) => [m.id, m.role + " " + m.parts.map((p) => [p.type, p.text ?? "", p.tool ?? "", p.blob?.digest ?? ""].join("|")).join("+")]));
 		const want = view.nodes.map((n) => n.id + " " + (texts.get(n.message) ?? n.type ?? ""));
 		const got = look.visible().map((n) => n.id + " " + (n.kind === "message" ? n.role + " " + n.parts.map((p) => [p.kind, p.text ?? "", p.tool ?? "", p.blob?.digest ?? ""].join("|")).join("+") : n.type ?? ""));
 		if (JSON.stringify(want) !== JSON.stringify(got)) differences.push({ seq, want, got });
 	}
-	return { differences: differences.slice(0, 3), compared: state.seq - first + 1 };
+	return { differences: differences.slice(0, 3), compared: n };
 })`
 
 // compared is the result of [compare].
@@ -69,16 +77,52 @@ func TestFold(t *testing.T) {
 	d := serve(t, b, httpapi.Config{})
 	p := browse(t, d.URL, desktop)
 	p.open("", "reader")
-	sum := 0
-	for _, session := range []events.SessionID{id, fork, "long-transcript", "old-experiment"} {
-		got, err := chromedp.Run(p.ctx, chromedp.Evaluate[compared](fmt.Sprintf("%s(%s)", compare, quoted(string(session))), chromedp.EvalAwaitPromise))
-		harness.WantError(t, "compare", err, nil)
+	if sum := p.compareFolds(id, fork, "long-transcript", "old-experiment"); sum < 25 {
+		t.Errorf("compared %d sequences, want all", sum)
+	}
+}
+
+// compareFolds compares sessions, and returns the number of compared sequences.
+func (b *tab) compareFolds(list ...events.SessionID) (sum int) {
+	b.Helper()
+	for _, session := range list {
+		got, err := chromedp.Run(b.ctx, chromedp.Evaluate[compared](fmt.Sprintf("%s(%s)", compare, quoted(string(session))), chromedp.EvalAwaitPromise))
+		harness.WantError(b.T, "compare", err, nil)
 		for _, d := range got.Differences {
-			t.Errorf("%s at %d: got %q, want %q", session, d.Seq, d.Got, d.Want)
+			b.Errorf("%s at %d: got %q, want %q", session, d.Seq, d.Got, d.Want)
 		}
 		sum += got.Compared
 	}
-	if sum < 25 {
-		t.Errorf("compared %d sequences, want all", sum)
+	return sum
+}
+
+// TestFoldOfRecordings does the same for the ends and about 40 earlier sequences of recorded conversations, which are played through the runtime.
+func TestFoldOfRecordings(t *testing.T) {
+	t.Parallel()
+	const each = 2 // conversations of a file
+	b := harness.StartIdle(t)
+	var list []events.SessionID
+	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", name))
+		if err != nil {
+			t.Skipf("not compared: %v", err)
+		}
+		convs, err := recording.Read(name, bytes.NewReader(data))
+		harness.WantError(t, "read", err, nil)
+		for i := range min(each, len(convs)) {
+			c, err := playback.NewConverter(b.Ctx)
+			harness.WantError(t, "converter", err, nil)
+			a, err := c.Convert(b.Ctx, playback.NewPlan(events.SessionID(fmt.Sprintf("recorded-%d", len(list))), &convs[i]))
+			c.Close()
+			harness.WantError(t, "convert", err, nil)
+			_, err = archive.Restore(b.Ctx, b.Bus, a)
+			harness.WantError(t, "restore", err, nil)
+			list = append(list, a.Session)
+		}
 	}
+	d := serve(t, b, httpapi.Config{})
+	p := browse(t, d.URL, desktop)
+	p.open("#/s/"+string(list[0]), "reader")
+	p.awaitText(".headline", "Last turn")
+	t.Logf("%d sequences of %d recorded conversations are equal", p.compareFolds(list...), len(list))
 }
