@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
@@ -23,7 +26,7 @@ const checkProof projector.Rule = "proof"
 // proofFlags say which signatures a verification trusts.
 type proofFlags struct {
 	Keys          []string `name:"key" sep:"none" placeholder:"KEY" help:"Public key of the tenant that certifies the nodes' keys: a file, or the key itself as name+hash+base64. May be given several times. Defaults to keys/tenant.pub in the store."`
-	Heads         []string `name:"head" sep:"none" placeholder:"FILE" help:"Head that you got earlier, from another place than this history: a signed note, or lines of JSON as lash-node serve --heads writes them. The history must contain what it covers. May be given several times."`
+	Heads         []string `name:"head" sep:"none" placeholder:"FILE" help:"Head that you got earlier, from another place than this history: a signed note, or lines of JSON as lash-node serve --heads writes them. The history must contain what it covers, and be verified here; of lines of JSON, --all requires that. May be given several times."`
 	WriteHead     string   `placeholder:"FILE" help:"Write the last head that verified to this file, as a signed note: for --head later, or for witnesses. For one session."`
 	AllowUnsigned bool     `help:"Accept turns that end under no signed head, for example of an older version."`
 }
@@ -32,12 +35,13 @@ type proofFlags struct {
 type trust struct {
 	tenants []note.Verifier
 	heads   map[events.SessionID][]*proof.Head
+	named   map[events.SessionID]string // file of a head that has a file of its own, by session
 	notes   []string
 }
 
 // trusted reads the keys and heads.
 func (f *proofFlags) trusted(store string) (*trust, error) {
-	t := &trust{heads: make(map[events.SessionID][]*proof.Head)}
+	t := &trust{heads: make(map[events.SessionID][]*proof.Head), named: make(map[events.SessionID]string)}
 	for _, key := range f.Keys {
 		list, err := readKey(key)
 		if err != nil {
@@ -88,7 +92,8 @@ func (t *trust) readHeads(path string) error {
 		return err
 	}
 	notes := [][]byte{data}
-	if bytes.HasPrefix(data, []byte("{")) {
+	lines := bytes.HasPrefix(data, []byte("{"))
+	if lines {
 		if notes, err = notesOf(data); err != nil {
 			return err
 		}
@@ -99,6 +104,9 @@ func (t *trust) readHeads(path string) error {
 			return err
 		}
 		t.heads[h.Session] = append(t.heads[h.Session], h)
+		if !lines {
+			t.named[h.Session] = path
+		}
 	}
 	return nil
 }
@@ -209,13 +217,41 @@ func (v *verification) addFault(f proof.Finding) {
 	v.add(finding{Session: v.id, Seq: f.Seq, Upto: f.Upto, Commit: f.ID, Check: checkProof, Fault: f.Fault, Problem: f.Problem})
 }
 
+// unvisited reports the given heads of sessions that were not verified: with --all such a session is missing. Otherwise a
+// head in a file of its own is an error, and lines of JSON may be about any session.
+func (r *report) unvisited(all bool) error {
+	left := make(map[events.SessionID]*proof.Head) // of the most commits
+	for id, list := range r.trust.heads {
+		left[id] = slices.MaxFunc(list, func(a, b *proof.Head) int { return cmp.Compare(a.Size, b.Size) })
+	}
+	for _, p := range r.Proven {
+		delete(left, p.Session)
+	}
+	for _, g := range r.Tombstones {
+		delete(left, g.Session)
+	}
+	for _, id := range slices.Sorted(maps.Keys(left)) {
+		switch path := r.trust.named[id]; {
+		case all:
+			r.add(finding{Session: id, Seq: 1, Upto: left[id].Size, Check: checkProof, Fault: proof.FaultRemoved, Problem: fmt.Sprintf(
+				"the given head covers %d commits, and there is neither the session nor its tombstone", left[id].Size)})
+		case path != "" && len(r.Violations) == 0: // the session may be that of a damaged archive
+			return fmt.Errorf("--head %s: it is of session %s, which is not verified here: name the session, or leave the head out", path, id)
+		}
+	}
+	if n := len(left); n > 0 && !all {
+		r.Notes = append(r.Notes, fmt.Sprintf("the given heads of %s are not compared: --all does that", number(int64(n), "other session")))
+	}
+	return nil
+}
+
 // writeHead writes the last head for --write-head.
 func (r *report) writeHead(path string) error {
 	switch {
 	case path == "":
 		return nil
-	case r.Sessions != 1:
-		return fmt.Errorf("--write-head: a file has the head of one session, these are %d", r.Sessions)
+	case r.Sessions+int64(len(r.Tombstones)) != 1:
+		return fmt.Errorf("--write-head: a file has the head of one session, these are %d", r.Sessions+int64(len(r.Tombstones)))
 	case r.lastHead == nil:
 		return errors.New("--write-head: no head verified")
 	}

@@ -102,25 +102,49 @@ func (v *verification) tombstone(ctx context.Context) error {
 	if signed.Root != nil {
 		g.Root = base64.StdEncoding.EncodeToString(signed.Root[:])
 	}
-	if h, _, err := proof.ReadHead([]byte(signed.Head), v.trust.tenants); err == nil {
-		g.Head, v.lastHead = h.Size, h
-	}
-	v.compareHeads(signed)
+	v.compareHeads(g, signed)
 	return nil
 }
 
-// compareHeads compares a tombstone with the heads of other places.
-func (v *verification) compareHeads(t *proof.Tombstone) {
+// compareHeads checks the last head of an erased history, and compares the tombstone with the heads of other places.
+func (v *verification) compareHeads(g *grave, t *proof.Tombstone) {
+	last, err := t.LastHead(v.trust.tenants)
+	switch {
+	case errors.Is(err, proof.ErrContradiction):
+		v.addFault(proof.Finding{Fault: proof.FaultConflicting, Problem: err.Error()})
+	case err != nil:
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: the tombstone is signed; the %v", v.id, err))
+	case last != nil:
+		g.Head, v.lastHead = last.Size, last
+	}
 	for _, h := range v.trust.heads[v.id] {
-		switch {
-		case h.Size > t.Size:
-			v.addFault(proof.Finding{Fault: proof.FaultRolledBack, Seq: t.Size + 1, Problem: fmt.Sprintf(
-				"the given head covers %d commits, the erased history had %d: commits were cut off before the erasure", h.Size, t.Size)})
-		case h.Size == t.Size && t.Root != nil && h.Root != *t.Root:
-			v.addFault(proof.Finding{Fault: proof.FaultConflicting, Seq: t.Size, Problem: fmt.Sprintf(
-				"the erased history is not the one that the given head of %d commits signs", h.Size)})
-		case h.Size < t.Size:
-			v.Notes = append(v.Notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared with the root of an erased history of %d", v.id, h.Size, t.Size))
+		v.compareHead(t, last, h)
+	}
+}
+
+// compareHead compares a tombstone, and the last head of the erased history, with a head of another place. The history
+// had every head that signs a part of it, so the last one covers at least as much as each other.
+func (v *verification) compareHead(t *proof.Tombstone, last, h *proof.Head) {
+	conflict := func(format string, args ...any) {
+		v.addFault(proof.Finding{Fault: proof.FaultConflicting, Seq: h.Size, Problem: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case h.Size > t.Size:
+		v.addFault(proof.Finding{Fault: proof.FaultRolledBack, Seq: t.Size + 1, Problem: fmt.Sprintf(
+			"the given head covers %d commits, the erased history had %d: commits were cut off before the erasure", h.Size, t.Size)})
+	case h.Size == t.Size && t.Root != nil, last != nil && h.Size == last.Size:
+		if h.Size == t.Size && t.Root != nil && h.Root != *t.Root || last != nil && h.Size == last.Size && h.Root != last.Root {
+			conflict("the erased history is not the one that the given head of %d commits signs", h.Size)
 		}
+	case last != nil && h.Size < last.Size:
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared with the root of an erased history of %d", v.id, h.Size, t.Size))
+	case t.Root == nil:
+		conflict("the erased history could not be read to its end, and nothing shows that it was the one that the given head of %d commits signs", h.Size)
+	case last != nil:
+		conflict("the last head of the erased history covers %d commits, the given one %d: it was of another history", last.Size, h.Size)
+	case t.Head == "":
+		conflict("the erased history had no head, and the given one covers %d commits: it was of another history", h.Size)
+	default: // the last head is of an unknown key
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared: the last head of the erased history is not verified", v.id, h.Size))
 	}
 }

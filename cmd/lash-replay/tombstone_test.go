@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -174,4 +176,76 @@ func changeEntry(dir, id string, entry any, change func(*keyring.Keys) error) er
 		_, err = js.Publish(ctx, msg.Subject, data)
 	}
 	return err
+}
+
+// signedHead signs the head of a history of n commits with a text in each.
+func signedHead(t *testing.T, signer *proof.Signer, text string, n int) *proof.Head {
+	t.Helper()
+	var s proof.State
+	for i := 1; ; i++ {
+		c := &events.Commit{
+			ID: events.CommitID(fmt.Sprint(text, i)), Session: "s", At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode},
+			Salt: make([]byte, 16), Events: []events.Event{events.Of("", &events.SessionClosed{Reason: text})},
+		}
+		if i == n {
+			_, h, err := signer.Sign(c, &s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h
+		}
+		leaf, err := events.LeafOf(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Tree.Append(leaf)
+	}
+}
+
+// TestTombstoneHeads compares tombstones with a head of 9 commits that an auditor has.
+func TestTombstoneHeads(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keys, err := keyring.Open(dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants, err := readKey(filepath.Join(dir, keyring.TenantPub))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := func(text string, n int) *proof.Head { return signedHead(t, keys.Signer(), text, n) }
+	given, root := head("real", 9), proof.Hash{1}
+	for name, c := range map[string]struct {
+		stone *proof.Tombstone
+		want  proof.Fault // empty: none
+		notes int
+	}{
+		"the_given_head":      {&proof.Tombstone{Size: 10, Root: &root, Head: given.Note}, "", 0},
+		"end_of_the_history":  {&proof.Tombstone{Size: 9, Root: &given.Root}, "", 0},
+		"a_later_head":        {&proof.Tombstone{Size: 20, Root: &root, Head: head("real", 15).Note}, "", 1},
+		"another_root":        {&proof.Tombstone{Size: 10, Root: &root, Head: head("forged", 9).Note}, proof.FaultConflicting, 0},
+		"another_end":         {&proof.Tombstone{Size: 9, Root: &root}, proof.FaultConflicting, 0},
+		"an_older_head":       {&proof.Tombstone{Size: 10, Root: &root, Head: head("forged", 5).Note}, proof.FaultConflicting, 0},
+		"no_head":             {&proof.Tombstone{Size: 10, Root: &root}, proof.FaultConflicting, 0},
+		"no_root":             {&proof.Tombstone{Size: 9}, proof.FaultConflicting, 0},
+		"no_root_later_head":  {&proof.Tombstone{Size: 20, Head: head("real", 15).Note}, "", 1},
+		"cut_off":             {&proof.Tombstone{Size: 8, Root: &root}, proof.FaultRolledBack, 0},
+		"malformed_head":      {&proof.Tombstone{Size: 10, Root: &root, Head: "x"}, "", 2},
+		"contradicts_its_own": {&proof.Tombstone{Size: 5, Root: &root, Head: head("forged", 5).Note}, proof.FaultConflicting, 0},
+	} {
+		c.stone.Session = "s"
+		v := &verification{report: &report{trust: &trust{tenants: tenants}}, id: "s"}
+		if name != "contradicts_its_own" {
+			v.trust.heads = map[events.SessionID][]*proof.Head{"s": {given}}
+		}
+		v.compareHeads(&grave{}, c.stone)
+		got := proof.Fault("")
+		if len(v.Violations) > 0 {
+			got = v.Violations[0].Fault
+		}
+		if got != c.want || len(v.Violations) > 1 || len(v.Notes) != c.notes {
+			t.Errorf("%s: got %v, notes %q, want %q and %d notes", name, v.Violations, v.Notes, c.want, c.notes)
+		}
+	}
 }

@@ -119,6 +119,9 @@ func (c *verifyCmd) Run(ctx context.Context, e *env) error {
 	if err := c.verify(ctx, e, r); err != nil {
 		return err
 	}
+	if err := r.unvisited(c.All); err != nil {
+		return err
+	}
 	if err := r.writeHead(c.WriteHead); err != nil {
 		return err
 	}
@@ -145,18 +148,12 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) (err error) {
 		r.Trusted = append(r.Trusted, v.Name())
 	}
 	p := &progress{w: e.Err, now: e.now, began: e.now()}
-	verified := func(ctx context.Context, src source, id events.SessionID) (*report, error) {
-		part := &report{trust: r.trust, allowUnsigned: r.allowUnsigned}
-		v := &verification{report: part, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
-		return part, v.run(ctx)
-	}
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
 	case e.source.count() == 0 && len(c.Targets) > 0:
 		return c.files(ctx, e, r, func(src source, id events.SessionID) error {
-			part, err := verified(ctx, src, id)
-			return r.merge(part, err)
+			return r.merge(r.history(ctx, src, id, p))
 		})
 	case e.source.count() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
 		return errors.New("which sessions? name them, or give --all")
@@ -172,17 +169,36 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) (err error) {
 		}
 	}
 	err = ordered(ctx, len(ids), func(ctx context.Context, i int) (*report, error) {
-		err := e.mustBeThere(ctx, src, ids[i])
-		switch {
-		case errors.As(err, new(*events.ErasedError)):
-			part := &report{trust: r.trust, allowUnsigned: r.allowUnsigned}
-			return part, (&verification{report: part, src: src, id: ids[i]}).tombstone(ctx)
-		case err != nil:
-			return nil, err
-		}
-		return verified(ctx, src, ids[i])
+		return r.session(ctx, e, src, ids[i], p)
 	}, r.merge)
 	return r.damaged(e.source.File, err)
+}
+
+// part is an empty report of one session.
+func (r *report) part() *report { return &report{trust: r.trust, allowUnsigned: r.allowUnsigned} }
+
+// history verifies the history of a session.
+func (r *report) history(ctx context.Context, src source, id events.SessionID, p *progress) (*report, error) {
+	part := r.part()
+	v := &verification{report: part, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
+	return part, v.run(ctx)
+}
+
+// session verifies the history of a session, or the tombstone of one that was erased, maybe since this program began.
+func (r *report) session(ctx context.Context, e *env, src source, id events.SessionID, p *progress) (part *report, err error) {
+	if err = e.mustBeThere(ctx, src, id); err == nil {
+		part, err = r.history(ctx, src, id, p)
+	}
+	if err == nil && len(part.Violations) > 0 { // the files of a history may be missing because it was erased meanwhile
+		if _, lastErr := src.Log().Last(ctx, id); errors.As(lastErr, new(*events.ErasedError)) {
+			err = lastErr
+		}
+	}
+	if gone := new(events.ErasedError); errors.As(err, &gone) && gone.Session == id {
+		part = r.part()
+		err = (&verification{report: part, src: src, id: id}).tombstone(ctx)
+	}
+	return part, err
 }
 
 // merge adds the report of one session, and returns the error of its verification.

@@ -17,6 +17,9 @@ import (
 // ErrUnknownKey is a certificate that no known tenant's key signed, or a head whose certificate is missing.
 var ErrUnknownKey = errors.New("not signed by a known key")
 
+// ErrContradiction is a tombstone and a signed head in it that cannot be of one history.
+var ErrContradiction = errors.New("two signed statements contradict each other")
+
 // certificateTitle is the first line of a certificate. The tenant's key signs no other text.
 const certificateTitle = "lash node certificate v1"
 

@@ -44,17 +44,14 @@ func (s *Signer) SignTombstone(t *Tombstone) (string, error) {
 	})
 }
 
-// ReadTombstone reads a tombstone from a note. It checks the signatures, those of the last head too, and what the two say
-// of each other. Errors: [ErrUnknownKey], [events.ErrMalformed].
+// ReadTombstone reads a tombstone from a note, and checks its signatures. [Tombstone.LastHead] checks the head in it.
+// Errors: [ErrUnknownKey], [events.ErrMalformed].
 func ReadTombstone(text []byte, tenants []note.Verifier) (*Tombstone, *Certificate, error) {
 	st, err := readStatement(titleTombstone, text, tenants)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tombstone: %w", err)
 	}
 	t, err := tombstoneOf(st)
-	if err == nil {
-		err = t.checkHead(tenants)
-	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("tombstone: %w", err)
 	}
@@ -78,19 +75,21 @@ func tombstoneOf(st *statement) (*Tombstone, error) {
 	return t, nil
 }
 
-// checkHead checks the last head of the erased history.
-func (t *Tombstone) checkHead(tenants []note.Verifier) error {
+// LastHead is the last signed head of the erased history, as the history had it: it may be of another tenant, or in a form that
+// no node writes. nil: the history had none. Errors: [ErrUnknownKey] and [events.ErrMalformed] say nothing about the
+// tombstone; [ErrContradiction] is a head that verifies, and is of another history.
+func (t *Tombstone) LastHead(tenants []note.Verifier) (*Head, error) {
 	if t.Head == "" {
-		return nil
+		return nil, nil //nolint:nilnil // a history without heads
 	}
 	h, _, err := ReadHead([]byte(t.Head), tenants)
 	switch {
 	case err != nil:
-		return err
+		return nil, fmt.Errorf("last head of the erased history: %w", err)
 	case h.Session != t.Session || h.Size > t.Size || h.Size == t.Size && t.Root != nil && h.Root != *t.Root:
-		return fmt.Errorf("%w: its last head is of another history", events.ErrMalformed)
+		return nil, fmt.Errorf("tombstone: %w: its last head is of another history", ErrContradiction)
 	}
-	return nil
+	return h, nil
 }
 
 // statement is a note about a session that a node signs, besides heads.

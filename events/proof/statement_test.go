@@ -82,11 +82,11 @@ func TestTombstone(t *testing.T) {
 	}
 }
 
-// TestTombstoneRefused changes every byte of the signed text, and reads tombstones of other keys, times and histories.
+// TestTombstoneRefused changes every byte of the signed text, and reads tombstones of other keys and times.
 func TestTombstoneRefused(t *testing.T) {
 	t.Parallel()
 	tenant, verifier := tenantOf(t, "example.com/t")
-	other, otherVerifier := tenantOf(t, "example.com/u")
+	_, otherVerifier := tenantOf(t, "example.com/u")
 	signer := signerOf(t, tenant, "n1", 0, 1_000_000)
 	w, good := erasedHistory(t, signer)
 	text, err := signer.SignTombstone(good)
@@ -111,18 +111,40 @@ func TestTombstoneRefused(t *testing.T) {
 	if _, _, err := proof.ReadHead([]byte(text), trusted); !errors.Is(err, events.ErrMalformed) {
 		t.Errorf("a tombstone as a head: got %v, want %v", err, events.ErrMalformed)
 	}
+	late := *good
+	late.Signed = 1_000_000
+	if text, err = signer.SignTombstone(&late); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := proof.ReadTombstone([]byte(text), trusted); !errors.Is(err, proof.ErrUnknownKey) {
+		t.Errorf("after the certificate's end: got %v, want %v", err, proof.ErrUnknownKey)
+	}
+}
+
+// TestTombstoneLastHead: the head in a tombstone is as the erased history had it. Whatever that is, the tombstone is what its
+// node signed.
+func TestTombstoneLastHead(t *testing.T) {
+	t.Parallel()
+	tenant, verifier := tenantOf(t, "example.com/t")
+	other, _ := tenantOf(t, "example.com/u")
+	signer := signerOf(t, tenant, "n1", 0, 1_000_000)
+	_, good := erasedHistory(t, signer)
+	trusted := []note.Verifier{verifier}
 	foreign := (&writer{TB: t, signer: signerOf(t, other, "n2", 0, 1_000_000)})
 	foreign.turn(2)
+	if h, err := good.LastHead(trusted); err != nil || h.Session != sid || h.Size != 5 {
+		t.Errorf("last head: got %+v, %v, want one of 5 commits", h, err)
+	}
 	for name, c := range map[string]struct {
 		change func(*proof.Tombstone)
 		want   error
 	}{
-		"after_the_certificate": {func(x *proof.Tombstone) { x.Signed = 1_000_000 }, proof.ErrUnknownKey},
-		"head_of_more_commits":  {func(x *proof.Tombstone) { x.Size = 4 }, events.ErrMalformed},
-		"head_of_another_root":  {func(x *proof.Tombstone) { x.Size = 5 }, events.ErrMalformed},
-		"head_of_another":       {func(x *proof.Tombstone) { x.Session = "s2" }, events.ErrMalformed},
-		"head_of_another_key":   {func(x *proof.Tombstone) { x.Head = foreign.heads[0].Note }, proof.ErrUnknownKey},
-		"head_is_none":          {func(x *proof.Tombstone) { x.Head = "x" }, events.ErrMalformed},
+		"of_more_commits": {func(x *proof.Tombstone) { x.Size = 4 }, proof.ErrContradiction},
+		"of_another_root": {func(x *proof.Tombstone) { x.Size = 5 }, proof.ErrContradiction},
+		"of_another":      {func(x *proof.Tombstone) { x.Session = "s2" }, proof.ErrContradiction},
+		"of_another_key":  {func(x *proof.Tombstone) { x.Head = foreign.heads[0].Note }, proof.ErrUnknownKey},
+		"malformed":       {func(x *proof.Tombstone) { x.Head = "x" }, events.ErrMalformed},
+		"none":            {func(x *proof.Tombstone) { x.Head = "" }, nil},
 	} {
 		changed := *good
 		c.change(&changed)
@@ -130,8 +152,13 @@ func TestTombstoneRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := proof.ReadTombstone([]byte(text), trusted); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		got, _, err := proof.ReadTombstone([]byte(text), trusted)
+		if err != nil || got.Head != changed.Head {
+			t.Errorf("%s: read the tombstone: got %+v, %v, want its head", name, got, err)
+			continue
+		}
+		if h, err := got.LastHead(trusted); !errors.Is(err, c.want) || h != nil {
+			t.Errorf("%s: got %+v, %v, want %v", name, h, err, c.want)
 		}
 	}
 }
