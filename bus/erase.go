@@ -25,6 +25,12 @@ type Tombstone struct {
 // IsZero reports whether the session was not erased.
 func (t Tombstone) IsZero() bool { return t.At == 0 }
 
+// Check refuses texts that the signed tombstone, whose texts are JSON, would not have byte for byte. The error has an
+// [*events.FieldError].
+func (t Tombstone) Check() error {
+	return errors.Join(events.CheckUTF8("by", t.By), events.CheckUTF8("reason", t.Reason))
+}
+
 func (t Tombstone) erasedError(session events.SessionID) error {
 	return &events.ErasedError{Session: session, At: t.At, By: t.By, Reason: t.Reason}
 }
@@ -33,8 +39,12 @@ func (t Tombstone) erasedError(session events.SessionID) error {
 // created. Where end is not nil, the history must end at that sequence. [Bus.Purge] is the next step. An erased
 // session keeps its first tombstone, which is returned for every end. sign, unless it is nil, returns the tombstone's
 // Note. It is called when the history has its end, which t.Last names, and can still be read; for a repetition it is
-// called again. Errors: [events.ErrNoSession], [events.ConflictError], those of sign.
+// called again. Errors: [events.ErrNoSession], [events.ConflictError], an [*events.FieldError] for texts that are not UTF-8,
+// those of sign.
 func (b *Bus) PutTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone, sign SignFunc) (Tombstone, error) {
+	if err := t.Check(); err != nil {
+		return Tombstone{}, fmt.Errorf("erase session %s: %w", session, err)
+	}
 	for try := 1; ; try++ {
 		done, err := b.writeTombstone(ctx, session, end, t, sign)
 		if err == nil {
@@ -89,7 +99,7 @@ func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end 
 	entry.Erased.Last = loc.last
 	if sign != nil {
 		if entry.Erased.Note, err = sign(ctx, entry.Erased); err != nil {
-			return t, err
+			return t, staleIfGone(err)
 		}
 	}
 	if entry.Stream == "" {
@@ -103,7 +113,7 @@ func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end 
 	return entry.Erased, b.putEntry(ctx, session, &entry)
 }
 
-// staleIfGone is [ErrStale] where another process archived the stream since it was located.
+// staleIfGone is [ErrStale] where another process archived the stream, or erased the session, since it was located.
 func staleIfGone(err error) error {
 	if errors.Is(err, events.ErrNoSession) {
 		return ErrStale

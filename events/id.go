@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Identifiers that become subject tokens: 1 to 64 characters of A-Z a-z 0-9 _ -. Other characters are refused with
@@ -71,6 +72,15 @@ func CheckToken[T ~string](field string, id T) error {
 		return nil
 	}
 	return &FieldError{Field: field, Reason: "must be 1 to 64 characters of A-Z a-z 0-9 _ -", Err: ErrInvalidID}
+}
+
+// CheckUTF8 refuses a text that is not UTF-8: JSON would have other characters in its place. The error names the field and
+// wraps [ErrInvalid].
+func CheckUTF8(field, text string) error {
+	if utf8.ValidString(text) {
+		return nil
+	}
+	return &FieldError{Field: field, Reason: "is not UTF-8", Err: ErrInvalid}
 }
 
 func isToken(id string) bool {

@@ -130,6 +130,9 @@ func New(cfg Config) (*Host, error) {
 	if cfg.MaxSessionsPerCaller < 0 {
 		return nil, fmt.Errorf("new host: max sessions per caller: %d, want at least 0", cfg.MaxSessionsPerCaller)
 	}
+	if err := events.CheckUTF8("actor", cfg.Actor); err != nil {
+		return nil, fmt.Errorf("new host: %w", err)
+	}
 	if cfg.NeedsWorker == nil {
 		cfg.NeedsWorker = func(events.SessionID) {}
 	}

@@ -275,27 +275,32 @@ func TestWaitingCounts(t *testing.T) {
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ctx, text := t.Context(), longText(check.MaxReasonBytes+1)
-	before := b.State()
-	for field, do := range map[string]func() error{
-		"reason of a cancel": func() error {
+	ctx, before := t.Context(), b.State()
+	for field, do := range map[string]func(text string) error{
+		"reason of a cancel": func(text string) error {
 			_, _, err := b.Host.Cancel(ctx, sid, "t1", api.CancelRequest{Reason: text})
 			return err
 		},
-		"origin of a cancel": func() error {
+		"origin of a cancel": func(text string) error {
 			_, _, err := b.Host.Cancel(ctx, sid, "t1", api.CancelRequest{Origin: text})
 			return err
 		},
-		"reason of an erase": func() error { _, err := b.Host.Erase(ctx, sid, text); return err },
-		"reason of a frame": func() error {
+		"reason of an erase": func(text string) error { _, err := b.Host.Erase(ctx, sid, text); return err },
+		"reason of a close":  func(text string) error { return b.Host.CloseSession(ctx, sid, text) },
+		"reason of a frame": func(text string) error {
 			_, err := b.Host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f", Reason: text})
 			return err
 		},
 	} {
 		want, _, _ := strings.Cut(field, " ")
-		if bad, ok := errors.AsType[*events.FieldError](do()); !ok || bad.Field != want || !errors.Is(bad, events.ErrTooLarge) {
-			t.Errorf("%s: got %v, want the field %s refused", field, bad, want)
+		for text, class := range map[string]error{longText(check.MaxReasonBytes + 1): events.ErrTooLarge, "caf\xe9": events.ErrInvalid} {
+			if bad, ok := errors.AsType[*events.FieldError](do(text)); !ok || bad.Field != want || !errors.Is(bad, class) {
+				t.Errorf("%s of %d bytes: got %v, want the field %s refused: %v", field, len(text), bad, want, class)
+			}
 		}
+	}
+	if _, err := session.New(session.Config{Bus: b.Bus, Actor: "caf\xe9", Plugins: session.NoPlugins()}); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("actor: got %v, want %v", err, events.ErrInvalid)
 	}
 	b.unchanged(before, "refused")
 }

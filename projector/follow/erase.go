@@ -28,11 +28,14 @@ func (d *Directory) isTombstone() bool {
 // Erase removes everything of a session except its tombstone: the archive entry, which keeps its id in use, and the
 // directory row. If end is not nil, the history must end at that sequence. Erasing again returns the first tombstone.
 // signer returns the signer of the tombstone; nil, also as its result, means none. Errors: [events.ErrNoSession],
-// [events.ConflictError].
+// [events.ConflictError], those of [bus.Tombstone.Check].
 //
 // The row is marked first if end is nil, otherwise after the history is sealed. After an error later than the mark,
 // an archiver finishes the erasure.
 func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *events.Seq, t bus.Tombstone, signer func() *proof.Signer) (bus.Tombstone, error) {
+	if err := t.Check(); err != nil { // before the mark, after which archivers finish the erasure
+		return t, fmt.Errorf("erase: %w", err)
+	}
 	last, err := b.Log().Last(ctx, session)
 	gone := errors.As(err, new(*events.ErasedError))
 	if err != nil && !gone {

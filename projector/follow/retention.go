@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -135,7 +136,8 @@ func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (
 			}
 		}
 	}
-	return fmt.Sprintf("%s, as %s:%s asked at sequence %d", reason, actor.Kind, actor.ID, at), nil
+	by := strings.ToValidUTF8(actor.ID, "\uFFFD") // a tombstone's texts are UTF-8, and older versions did not check actors
+	return fmt.Sprintf("%s, as %s:%s asked at sequence %d", reason, actor.Kind, by, at), nil
 }
 
 // ignoreGone returns nil for a session that is gone, or that moved and is no longer due.

@@ -13,12 +13,12 @@ import (
 // stay in the state while their turns wait.
 const MaxReasonBytes = 1000
 
-// Reason refuses a text of more than [MaxReasonBytes]. field names it in the error.
+// Reason refuses a text of more than [MaxReasonBytes], or one that is not UTF-8. field names it in the error.
 func Reason(field, text string) error {
 	if len(text) > MaxReasonBytes {
 		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), MaxReasonBytes), Err: events.ErrTooLarge}
 	}
-	return nil
+	return events.CheckUTF8(field, text)
 }
 
 // Count refuses a list of more than most entries, as each costs a search in the session.

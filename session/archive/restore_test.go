@@ -1,0 +1,61 @@
+package archive_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/sessiontest"
+)
+
+// readBack writes the archive of a log and reads it.
+func readBack(t *testing.T, b *sessiontest.System, log events.Log) *events.Archive {
+	t.Helper()
+	var file bytes.Buffer
+	if _, err := archive.Write(t.Context(), log, b.Bus, sessiontest.ID, &file); err != nil {
+		t.Fatal(err)
+	}
+	a, err := events.ReadArchive(&file, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestRestoreRefusesRedacted: an event without payload folds to nothing, so that a finished turn would run again.
+func TestRestoreRefusesRedacted(t *testing.T) {
+	t.Parallel()
+	b := sessiontest.Start(t)
+	req := api.Ask("secret")
+	req.ID = "t1"
+	if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
+		t.Fatal(err)
+	}
+	c := &events.Commit{
+		ID: events.CommitID(ulid.Make().String()), Session: sessiontest.ID, At: 1, Actor: events.Actor{Kind: events.ActorNode}, Salt: session.NewSalt(),
+		Events: []events.Event{events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}), events.Of("t1", &events.TurnCompleted{End: events.EndFinished})},
+	}
+	if _, err := b.Bus.Log().Append(t.Context(), c, 2); err != nil {
+		t.Fatal(err)
+	}
+	for kind, seq := range map[events.Kind]string{
+		events.KindSessionOpened: "sequence 1:", events.KindTurnRequested: "sequence 2:", events.KindTurnStarted: "sequence 3:", events.KindTurnCompleted: "sequence 3:",
+	} {
+		a := readBack(t, b, archive.Redacted(b.Bus.Log(), func(e events.Entry, i int) bool { return e.Commit.Events[i].Kind == kind }))
+		other := bustest.Start(t)
+		if _, err := archive.Restore(t.Context(), other, a); !errors.Is(err, archive.ErrRedacted) || !strings.Contains(err.Error(), seq) {
+			t.Errorf("%s redacted: got %v, want %v with %q", kind, err, archive.ErrRedacted, seq)
+		}
+		if _, err := other.Log().Last(t.Context(), sessiontest.ID); !errors.Is(err, events.ErrNoSession) {
+			t.Errorf("%s redacted: got %v, want no session", kind, err)
+		}
+	}
+}
