@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -83,14 +82,17 @@ func (m bodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
 	return nil, fmt.Errorf("body %s: %w", ref.Digest, bus.ErrNotFound)
 }
 
-// refuseRedacted returns [ErrRedacted] for an archive without some payloads.
+// refuseRedacted returns [ErrRedacted] for an archive without some payloads, with the first one. Such an event folds to
+// nothing: without the end of a turn, the turn would run again.
 func refuseRedacted(ctx context.Context, a *events.Archive) error {
 	for e, err := range a.Log.Read(ctx, a.Session, a.First) {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
-			return fmt.Errorf("sequence %d: %w", e.Seq, ErrRedacted)
+		for i := range e.Commit.Events {
+			if ev := &e.Commit.Events[i]; ev.Redacted != nil {
+				return fmt.Errorf("sequence %d, event %d, %s: %w", e.Seq, i, ev.Kind, ErrRedacted)
+			}
 		}
 	}
 	return nil
