@@ -30,7 +30,7 @@ type writer struct {
 
 func (w *writer) commit(list ...events.Event) {
 	w.b.T.Helper()
-	c := &events.Commit{ID: events.CommitID(ulid.Make().String()), Session: w.id, At: events.Millis(1_790_000_000_000 + int64(w.at)*1000), Actor: events.Actor{Kind: events.ActorClient, ID: "me"}, Events: list}
+	c := &events.Commit{ID: events.CommitID(ulid.Make().String()), Session: w.id, At: events.Millis(1_745_000_000_000 + int64(w.at)*1000), Actor: events.Actor{Kind: events.ActorClient, ID: "me"}, Events: list}
 	var err error
 	w.at, err = w.b.Bus.Log().Append(w.b.Ctx, c, w.at)
 	harness.WantError(w.b.T, "append", err, nil)
@@ -46,7 +46,7 @@ func (w *writer) turn(n int) {
 		events.Of(id, &events.TurnCompleted{End: events.EndFinished}))
 }
 
-// scrub moves the scrubber in each of 90 pictures, and returns the pictures per second, and the slowest one in ms.
+// scrub moves the scrubber in each of 45 pictures, and returns the pictures per second, and the slowest one in ms.
 const scrub = `new Promise((done) => {
 	const range = document.querySelector(".scrubber input"), max = Number(range.max), begin = performance.now();
 	let n = 0, before = begin, worst = 0;
@@ -54,7 +54,7 @@ const scrub = `new Promise((done) => {
 		const now = performance.now();
 		worst = Math.max(worst, now - before);
 		before = now;
-		if (n++ === 90) return done([Math.round(90_000 / (now - begin)), Math.round(worst)]);
+		if (n++ === 45) return done([Math.round(90_000 / (now - begin)), Math.round(worst)]);
 		range.value = String(Math.max(1, Math.round(max * (0.5 + 0.5 * Math.sin(n / 7)))));
 		range.dispatchEvent(new Event("input"));
 		requestAnimationFrame(step);
