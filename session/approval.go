@@ -113,7 +113,7 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 	if err := r.Validate(); err != nil {
 		return r, err
 	}
-	spilled, err := blob.Spill(ctx, h.b, &r)
+	spilled, err := blob.Spill(ctx, h.blobs, &r)
 	if err != nil {
 		return r, err
 	}

@@ -145,7 +145,7 @@ func (o *creation) findPartial(ctx context.Context) (*partialSession, error) {
 // create appends the opening commit, and further commits for what does not fit in it. Until the last of them the
 // session is opening and starts no turn. Of an unfinished session it appends the missing commits.
 func (o *creation) create(ctx context.Context, partial *partialSession, opened *events.SessionOpened, nodes []events.NewNode) error {
-	chunks, err := blob.Chunks(ctx, o.h.b, nodes)
+	chunks, err := blob.Chunks(ctx, o.h.blobs, nodes)
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ func (o *creation) inheritedEvents(ctx context.Context) ([]events.Event, error) 
 			list = append(list, events.Of("", saved))
 			continue
 		}
-		spilled, err := blob.SpillAbove(ctx, o.h.b, saved, 0, 0)
+		spilled, err := blob.SpillAbove(ctx, o.h.blobs, saved, 0, 0)
 		if err != nil {
 			return nil, err
 		}

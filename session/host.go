@@ -71,6 +71,9 @@ type Config struct {
 	// Signed receives each head of this host, once it is in the log. It must not block. Defaults to none.
 	Signed func(*proof.Head)
 
+	// Filter replaces text of events before they are stored and folded. Defaults to none.
+	Filter *blob.Filter
+
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
@@ -79,6 +82,7 @@ type Config struct {
 type Host struct {
 	b     *bus.Bus
 	log   events.Log
+	blobs blob.Store // for the bodies of events, which it filters
 	zap   *zap.Logger
 	actor events.Actor
 
@@ -144,7 +148,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
 	h := &Host{
-		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
+		b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), zap: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.NeedsWorker), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
@@ -299,7 +303,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, meta commitMeta,
 		return nil, err
 	}
 	for i := range list {
-		p, err := blob.Spill(ctx, h.b, list[i].Payload)
+		p, err := blob.Spill(ctx, h.blobs, list[i].Payload)
 		if err != nil {
 			return nil, err
 		}

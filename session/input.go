@@ -28,7 +28,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	req.ID = chooseID(req.ID, reqMeta)
-	spilled, err := blob.Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: reqMeta.Actor})
+	spilled, err := blob.Spill(ctx, h.blobs, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: reqMeta.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}

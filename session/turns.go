@@ -117,7 +117,7 @@ func (h *Host) prepareTurn(ctx context.Context, id events.SessionID, req api.Tur
 		plugin.OutputOf(req.Input.Output).Check("input.output")); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	spilled, err := blob.Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
+	spilled, err := blob.Spill(ctx, h.blobs, &events.TurnRequested{Input: req.Input})
 	if err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -94,6 +95,9 @@ type Config struct {
 	CheckModel func(context.Context, events.Config) error
 	// Locks are settings that no caller may change. All nodes of a fleet need the same ones.
 	Locks lock.Locks
+	// Filter replaces text of events before they are stored and folded. With it nothing is streamed before its commit.
+	// Defaults to none. All nodes of a fleet need the same one.
+	Filter *blob.Filter
 	// Signer returns the signer of the heads of histories and of tombstones, see [session.Config]. Defaults to none.
 	Signer func() *proof.Signer
 	// Signed receives each signed head of this node, see [session.Config]. Defaults to none.

@@ -53,12 +53,12 @@ func NewNode(cfg Config) (*Node, error) {
 		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
 	calls := &call.Env{
-		Bus: cfg.Bus, Blobs: call.NewBlobCache(cfg.Bus), Log: n.log,
+		Bus: cfg.Bus, Blobs: cfg.Filter.Store(call.NewBlobCache(cfg.Bus)), Quiet: cfg.Filter != nil, Log: n.log,
 		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
 		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
 	}
 	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
-	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks, Signer: cfg.Signer, Signed: cfg.Signed})
+	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks, Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func NewNode(cfg Config) (*Node, error) {
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: session.WithPlugins(cfg.Plugins), Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
 		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, ForbidSelfApproval: cfg.ForbidSelfApproval,
 		Locks: cfg.Locks, CheckModel: cfg.CheckModel, MaxSessionsPerCaller: cfg.MaxSessionsPerCaller,
-		Signer: cfg.Signer, Signed: cfg.Signed,
+		Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter,
 	}
 	if n.Has(RoleTurn) {
 		host.Worker, host.NeedsWorker = cfg.ID, func(id events.SessionID) { n.pool.NeedsWorker(id) }

@@ -159,6 +159,9 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 	if cfg.Locks, err = c.locks(); err != nil {
 		return cfg, err
 	}
+	if cfg.Filter, err = c.filter(); err != nil {
+		return cfg, err
+	}
 	if cfg.Providers, err = c.providers(s, &cfg.Locks); err != nil {
 		return cfg, err
 	}

@@ -33,7 +33,7 @@ func (m *modelRun) complete(ctx context.Context, req llm.Request) (llm.Response,
 	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
 		return llm.Response{}, tries{}, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: clip(err.Error()), Err: err}
 	}
-	deltas := newDeltas(m.env.Bus, m.session, m.Needs.Turn, m.Needs.Iteration)
+	deltas := newDeltas(m.env.Bus, m.env.Quiet, m.session, m.Needs.Turn, m.Needs.Iteration)
 	defer deltas.stop()
 	return m.env.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
 		return m.attempt(ctx, provider, req, deltas)

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -83,6 +84,7 @@ const blobMark = "[blob] "
 
 // summary converts a result's text to a task summary. A text above the limit of summaries goes to a blob.
 func (e *Env) summary(ctx context.Context, text string) (string, error) {
+	text = blob.FilterText(e.Blobs, text)
 	if len(text) <= events.MaxTaskText && !strings.HasPrefix(text, blobMark) {
 		return text, nil
 	}

@@ -18,6 +18,7 @@ const deltaEvery = 25 * time.Millisecond
 type deltas struct {
 	b       *bus.Bus
 	session events.SessionID
+	quiet   bool // nothing is published
 
 	mu    sync.Mutex
 	next  api.Delta // the pending batch, and its position
@@ -25,8 +26,8 @@ type deltas struct {
 	done  bool
 }
 
-func newDeltas(b *bus.Bus, id events.SessionID, turn events.TurnID, iteration int64) *deltas {
-	return &deltas{b: b, session: id, next: api.Delta{
+func newDeltas(b *bus.Bus, quiet bool, id events.SessionID, turn events.TurnID, iteration int64) *deltas {
+	return &deltas{b: b, quiet: quiet, session: id, next: api.Delta{
 		Turn: turn, Iteration: iteration, Call: time.Now().UnixNano(), Attempt: 1,
 	}}
 }
@@ -35,7 +36,7 @@ func newDeltas(b *bus.Bus, id events.SessionID, turn events.TurnID, iteration in
 func (d *deltas) add(delta llm.Delta) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.done || delta.Text == "" {
+	if d.done || d.quiet || delta.Text == "" {
 		return
 	}
 	if d.next.Kind != delta.Kind {
@@ -72,6 +73,9 @@ func (d *deltas) publishLocked() {
 // MessageSender publishes the messages of running code to the observers of a session. They are not recorded.
 func (e *Env) MessageSender(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
 	return func(text, kind string) {
+		if e.Quiet {
+			return
+		}
 		d := api.Delta{Turn: turn, Iteration: iteration, Message: api.SideMessage{Text: clip(text), Kind: clip(kind)}}
 		if data, err := events.EncodePayload(&d); err == nil {
 			_ = e.Bus.PublishDelta(id, turn, data)
@@ -83,6 +87,9 @@ func (e *Env) MessageSender(id events.SessionID, turn events.TurnID, iteration i
 func (d *deltas) retry(attempt, attempts int, wait time.Duration, failure *llm.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.quiet {
+		return
+	}
 	d.next.Text = ""
 	d.next.Kind = ""
 	d.next.Attempt, d.next.N = int64(attempt)+1, 0

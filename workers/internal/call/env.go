@@ -34,6 +34,7 @@ type Env struct {
 	Provider  string                            // default of sessions that name none; empty: no default
 	Model     string                            // default of sessions that name none
 	Retry     Retry
+	Quiet     bool // streams no output before its commit, which may be filtered
 	RunsTools bool // this node runs portable tools itself; else nodes with the tool role do
 }
 

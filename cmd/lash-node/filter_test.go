@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+	sessionclient "github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+// TestServeRedact: a secret in an input, a call, a result, which is large enough for a blob, and a reply is in no message of
+// any stream, and the model never gets it back.
+func TestServeRedact(t *testing.T) {
+	t.Parallel()
+	const secret = "sk-0123456789abcdef"
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, secret+".txt"), []byte(strings.Repeat("line of "+secret+"\n", 8000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(secret+".txt", filepath.Join(dir, "[redacted].txt")); err != nil { // the call that runs is the one that is stored
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var prompts []llm.Request
+	model := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		prompts = append(prompts, req)
+		if len(llmtest.Results(req)) == 0 {
+			return llmtest.Calls(events.Part{Call: "c0", Tool: "read_file", Args: []byte(`{"path":"` + secret + `.txt"}`)})
+		}
+		return llmtest.Text("your key is " + secret)
+	})
+	file := filepath.Join(t.TempDir(), "patterns")
+	if err := os.WriteFile(file, []byte("# keys\nsk-[0-9a-f]{16}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveModel(t, model, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--redact", file,
+		"--plugins", "default,files", "--root", dir)
+	defer s.stop(t, syscall.SIGTERM)
+	b := s.open(t)
+	remote, err := sessionclient.New(sessionclient.Config{Bus: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := remote.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	input := events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "my key is " + secret}}}
+	if _, err := remote.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: input}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := remote.Await(limited(t), "s", "t"); err != nil || r.End != events.EndFinished {
+		t.Fatalf("turn: got %+v, %v", r, err)
+	}
+	until := time.Now().Add(time.Minute)
+	for { // the rows follow the history
+		row, err := b.Directory().Get(limited(t), "s")
+		var d follow.Directory
+		if err == nil && json.Unmarshal(row.Value, &d) == nil && d.Turns == 1 && d.Running == "" {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("the row stays %s, %v", row.Value, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mentions, redacted := 0, 0
+	names := js.StreamNames(limited(t))
+	for name := range names.Name() {
+		stream, err := js.Stream(limited(t), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seq := stream.CachedInfo().State.FirstSeq; seq <= stream.CachedInfo().State.LastSeq; seq++ {
+			msg, err := stream.GetMsg(limited(t), seq)
+			if err != nil {
+				continue // removed
+			}
+			if bytes.Contains(msg.Data, []byte(secret)) {
+				t.Errorf("%s at %d of %s has the secret", msg.Subject, seq, name)
+			}
+			redacted += bytes.Count(msg.Data, []byte("[redacted]"))
+			mentions++
+		}
+	}
+	if redacted < 4 || mentions < 8 {
+		t.Errorf("got %d messages with %d redacted texts, want those of a turn", mentions, redacted)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if data, err := json.Marshal(prompts); err != nil || bytes.Contains(data, []byte(secret)) || len(prompts) != 2 {
+		t.Errorf("got %d prompts with the secret: %t, %v, want two without", len(prompts), bytes.Contains(data, []byte(secret)), err)
+	}
+}

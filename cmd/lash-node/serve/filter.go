@@ -1,0 +1,24 @@
+package serve
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/lash-go/lash/session/blob"
+)
+
+// filter reads the patterns of --redact; nil without a file.
+func (c *Command) filter() (*blob.Filter, error) {
+	if c.Redact == "" {
+		return nil, nil //nolint:nilnil // no filter
+	}
+	text, err := os.ReadFile(c.Redact)
+	if err != nil {
+		return nil, fmt.Errorf("--redact: %w", err)
+	}
+	f, err := blob.NewFilter(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--redact %s: %w", c.Redact, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,227 @@
+package blob
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Limits of a filter.
+const (
+	maxPatterns     = 256
+	maxPatternBytes = 1000
+)
+
+// Redacted replaces what a filter matches.
+const Redacted = "[redacted]"
+
+// Filter replaces text in events before they are stored: what its regular expressions match, in the texts and JSON of
+// inputs, replies, arguments, results, nodes, tasks and monitors. In JSON each string and each number is matched alone.
+// States of plugins and of code stay as they are, and so do bodies that are stored already. A nil Filter replaces
+// nothing.
+type Filter struct{ patterns []*regexp.Regexp }
+
+// NewFilter reads patterns, one a line, in the syntax of package regexp. Empty lines and those that begin with # are
+// skipped. An error names the line.
+func NewFilter(text string) (*Filter, error) {
+	f, n := &Filter{}, 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimRight(line, "\r\n")
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		p, err := regexp.Compile(line)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		case len(line) > maxPatternBytes || len(f.patterns) == maxPatterns:
+			return nil, fmt.Errorf("line %d: %w: the limit is %d patterns of %d bytes", n, events.ErrTooLarge, maxPatterns, maxPatternBytes)
+		case p.MatchString("") || p.MatchString(Redacted):
+			return nil, fmt.Errorf("line %d: %w: the pattern matches the empty text, or %s", n, events.ErrInvalid, Redacted)
+		}
+		f.patterns = append(f.patterns, p)
+	}
+	if len(f.patterns) == 0 {
+		return nil, fmt.Errorf("no pattern: %w", events.ErrInvalid)
+	}
+	return f, nil
+}
+
+// Store is a store for [Spill] and its variants, which then filter every event before they look at its bodies. So all
+// that is appended is filtered once, before it is folded.
+func (f *Filter) Store(s Store) Store {
+	if f == nil {
+		return s
+	}
+	return &filteredStore{s, f}
+}
+
+type filteredStore struct {
+	Store
+	filter *Filter
+}
+
+// filtered is the payload as a store wants it.
+func filtered(s Store, p events.Payload) events.Payload {
+	if f, ok := s.(*filteredStore); ok && p != nil {
+		return f.filter.payload(p)
+	}
+	return p
+}
+
+// FilterText is a text as the store wants it, for one that is stored without an event.
+func FilterText(s Store, text string) string {
+	if f, ok := s.(*filteredStore); ok {
+		return f.filter.Text(text)
+	}
+	return text
+}
+
+// payload returns a copy where something matches.
+func (f *Filter) payload(p events.Payload) events.Payload {
+	switch p.(type) {
+	case *events.PluginStateSaved, *events.FrameStateSaved, *events.AuditHeadSigned:
+		return p
+	}
+	c := reflect.New(reflect.TypeOf(p).Elem())
+	c.Elem().Set(reflect.ValueOf(p).Elem())
+	if !f.value(c.Elem()) {
+		return p
+	}
+	return c.Interface().(events.Payload)
+}
+
+// bodies are the fields with texts, by type.
+func bodies(v any) (texts []*string, jsons []*[]byte) {
+	switch v := v.(type) {
+	case *events.Part:
+		return []*string{&v.Text}, []*[]byte{&v.Args, &v.Meta}
+	case *events.ToolResult:
+		return []*string{&v.Text, &v.Full}, nil
+	case *events.NewNode:
+		return nil, []*[]byte{&v.Body}
+	case *events.ToolApprovalAsked:
+		return []*string{&v.Question}, []*[]byte{&v.Args}
+	case *events.ToolNestedReturned:
+		return nil, []*[]byte{&v.Args}
+	case *events.TaskRegistered:
+		return nil, []*[]byte{&v.Args}
+	case *events.TaskEnded:
+		return []*string{&v.Summary}, nil
+	case *events.TaskProgressed:
+		return []*string{&v.Message}, nil
+	case *events.MonitorLine:
+		return []*string{&v.Text}, nil
+	case *events.ModelReplied:
+		return []*string{&v.Detail, &v.Fault}, nil
+	}
+	return nil, nil
+}
+
+// value filters a value that can be set, and what it contains. A slice is copied before its first change.
+func (f *Filter) value(v reflect.Value) (changed bool) {
+	switch v.Kind() { //nolint:exhaustive // the types of events have no others
+	case reflect.Struct:
+		texts, jsons := bodies(v.Addr().Interface())
+		for _, text := range texts {
+			if now := f.Text(*text); now != *text {
+				*text, changed = now, true
+			}
+		}
+		for _, data := range jsons {
+			if now := f.json(*data); !bytes.Equal(now, *data) {
+				*data, changed = now, true
+			}
+		}
+		for i := range v.NumField() {
+			if field := v.Field(i); field.CanSet() && (field.Kind() == reflect.Struct || field.Kind() == reflect.Slice) {
+				changed = f.value(field) || changed
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Struct {
+			return false
+		}
+		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(c, v)
+		for i := range c.Len() {
+			changed = f.value(c.Index(i)) || changed
+		}
+		if changed {
+			v.Set(c)
+		}
+	}
+	return changed
+}
+
+// Text is the text with [Redacted] in place of each match.
+func (f *Filter) Text(text string) string {
+	if f == nil || text == "" {
+		return text
+	}
+	for _, p := range f.patterns {
+		text = p.ReplaceAllLiteralString(text, Redacted)
+	}
+	return text
+}
+
+// json filters every string and number. What is no JSON is filtered as text.
+func (f *Filter) json(data []byte) []byte {
+	if len(data) == 0 {
+		return data
+	}
+	if !json.Valid(data) {
+		return []byte(f.Text(string(data)))
+	}
+	out := make([]byte, 0, len(data))
+	for i := 0; i < len(data); {
+		end := scalarEnd(data, i)
+		if end == i {
+			out, i = append(out, data[i]), i+1
+			continue
+		}
+		out, i = append(out, f.scalar(data[i:end])...), end
+	}
+	return out
+}
+
+// scalar filters a string or a number of JSON.
+func (f *Filter) scalar(literal []byte) []byte {
+	text := string(literal)
+	if literal[0] == '"' && json.Unmarshal(literal, &text) != nil {
+		return literal
+	}
+	now := f.Text(text)
+	if now == text {
+		return literal
+	}
+	quoted, _ := json.Marshal(now) // never fails for a string
+	return quoted
+}
+
+// scalarEnd is the end of the string or number that begins at i; i for another byte.
+func scalarEnd(data []byte, i int) int {
+	number := func(c byte) bool { return c >= '0' && c <= '9' || strings.IndexByte("+-.eE", c) >= 0 }
+	switch c := data[i]; {
+	case c == '"':
+		for k := i + 1; ; k++ {
+			switch data[k] {
+			case '\\':
+				k++
+			case '"':
+				return k + 1
+			}
+		}
+	case c == '-' || c >= '0' && c <= '9':
+		for i < len(data) && number(data[i]) {
+			i++
+		}
+	}
+	return i
+}
