@@ -39,7 +39,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	needs := turn.Next(r.state)
 	parked := needs.OnlyWaits() && !needs.Stop
 	if t != nil && !parked && !r.isOurs(t) {
-		return paceContinue, r.transferOrTakeOver(ctx, t)
+		return r.transferOrTakeOver(ctx, t)
 	}
 	if err := r.notifyPlugins(ctx); err != nil {
 		return paceContinue, err
@@ -61,8 +61,8 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return r.rest(ctx)
 	case needs.Stop:
 		return paceContinue, r.stop(ctx)
-	case r.p.draining.Load() && len(r.inflight) > 0:
-		return paceWait, nil // running effects may complete
+	case r.p.draining.Load() && (len(r.inflight) > 0 || len(r.lifecycle.running) > 0):
+		return paceWait, nil // running effects and notifications may complete
 	case r.p.draining.Load() && !hasStartedCall(t):
 		return paceContinue, r.release(ctx, t)
 	case r.stack.Stack == nil: // closed when the session seemed to rest, or after a change that failed

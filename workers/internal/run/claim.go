@@ -61,15 +61,24 @@ func unlessStale(err error) error {
 
 // transferOrTakeOver handles a turn that this run has not claimed: it transfers its wake to the worker that runs the turn, or takes
 // the turn over.
-func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) error {
+func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) (pace, error) {
 	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
-		return fmt.Errorf("turn %s: %w", t.ID, wake.ErrSuperseded)
+		return paceContinue, fmt.Errorf("turn %s: %w", t.ID, wake.ErrSuperseded)
 	}
 	switch {
 	case t.Worker != r.p.cfg.ID && r.runsElsewhere(ctx, t):
-		return r.endTransferred()
+		return r.endTransferred(ctx)
+	case r.p.draining.Load() && len(r.lifecycle.running) > 0:
+		return paceWait, nil // the notifications to plugins would be cut off
 	case r.p.draining.Load():
-		return r.endForStop(ctx)
+		return paceContinue, r.endForStop(ctx)
+	}
+	return paceContinue, r.takeOver(ctx, t)
+}
+
+// takeOver claims a turn whose worker does not run it, or ends one whose attempts all failed.
+func (r *run) takeOver(ctx context.Context, t *projector.Turn) error {
+	switch {
 	case r.trial.Exhausted():
 		return r.giveUp(ctx, r.trial.Count)
 	case t.Starts >= int64(r.p.cfg.Retry.Attempts):
@@ -111,16 +120,29 @@ func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 }
 
 // endTransferred ends a run whose wake was transferred to another worker. If a new wake arrived meanwhile, the run continues
-// and transfers that one too.
-func (r *run) endTransferred() error {
+// and transfers that one too. It ends only when its notifications to plugins have returned and are recorded: without the
+// run, another worker would repeat them.
+func (r *run) endTransferred(ctx context.Context) (pace, error) {
+	told := r.notifiedEvents()
 	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	if r.wake != r.transferred {
-		return nil
+	moved := r.wake != r.transferred
+	ends := !moved && len(r.lifecycle.running) == 0 && len(told) == 0
+	if !moved {
+		r.wake = nil
 	}
-	r.wake = nil
-	r.p.endLocked(r)
-	return errDropped
+	if ends {
+		r.p.endLocked(r)
+	}
+	r.p.mu.Unlock()
+	switch {
+	case ends:
+		return paceContinue, errDropped
+	case moved:
+		return paceContinue, nil
+	case len(told) > 0:
+		return paceContinue, r.record(ctx, told)
+	}
+	return paceWait, nil
 }
 
 // giveUp ends a turn whose attempts all failed, with the reason.
@@ -169,7 +191,7 @@ func (r *run) endForStop(ctx context.Context) error {
 // release records that this worker gives up the running turn. The attempt then does not count as a failed one, and
 // the next worker takes over without a request to this one.
 func (r *run) release(ctx context.Context, t *projector.Turn) error {
-	if err := r.record(ctx, []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})}); err != nil {
+	if err := r.record(ctx, append(r.notifiedEvents(), events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID}))); err != nil {
 		return err
 	}
 	r.setClaim("", 0)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/sessiontest"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -107,6 +108,66 @@ func TestNotificationsInOrder(t *testing.T) {
 				t.Errorf("notified: got %v, want %v", got, c.want)
 			}
 			b.awaitWakes(0)
+		})
+	}
+}
+
+// TestNotifiedOnce has another worker claim the next turn while this one notifies plugins of a turn's end. This one gives
+// its wake away, or stops, and its run stays until the notification is recorded: without it the other one repeats that.
+func TestNotifiedOnce(t *testing.T) {
+	t.Parallel()
+	for name, drains := range map[string]bool{"transfers": false, "stops": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			started, release := make(chan events.TurnID, 16), make(chan struct{})
+			p := b.start(b.pool("w1", 1, says("hi"), nil, plugin.Func("diary", func(r *plugin.Registrar) error {
+				r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
+					if e.Kind == plugin.TurnPersisted {
+						started <- e.Turn
+						<-release
+					}
+					return nil
+				})
+				return nil
+			})))
+			asked := make(chan wake.PeerRequest, 1024)
+			stop, err := b.Bus.ServeWorker("w2", func(body []byte) []byte {
+				var q wake.PeerRequest
+				if err := events.DecodePayload(body, &q); err != nil || q.Notifies || q.Turn != "t2" {
+					return []byte("no")
+				}
+				asked <- q
+				return map[bool][]byte{false: []byte("yes"), true: []byte("no")}[drains]
+			})
+			if err == nil {
+				t.Cleanup(stop)
+				err = b.Bus.Conn().Flush()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.submit("t1")
+			sessiontest.Receive(t, started)
+			if drains {
+				p.Drain()
+			}
+			b.Append("t2", &events.TurnRequested{Input: api.Ask("go").Input}, &events.TurnStarted{Attempt: 1, Worker: "w2"})
+			p.notified(sid)
+			if q := sessiontest.Receive(t, asked); q.Handle == "" {
+				t.Errorf("first request: got %+v, want the wake", q)
+			}
+			if q := sessiontest.Receive(t, asked); (q.Handle == "") == drains { // of the next tick, by a run that stays
+				t.Errorf("second request: got %+v, want a wake: %t", q, drains)
+			}
+			if !p.respond(&wake.PeerRequest{Session: sid, Turn: "t1", Notifies: true}) {
+				t.Error("the worker denies its notification")
+			}
+			close(release)
+			idle(t, p)
+			if left := b.State().Unnotified; len(left) > 0 || len(started) > 0 {
+				t.Errorf("after the run: got %+v not notified, %d more notifications, want none", left, len(started))
+			}
 		})
 	}
 }
