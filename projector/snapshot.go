@@ -40,7 +40,7 @@ var ErrOldFold = fmt.Errorf("snapshot of another fold version, this one is %d", 
 // Snapshot encodes the state. fresh has the segments that no earlier Snapshot of this state returned and that were
 // not restored. The caller must store them before the head.
 func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
-	if s.ahead || s.unproven {
+	if !s.HasSnapshot() {
 		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log, or does not have the hashes of its commits: %w", s.Session, ErrOutOfOrder)
 	}
 	if fresh, err = s.body.store(); err != nil {

@@ -357,6 +357,10 @@ func NewUnproven(session events.SessionID) *State {
 	return s
 }
 
+// HasSnapshot reports whether [State.Snapshot] can encode the state: it is of the log, and folded with the hashes of its
+// commits, unlike one of [NewUnproven].
+func (s *State) HasSnapshot() bool { return !s.ahead && !s.unproven }
+
 // Clone returns an independent copy that shares the immutable parts. Its cost does not depend on the length of the
 // history.
 func (s *State) Clone() *State {

@@ -1,14 +1,17 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 func nodeIDs(t *testing.T, s *projector.State) (list []events.NodeID) {
@@ -64,5 +67,38 @@ func TestForkAt(t *testing.T) {
 		if !errors.As(err, &field) || field.Field != "at" || !errors.Is(err, events.ErrInvalid) {
 			t.Errorf("%s: got %v, want field at", name, err)
 		}
+	}
+}
+
+// nowhere sends no request.
+type nowhere struct{ *testing.T }
+
+func (n nowhere) Send(context.Context, *operation.Row, events.SessionID, string, any, any) error {
+	n.Error("the request was sent")
+	return nil
+}
+
+// TestSnapshotForReading starts a session from a state of StateAt. A host and a client refuse it with the same error, and
+// name the request that makes the same copy.
+func TestSnapshotForReading(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx := t.Context()
+	b.Append("", &events.SessionClosed{})
+	at, err := b.Host.StateAt(ctx, sid, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, create := range map[string]func(context.Context, api.CreateRequest) (events.SessionID, error){
+		"host": b.Host.Create, "client": operation.Requests{Transport: nowhere{t}}.Create,
+	} {
+		_, err := create(ctx, api.CreateRequest{ID: "copy", Start: api.StartSnapshot, Snapshot: at})
+		field, ok := errors.AsType[*events.FieldError](err)
+		if !ok || field.Field != "snapshot" || !strings.Contains(field.Reason, `"existing_session" from s at 1 `) {
+			t.Errorf("%s: got %v, want the field snapshot refused", name, err)
+		}
+	}
+	if _, err := b.Host.Create(ctx, api.CreateRequest{ID: "copy", Start: api.StartExisting, From: sid, At: 1}); err != nil {
+		t.Errorf("the named request: %v", err)
 	}
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -16,7 +18,7 @@ type CreateRequest struct {
 	Start    Start             `msgpack:"s,omitempty"`
 	From     events.SessionID  `msgpack:"f,omitempty"` // of StartExisting
 	At       events.Seq        `msgpack:"q,omitempty"` // of StartExisting: the sequence of the state that is copied; 0 means the end
-	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot. The bodies that [projector.State.Snapshot] returned must be stored
+	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot, see [CreateRequest.CheckSnapshot]. The bodies that [projector.State.Snapshot] returned must be stored
 	PathOnly bool              `msgpack:"h,omitempty"` // only the nodes of the active path, as a fork has
 	Relation events.Relation   `msgpack:"r,omitempty"` // Defaults to child where there is a parent
 	Plugins  PluginSource      `msgpack:"g,omitempty"`
@@ -25,6 +27,17 @@ type CreateRequest struct {
 	Access   events.ToolAccess `msgpack:"a,omitempty"` // in addition to the parent's restrictions
 	Subagent events.Subagent   `msgpack:"b,omitempty"`
 	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Defaults to "child"
+}
+
+// CheckSnapshot refuses a snapshot that cannot be sent to a host, such as a state of [Service.StateAt]: its session, or another
+// process, makes the copy with Start, From and At. Errors: an [*events.FieldError].
+func (r *CreateRequest) CheckSnapshot() error {
+	s := r.Snapshot
+	if r.Start != StartSnapshot || s == nil || s.HasSnapshot() {
+		return nil
+	}
+	return &events.FieldError{Field: "snapshot", Err: events.ErrInvalid, Reason: fmt.Sprintf(
+		"is a state for reading, as of StateAt: start %q from %s at %d makes the same copy", StartExisting, s.Session, s.Seq)}
 }
 
 // Start is the initial content of a session.

@@ -59,6 +59,9 @@ func sendOnly[In any](ctx context.Context, r Requests, op *Op[In, None], id even
 func (r Requests) Create(ctx context.Context, req api.CreateRequest) (events.SessionID, error) {
 	req.ID = newID(req.ID)
 	args := api.CreateArgs{Request: req}
+	if err := req.CheckSnapshot(); err != nil {
+		return "", fmt.Errorf("create session %s: %w", req.ID, err)
+	}
 	if s := req.Snapshot; s != nil && req.Start == api.StartSnapshot {
 		var fresh []projector.Segment
 		var err error

@@ -85,5 +85,5 @@ func Create(r *api.CreateRequest) error {
 	case a.Depth < 0 || a.MaxDepth < 0:
 		return &events.FieldError{Field: "subagent", Reason: "has a negative depth", Err: events.ErrInvalid}
 	}
-	return errors.Join(long("usage", r.Usage), long("subagent.capability", r.Subagent.Capability))
+	return errors.Join(r.CheckSnapshot(), long("usage", r.Usage), long("subagent.capability", r.Subagent.Capability))
 }
