@@ -4,9 +4,9 @@
 //
 // # Why one package
 //
-// The package is larger than others, and has no subpackages. Every part sends its requests through the same
-// loop of limits, retries and mapped errors (request.go), over the same connections (bulk.go), to subjects that one
-// type builds (subject.go). Append, archive, read and erase are one protocol on two streams: the session's stream and its
+// The parts are one package because appends, archives and reads share the entry, the location and the loop of limits,
+// retries and mapped errors (request.go). They use the same connections (bulk.go), and subjects that one type builds
+// (subject.go). Requests to workers, instances and services are sent once, without the loop. Append, archive, read and erase are one protocol on two streams: the session's stream and its
 // archive entry. A cut between them would export the entry, the location of a history and the loop to each other.
 // Files are grouped by subject:
 //

@@ -22,7 +22,7 @@ var (
 	ErrStale = errors.New("a newer version was written")
 	// ErrRedacted is an append to a session whose archive was redacted.
 	ErrRedacted = errors.New("the session was redacted: it can be read, and not continued; fork it before the redaction")
-	// ErrNoResponder is a request that no node accepted: it was not done.
+	// ErrNoResponder is a request that no node, or not the named worker or instance, received: it was not done.
 	ErrNoResponder = errors.New("no node answers")
 	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.
 	ErrInbox = errors.New("no permission to subscribe to the inbox")

@@ -20,7 +20,7 @@ func (b *Bus) ServeWorker(worker events.WorkerID, answer func(question []byte) [
 	})
 }
 
-// RequestWorker sends a request to a worker on any node, until ctx ends. [ErrNotFound]: the worker does not listen,
+// RequestWorker sends a request to a worker on any node, until ctx ends. [ErrNoResponder]: the worker does not listen,
 // as its process is gone; this is known at once.
 func (b *Bus) RequestWorker(ctx context.Context, worker events.WorkerID, question []byte) ([]byte, error) {
 	if err := events.CheckToken("worker", worker); err != nil {
@@ -28,7 +28,7 @@ func (b *Bus) RequestWorker(ctx context.Context, worker events.WorkerID, questio
 	}
 	m, err := b.nc.RequestWithContext(ctx, b.names.workerRequest(worker), question)
 	if isNoResponder(err) {
-		return nil, fmt.Errorf("request to worker %s: %w", worker, ErrNotFound)
+		return nil, fmt.Errorf("request to worker %s: %w", worker, ErrNoResponder)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("request to worker %s: %w", worker, mapError(err))

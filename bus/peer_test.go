@@ -39,8 +39,8 @@ func TestRequestWorker(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	if _, err := other.RequestWorker(t.Context(), "w3", nil); !errors.Is(err, bus.ErrNotFound) || time.Since(began) > 5*time.Second {
-		t.Errorf("no listener: got %v after %v, want %v at once", err, time.Since(began), bus.ErrNotFound)
+	if _, err := other.RequestWorker(t.Context(), "w3", nil); !errors.Is(err, bus.ErrNoResponder) || time.Since(began) > 5*time.Second {
+		t.Errorf("no listener: got %v after %v, want %v at once", err, time.Since(began), bus.ErrNoResponder)
 	}
 	for _, id := range []events.WorkerID{"", "*", "w1.x"} {
 		if _, err := other.RequestWorker(t.Context(), id, nil); !errors.Is(err, events.ErrInvalidID) {
@@ -70,7 +70,7 @@ func TestRequestSlowWorker(t *testing.T) {
 	awaitSubscriptions(t, b)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := other.RequestWorker(ctx, "w1", nil); !errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, bus.ErrNotFound) {
+	if _, err := other.RequestWorker(ctx, "w1", nil); !errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, bus.ErrNoResponder) {
 		t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
 	}
 }

@@ -104,7 +104,7 @@ func (b *Bus) PluginSigns(plugins []string, deliver func(plugin, instance string
 }
 
 // AskInstance sends a request to an instance of a plugin. receive gets the answers in order, until it returns true or
-// ctx ends. Errors: [ErrNotFound] if the instance has no subscription, as its process is gone; this is known at once. After
+// ctx ends. Errors: [ErrNoResponder] if the instance has no subscription, as its process is gone; this is known at once. After
 // other errors than that and [events.ErrTooLarge] the instance may have the request.
 func (b *Bus) AskInstance(ctx context.Context, plugin, instance, verb string, data []byte, receive func(answer []byte) (last bool)) error {
 	if err := errors.Join(events.CheckToken("plugin", plugin), events.CheckToken("instance", instance)); err != nil {
@@ -125,7 +125,7 @@ func (b *Bus) AskInstance(ctx context.Context, plugin, instance, verb string, da
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, nats.ErrNoResponders):
-			return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNotFound)
+			return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNoResponder)
 		case err != nil:
 			return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, mapError(err))
 		case receive(m.Data):
@@ -142,7 +142,7 @@ func (b *Bus) RequestInstance(ctx context.Context, plugin, instance, verb string
 	m, err := b.nc.RequestWithContext(ctx, b.names.instance(plugin, instance, verb), data)
 	switch {
 	case isNoResponder(err):
-		return nil, fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNotFound)
+		return nil, fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNoResponder)
 	case ctx.Err() != nil && err != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:

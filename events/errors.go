@@ -22,7 +22,7 @@ var (
 	ErrNoSession = errors.New("no such session")
 	// ErrSealed is an append to a sealed history.
 	ErrSealed = errors.New("session is sealed")
-	// ErrOutcomeUnknown is an append whose outcome is unknown, because reading back failed too.
+	// ErrOutcomeUnknown is a request whose answer was lost: it may have been done.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 

@@ -16,12 +16,11 @@ type Log interface {
 	//
 	// If the history does not end at expected, the error is a *[ConflictError] and the log is unchanged. If the history
 	// contains a commit with c's id, because an earlier attempt succeeded and its reply was lost, Append returns that
-	// commit's sequence. Other errors: [ErrNoSession], [ErrSealed], those of [Encode], and [ErrOutcomeUnknown] if ctx
-	// ended before the outcome was known.
+	// commit's sequence. Other errors: [ErrNoSession], those of [Encode], and [ErrOutcomeUnknown] if ctx ended before the outcome
+	// was known. A log with limits has errors of its own for a history that it cannot store, as bus.ErrFull.
 	Append(ctx context.Context, c *Commit, expected Seq) (Seq, error)
 	// Read yields the commits from sequence from on (0 and 1 mean all), in order and without gaps, up to the last one
-	// at the start of the read. The error is terminal: [ErrNoSession], [ErrMalformed], [ErrFutureVersion] or a
-	// transport error.
+	// at the start of the read. The error is terminal: [ErrNoSession], those of [Decode], or a transport error.
 	Read(ctx context.Context, session SessionID, from Seq) iter.Seq2[Entry, error]
 	// Last is the sequence of the newest commit. Without a history the error is [ErrNoSession].
 	Last(ctx context.Context, session SessionID) (Seq, error)

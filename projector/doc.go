@@ -1,5 +1,5 @@
 // Package projector computes the state of a session from its history (the fold), and the views, prompts and snapshots
-// of that state. It imports events only, is pure, and computes the same bytes on every machine.
+// of that state. It imports events and events/proof, is pure, and computes the same bytes on every machine.
 //
 // A [State] is folded from commits by [State.Apply], or restored from a snapshot and folded on. Both ways give equal
 // states, byte for byte, at every sequence.

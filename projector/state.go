@@ -34,7 +34,7 @@ const (
 // Head is the small part of the state that is always loaded.
 //
 // Invariants, checked by [State.Check]: Run has one turn exactly while a turn runs; a queued turn is not running; an input
-// is pending once; the current frame is the last of Frames; the catalogue is sorted by name; task ids are unique; a
+// is pending once; the catalogue is sorted by name; task ids are unique; a
 // monitor's wake is a pending input.
 type Head struct {
 	Session   events.SessionID  `msgpack:"s"`

@@ -1,5 +1,4 @@
-// Command lash-node runs nodes: demonstrations, a node that serves with the shipped plugins, and the benchmarks of
-// BENCHMARKS.md. It also answers approvals for a user.
+// Command lash-node runs nodes, and is the client of users and operators.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command lash-replay reads, replays and verifies histories: of a running server, of the store of a stopped node, or
-// of an archive file. It needs only the history, and does not change it.
+// Command lash-replay reads, replays and verifies histories: of a running server, of a node's store, or of an archive
+// file. It needs only the history, and does not change it.
 //
-// Exit codes: 0 success, 1 violations were found, 2 the command failed.
+// Exit codes: 0 success, 1 violations or differences were found, 2 the command failed.
 package main

@@ -4,6 +4,7 @@ package eventjson
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -123,7 +124,9 @@ func (w *jsonWriter) slice(v reflect.Value) {
 func (w *jsonWriter) bytes(b []byte) {
 	switch {
 	case json.Valid(b) && utf8.Valid(b):
-		w.err = json.Compact(&w.Buffer, b)
+		if err := json.Compact(&w.Buffer, b); err != nil && w.err == nil {
+			w.err = err
+		}
 	case utf8.Valid(b):
 		w.scalar(string(b))
 	default:
@@ -199,7 +202,7 @@ func Snake(name string) string {
 	return b.String()
 }
 
-// Event is one event with its whole envelope.
+// Event is one event with its envelope, without the commit's key, digest and salt.
 type Event struct {
 	Session events.SessionID `json:"session"`
 	Seq     events.Seq       `json:"seq"`
@@ -213,6 +216,8 @@ type Event struct {
 	Cause   string           `json:"cause,omitempty"`
 	Payload *Value           `json:"payload,omitempty"`
 	Raw     []byte           `json:"raw,omitempty"` // msgpack payload of an unknown kind
+	// Redacted is the digest that replaces a redacted payload, in hex; empty where the event has its payload.
+	Redacted string `json:"redacted,omitempty" jsonschema:"digest that replaces the payload in a redacted copy, in hex digits"`
 }
 
 // Of is the event of an entry at an index.
@@ -221,6 +226,7 @@ func Of(e events.Entry, pos int) Event {
 	out := Event{
 		Session: c.Session, Seq: e.Seq, Pos: pos, ID: c.EventID(pos), Time: Clock(c.At), Kind: ev.Kind, Version: ev.V,
 		Turn: ev.Turn, Actor: c.Actor.String(), Cause: c.Cause, Raw: ev.Raw,
+		Redacted: hex.EncodeToString(ev.Redacted),
 	}
 	if ev.Payload != nil {
 		out.Payload = &Value{ev.Payload}

@@ -2,6 +2,7 @@ package eventjson
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -72,5 +73,27 @@ func TestEveryPayload(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRedacted has an event whose payload is redacted: it does not look like one without a payload.
+func TestRedacted(t *testing.T) {
+	t.Parallel()
+	c := &events.Commit{ID: "c", Session: "s", At: 1, Events: []events.Event{{Kind: events.KindTurnStarted, V: 1, Redacted: []byte{0, 0xff}}}}
+	got, err := json.Marshal(Of(events.Entry{Seq: 1, Commit: c}, 0))
+	if want := `"redacted":"00ff"`; err != nil || !strings.Contains(string(got), want) {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
+// TestFirstError converts bytes after a value that cannot be converted: the error stays.
+func TestFirstError(t *testing.T) {
+	t.Parallel()
+	_, err := Value{V: struct {
+		Wrong float64
+		Args  []byte
+	}{math.NaN(), []byte(`{}`)}}.MarshalJSON()
+	if err == nil {
+		t.Error("got no error, want that of the number")
 	}
 }

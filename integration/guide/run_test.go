@@ -27,7 +27,7 @@ type user struct {
 }
 
 // follow executes all blocks of a file, in order, in a folder, with additional programs and environment variables.
-// places are pairs of texts: in blocks the second replaces the first, for example a folder of the test one of the
+// paths are pairs of texts: in blocks the second replaces the first, for example a folder of the test one of the
 // system.
 func follow(t *testing.T, file, dir string, env []string, programs map[string]string, paths ...string) {
 	t.Helper()

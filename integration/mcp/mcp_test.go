@@ -102,7 +102,7 @@ func TestKilledServer(t *testing.T) {
 	harness.Equal(t, "runs", len(s.logged()), 3)
 }
 
-// TestCancel cancels a turn during a call: the server hears of it, and the progress until then was shown.
+// TestCancel cancels a turn during a call: the server hears of it.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -202,7 +202,7 @@ func TestRolePlugin(t *testing.T) {
 		b.AwaitPolling("calls of an instance that has ended fail at once", func() bool {
 			once, cancel := context.WithTimeout(b.Ctx, time.Second) // a server that has not read of the end yet drops the call
 			defer cancel()
-			return errors.Is(b.Bus.AskInstance(once, "weather", weather, wire.VerbCall, []byte("{}"), func([]byte) bool { return true }), bus.ErrNotFound)
+			return errors.Is(b.Bus.AskInstance(once, "weather", weather, wire.VerbCall, []byte("{}"), func([]byte) bool { return true }), bus.ErrNoResponder)
 		})
 	})
 }

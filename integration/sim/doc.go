@@ -8,7 +8,9 @@
 // The nodes are a second implementation of packages workers/internal/run and workers/internal/task, step for step.
 // Between any two of their steps other processes may act, and the node may freeze or die. The decisions are those of
 // the product: session/turn, session/task, projector. TestSimulationMatchesWorkers compares the steps with the source of
-// the two packages: it fails when a function there is renamed, or makes other decisions or in another order.
+// the two packages. It compares names of functions and of the calls that they make, and no conditions: it fails when a
+// function there is added or renamed, or makes other calls of the listed names, or in another order. Of pairs that are
+// marked loose it compares only that both functions exist.
 //
 // A schedule is of one of two kinds:
 //

@@ -81,7 +81,7 @@ func (c *comparison) claims() []candidate {
 			}
 		case *events.GraphBranched, *events.InputAccepted:
 		default:
-			if !isFact(&c.list[i]) {
+			if !isAlwaysInput(&c.list[i]) {
 				return nil
 			}
 		}
@@ -174,7 +174,7 @@ func (c *comparison) hooks(p *events.HookRan) turn.Hooks {
 				in.Results = append(in.Results, next.Results...)
 			}
 		case *events.HookRan, *events.ModelReplied:
-			if !isFact(&c.list[i]) {
+			if !isAlwaysInput(&c.list[i]) {
 				return c.stopped(in)
 			}
 		}
@@ -218,7 +218,7 @@ func (c *comparison) results() []candidate {
 	i := c.at
 	if p, ok := c.list[i].Payload.(*events.ToolPended); ok {
 		in.Iteration, in.Pending = p.Iteration, p.Calls
-		for i++; i < len(c.list) && isFact(&c.list[i]); i++ {
+		for i++; i < len(c.list) && isAlwaysInput(&c.list[i]); i++ {
 		}
 	}
 	if i < len(c.list) {
@@ -243,11 +243,10 @@ func (c *comparison) results() []candidate {
 	return list
 }
 
-// isGenerated reports whether the machine gave a result to a cancelled call. These are the beginnings of its texts, in all
-// versions.
+// isGenerated reports whether the machine gave a result to a cancelled call.
 func isGenerated(r events.ToolResult) bool {
 	return r.Outcome == events.OutcomeCancelled && r.Millis == 0 && r.Attempts == 0 && r.Blob.IsZero() &&
-		strings.HasPrefix(r.Text, "[cancelled] The call was cancelled")
+		turn.IsCancelledText(r.Text)
 }
 
 // ends are the candidates of the end of a turn.

@@ -114,7 +114,7 @@ func (c *comparison) match(decided []events.Event, err error, name string) (end,
 		return 0, 0, c.difference(i, &c.list[i], nil, name, err.Error())
 	}
 	for k := range decided {
-		for i < len(c.list) && isFact(&c.list[i]) && c.list[i].Kind != decided[k].Kind {
+		for i < len(c.list) && isAlwaysInput(&c.list[i]) && c.list[i].Kind != decided[k].Kind {
 			i++
 		}
 		if i == len(c.list) {

@@ -129,7 +129,7 @@ func TestSameMachine(t *testing.T) {
 	}
 }
 
-// TestEveryDecision drops each decided event from the history, one after the other. The difference is at its place.
+// TestEveryDecision drops each event that no input records from the history, one after the other. The difference is at its place.
 func TestEveryDecision(t *testing.T) {
 	t.Parallel()
 	for seq := range record(t).list {

@@ -13,8 +13,8 @@ import (
 // Losses of chats.
 const (
 	lostBranches  = "messages outside of the active path"
-	lostOutcome   = "results' outcomes: a failed or lost call has its text only"
-	lostCancelled = "results of cancelled calls, which are calls without a result there"
+	lostOutcome   = "results' outcomes: a failed, cancelled or lost call has its text only"
+	lostCancelled = "results of cancelled calls whose tools returned none: there these are calls without a result"
 	lostStop      = "why replies ended: aborted, failed, cut"
 	lostUsage     = "models, providers and tokens of replies"
 	lostOrder     = "the order of text, reasoning and calls in replies"

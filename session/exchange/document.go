@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Document is a session for writers.
@@ -208,7 +209,7 @@ func (l *Losses) List() []Loss {
 	return list
 }
 
-// isCancelledByRuntime reports whether a result is the runtime's own, for a call without one.
+// isCancelledByRuntime reports whether a result is the runtime's own, for a cancelled call whose tool returned none.
 func isCancelledByRuntime(p *events.Part) bool {
-	return p.Kind == events.PartToolResult && p.Outcome == events.OutcomeCancelled
+	return p.Kind == events.PartToolResult && p.Outcome == events.OutcomeCancelled && turn.IsNoResultText(p.Text)
 }

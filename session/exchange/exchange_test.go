@@ -69,13 +69,76 @@ func document(t *testing.T) *exchange.Document {
 	}}))
 	s.add(events.Of("t1", &events.TurnCancelRequested{Request: "r", Reason: hostile}))
 	s.add(events.Of("t1", &events.ToolReturned{Results: []events.ToolResult{
-		{Call: 0, Outcome: events.OutcomeFailure, Text: hostile}, {Call: 1, Outcome: events.OutcomeCancelled, Text: "[cancelled] x"},
+		{Call: 0, Outcome: events.OutcomeFailure, Text: hostile}, {Call: 1, Outcome: events.OutcomeCancelled, Text: "[cancelled] The call was cancelled."},
 	}}), events.Of("t1", &events.TurnCompleted{End: events.EndCancelled, Issue: events.Issue{Kind: "runtime", Message: hostile}}))
 	d, err := exchange.Read(t.Context(), s.log, s, "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// answered is a session with a turn that was cancelled during three calls, and one that was cancelled before it started. One tool
+// of the three returned what it had done until then.
+func answered(t *testing.T) *exchange.Document {
+	t.Helper()
+	s := &source{log: &events.MemLog{}, s: projector.New("s1"), t: t}
+	s.add(events.Of("", &events.SessionOpened{Config: events.Config{Model: "m"}}))
+	s.add(events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{text("go")}}}))
+	s.add(events.Of("t2", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{text("and then")}}}))
+	s.add(events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w"}))
+	call := func(id events.CallID) events.Part {
+		return events.Part{Kind: events.PartToolCall, Call: id, Tool: "sh", Args: []byte("{}")}
+	}
+	s.add(events.Of("t1", &events.ModelReplied{Stop: events.StopToolUse, Parts: []events.Part{call("a"), call("b"), call("c")}}))
+	s.add(events.Of("t1", &events.TurnCancelRequested{Request: "r"}), events.Of("t2", &events.TurnCompleted{End: events.EndCancelled}))
+	s.add(events.Of("t1", &events.ToolReturned{Results: []events.ToolResult{
+		{Call: 0, Outcome: events.OutcomeCancelled, Text: "half done\n[the command was cancelled, and killed]"},
+		{Call: 1, Outcome: events.OutcomeCancelled, Text: "[cancelled] The call was cancelled after it had begun. It may or may not have taken effect."},
+		{Call: 2, Outcome: events.OutcomeCancelled, Text: "[cancelled] the call was cancelled"},
+	}}), events.Of("t1", &events.TurnCompleted{End: events.EndCancelled}))
+	d, err := exchange.Read(t.Context(), s.log, s, "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestCancelledResults checks that the text of a tool that returned after the cancel is exported. The runtime's own texts, for calls
+// without a result, are not.
+func TestCancelledResults(t *testing.T) {
+	t.Parallel()
+	d := answered(t)
+	for name, write := range map[string]writer{"chat": exchange.Chat, "pi": exchange.Pi} {
+		var b bytes.Buffer
+		lost, err := write(&b, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), "half done") || strings.Contains(b.String(), "[cancelled]") {
+			t.Errorf("%s: got %s, want the text of the tool and none of the runtime", name, &b)
+		}
+		for _, l := range lost.List() {
+			if want := "results of cancelled calls whose tools returned none: there these are calls without a result"; l.What == want && l.Count != 2 {
+				t.Errorf("%s: got %d losses of %q, want 2", name, l.Count, want)
+			}
+		}
+	}
+}
+
+// TestIdleTurns checks that traces name a turn that never started among their losses.
+func TestIdleTurns(t *testing.T) {
+	t.Parallel()
+	lost, err := exchange.OTel(io.Discard, answered(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lost.List() {
+		if l.What == "turns that did not start" && l.Count == 1 {
+			return
+		}
+	}
+	t.Errorf("losses: got %v, want one turn that did not start", lost.List())
 }
 
 type writer func(io.Writer, *exchange.Document) (*exchange.Losses, error)
@@ -177,19 +240,23 @@ func TestLosses(t *testing.T) {
 		want  map[string]int
 	}{
 		"chat": {exchange.Chat, map[string]int{
-			"messages outside of the active path":                                2,
-			"results' outcomes: a failed or lost call has its text only":         1,
-			"results of cancelled calls, which are calls without a result there": 1,
-			"models, providers and tokens of replies":                            1,
-			"providers' data of reasoning and calls, as signatures":              1,
-			"times, and ids of messages":                                         4,
-			"turns, approvals, hooks, cancels and other events":                  7,
+			"messages outside of the active path":                                                          2,
+			"results' outcomes: a failed, cancelled or lost call has its text only":                        1,
+			"results of cancelled calls whose tools returned none: there these are calls without a result": 1,
+			"models, providers and tokens of replies":                                                      1,
+			"providers' data of reasoning and calls, as signatures":                                        1,
+			"times, and ids of messages":                                                                   4,
+			"turns, approvals, hooks, cancels and other events":                                            7,
 		}},
 		"pi": {exchange.Pi, map[string]int{
 			"system messages": 1,
-			"results of cancelled calls, which are calls without a result there": 1,
-			"arguments of calls that are not JSON, kept as text":                 1,
-			"turns, approvals, hooks, cancels and other events":                  7,
+			"results of cancelled calls whose tools returned none: there these are calls without a result": 1,
+			"arguments of calls that are not JSON, kept as text":                                           1,
+			"turns, approvals, hooks, cancels and other events":                                            7,
+		}},
+		"otel": {exchange.OTel, map[string]int{ // the six nodes; the opening, the branch and the cancel
+			"texts of messages, arguments and results: traces have none":                  6,
+			"nodes and events outside of turns, and approvals, hooks and injected inputs": 3,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

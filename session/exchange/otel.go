@@ -15,6 +15,8 @@ import (
 const (
 	lostTexts   = "texts of messages, arguments and results: traces have none"
 	lostOutside = "nodes and events outside of turns, and approvals, hooks and injected inputs"
+	lostIdle    = "turns that did not start"
+	lostSpans   = "calls and results whose turn or call the trace does not have"
 )
 
 // Kinds and states of spans in OTLP.
@@ -56,10 +58,11 @@ type otelValue struct {
 // trace for each turn, with a span for the turn, for each model call and for each tool call. A collector takes the file at
 // /v1/traces. Ids follow from the session and the effects, so a second export has the same.
 func OTel(w io.Writer, d *Document) (*Losses, error) {
-	t := &tracer{d: d, turns: make(map[events.TurnID]*tracedTurn), lost: &Losses{}}
+	t := &tracer{d: d, turns: make(map[events.TurnID]*tracedTurn), idle: make(map[events.TurnID]bool), lost: &Losses{}}
 	for i := range d.Entries {
 		t.entry(&d.Entries[i])
 	}
+	t.lost.AddN(lostIdle, len(t.idle))
 	spans := []otelSpan{}
 	for _, id := range t.order {
 		spans = append(spans, t.turns[id].spans...)
@@ -102,6 +105,7 @@ type tracer struct {
 	d     *Document
 	turns map[events.TurnID]*tracedTurn
 	order []events.TurnID
+	idle  map[events.TurnID]bool // turns that have not started
 	lost  *Losses
 }
 
@@ -126,7 +130,11 @@ func (t *tracer) entry(e *Entry) {
 	case *events.ModelFailed:
 		tags := []otelTag{text("error.type", p.Error), text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", p.Provider), text("gen_ai.request.model", p.Model)}
 		t.add(e, "chat "+p.Model, spanClient, "model/"+strconv.FormatInt(p.Iteration, 10)+"/failed", 0, tags, p.Message)
-	case *events.ModelReplied, *events.TurnRequested:
+	case *events.TurnRequested:
+		if t.turns[e.Turn] == nil {
+			t.idle[e.Turn] = true
+		}
+	case *events.ModelReplied:
 	default:
 		t.lost.Add(lostOutside)
 	}
@@ -139,6 +147,7 @@ func (t *tracer) begin(e *Entry) {
 	}
 	one := &tracedTurn{}
 	t.turns[e.Turn] = one
+	delete(t.idle, e.Turn)
 	t.order = append(t.order, e.Turn)
 	one.spans = []otelSpan{{
 		Trace: t.id(16, e.Turn, "trace"), ID: t.id(8, e.Turn, "turn"), Name: "invoke_agent", Kind: spanInternal, Start: nanos(e.At), End: nanos(e.At),
@@ -149,6 +158,7 @@ func (t *tracer) begin(e *Entry) {
 func (t *tracer) end(e *Entry, p *events.TurnCompleted) {
 	one := t.turns[e.Turn]
 	if one == nil {
+		t.idle[e.Turn] = true
 		return
 	}
 	root := &one.spans[0]
@@ -170,6 +180,7 @@ func (t *tracer) id(n int, turn events.TurnID, name string) string {
 func (t *tracer) add(e *Entry, name string, kind int, id string, millis int64, tags []otelTag, failure string) {
 	one := t.turns[e.Turn]
 	if one == nil {
+		t.lost.Add(lostSpans)
 		return
 	}
 	span := otelSpan{
@@ -209,6 +220,7 @@ func (t *tracer) results(e *Entry, p *events.ToolReturned) {
 	for i := range p.Results {
 		r := &p.Results[i]
 		if one == nil || r.Call >= int64(len(one.calls)) {
+			t.lost.Add(lostSpans)
 			continue
 		}
 		call := one.calls[r.Call]

@@ -12,12 +12,11 @@ import (
 
 // Losses of pi's sessions, in addition to those of chats.
 const (
-	lostSystem    = "system messages"
-	lostSpaces    = "spaces in the arguments of calls"
-	lostForeign   = "arguments of calls that are not JSON, kept as text"
-	omittedFromPi = "turns, approvals, hooks, cancels and other events"
-	lostOrigin    = "which plugin wrote a message"
-	lostLost      = "that a call is lost, and not failed"
+	lostSystem  = "system messages"
+	lostSpaces  = "spaces in the arguments of calls"
+	lostForeign = "arguments of calls that are not JSON, kept as text"
+	lostOrigin  = "which plugin wrote a message"
+	lostLost    = "that a call is lost or cancelled, and not failed"
 )
 
 // piEntry is a line of a session file of pi.
@@ -126,7 +125,7 @@ func (x *piWriter) entry(e *Entry) error {
 	if p, ok := e.Event.Payload.(*events.SessionConfigured); ok {
 		return x.configured(e, p.Config)
 	}
-	x.lost.Add(omittedFromPi)
+	x.lost.Add(lostEvents)
 	return nil
 }
 
@@ -134,7 +133,7 @@ func (x *piWriter) configured(e *Entry, c events.Config) error {
 	before := x.config
 	x.config = c
 	if c.Provider == before.Provider && c.Model == before.Model {
-		x.lost.Add(omittedFromPi)
+		x.lost.Add(lostEvents)
 		return nil
 	}
 	return x.put(piEntry{Type: "model_change", ID: e.ID, Provider: c.Provider, ModelID: c.Model}, e.At, x.last)
@@ -197,7 +196,7 @@ func (x *piWriter) user(e *Entry, parent string) error {
 			if err := flush(); err != nil {
 				return err
 			}
-			if p.Outcome == events.OutcomeLost {
+			if p.Outcome == events.OutcomeLost || p.Outcome == events.OutcomeCancelled {
 				x.lost.Add(lostLost)
 			}
 			id := string(p.Call)

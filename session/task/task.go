@@ -216,7 +216,7 @@ func cancelCall(s *projector.State, t *projector.Task) []events.Event {
 		effect := turn.ToolEffect(run.ID, run.Iteration, int64(i))
 		if CallTask(s.Session, effect) == t.ID && turn.Resolvable(run, effect) {
 			return []events.Event{events.Of(run.ID, &events.ToolResolved{Effect: effect, By: string(t.ID), Result: events.ToolResult{
-				Call: int64(i), Outcome: events.OutcomeCancelled, Text: "[cancelled] the call was cancelled",
+				Call: int64(i), Outcome: events.OutcomeCancelled, Text: turn.CancelledTaskText,
 			}})}
 		}
 	}

@@ -3,6 +3,7 @@ package turn
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -53,10 +54,28 @@ func Calls(parts []events.Part) (n, bytes int) {
 const resultBytes = 116
 
 // cancelledText is the model's text for the result of a cancelled call.
-const cancelledText = "[cancelled] The call was cancelled."
+const cancelledText = cancelledPrefix + "."
+
+// cancelledPrefix begins the texts of the machine for cancelled calls, in all versions.
+const cancelledPrefix = "[cancelled] The call was cancelled"
+
+// CancelledTaskText is the text for a cancelled call that a task ran. It differs from those of the machine.
+const CancelledTaskText = "[cancelled] the call was cancelled"
+
+// UnansweredText is the text for a recorded call that the recording has no result of.
+const UnansweredText = "[cancelled] The call was never answered."
+
+// IsCancelledText reports whether a text is the machine's, for a cancelled call without a result.
+func IsCancelledText(text string) bool { return strings.HasPrefix(text, cancelledPrefix) }
+
+// IsNoResultText reports whether a text stands in place of a result: the call was cancelled, and its tool returned none. The text
+// of a tool that returned after the cancel is another.
+func IsNoResultText(text string) bool {
+	return IsCancelledText(text) || text == CancelledTaskText || text == UnansweredText
+}
 
 // cancelledStartedText is the text for a call that is not repeatable and had started: its outcome is unknown.
-const cancelledStartedText = "[cancelled] The call was cancelled after it had begun. It may or may not have taken effect."
+const cancelledStartedText = cancelledPrefix + " after it had begun. It may or may not have taken effect."
 
 // closeCalls records a cancelled result for every call without a result.
 func (m *machine) closeCalls(iteration int64, calls []projector.Call) {

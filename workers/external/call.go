@@ -285,7 +285,7 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 				return nil, true, refusedPieces(err)
 			}
 			pause = askPause
-		case errors.Is(err, bus.ErrNotFound): // it may connect again
+		case errors.Is(err, bus.ErrNoResponder): // it may connect again
 			pause = askPause
 		case errors.Is(err, errSilent):
 			pause = 0
@@ -302,7 +302,7 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 
 // reached reports whether a call may have reached the instance although sending it ended with err.
 func reached(err error) bool {
-	return err != nil && !errors.Is(err, bus.ErrNotFound) && !errors.Is(err, events.ErrTooLarge)
+	return err != nil && !errors.Is(err, bus.ErrNoResponder) && !errors.Is(err, events.ErrTooLarge)
 }
 
 func refusedPieces(err error) error {

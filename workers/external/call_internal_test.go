@@ -75,7 +75,7 @@ func TestErrorsAfterTheCall(t *testing.T) {
 		want bool
 	}{
 		{nil, false},
-		{bus.ErrNotFound, false},
+		{bus.ErrNoResponder, false},
 		{events.ErrTooLarge, false},
 		{nats.ErrSlowConsumer, true},
 		{nats.ErrConnectionClosed, true},

@@ -212,7 +212,7 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 			failed = errGone
 			in.Redelivered = wire.KindOf(h.Point) != wire.PointDecides
 			body, err = hookBody(ctx, in)
-		case !errors.Is(sent, bus.ErrNotFound):
+		case !errors.Is(sent, bus.ErrNoResponder):
 			return nil, sent
 		}
 		tried = append(tried, id)

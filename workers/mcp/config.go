@@ -73,7 +73,7 @@ type settings struct {
 // Parse reads a file with the field mcpServers, as editors have it, and returns the servers that are not disabled, by
 // name. In args, env, url and headers ${NAME} and ${env:NAME} stand for a variable, which getenv looks up,
 // ${NAME:-TEXT} for TEXT where it is empty, and ${file:PATH} for the content of a file without the space around it. The
-// field lash of a server has the settings of this package: effects, tools, sandbox and timeout_ms. Errors: an
+// field lash of a server has the settings of this package: effects, tools, sandbox, timeout_ms and by_session. Errors: an
 // [*events.FieldError] of a field.
 func Parse(data []byte, getenv func(string) string) ([]Server, error) {
 	var file struct {
@@ -164,8 +164,8 @@ func (s *Server) check(field, kind string) error {
 		return invalid(field+".lash.timeout_ms", "is negative")
 	}
 	for tool, effects := range s.Effects {
-		if effects != nonIdempotent && effects != events.EffectsIdempotent && effects != events.EffectsNone {
-			return invalid(field+".lash.effects."+events.Clip(tool, events.MaxTokenBytes, "..."), "is %.40q, want none, idempotent or non_idempotent", effects)
+		if effects != nonIdempotent && effects != events.EffectsIdempotent { // the file only tightens, so none has no meaning
+			return invalid(field+".lash.effects."+events.Clip(tool, events.MaxTokenBytes, "..."), "is %.40q, want idempotent or non_idempotent", effects)
 		}
 	}
 	return nil

@@ -55,6 +55,7 @@ func TestParseRefused(t *testing.T) {
 		`{"mcpServers": {"a": {"url":"http://h","headers":{"K":"a\nb"}}}}`:         "mcpServers.a.headers.K",
 		`{"mcpServers": {"a": {"command":"x","lash":{"speed":1}}}}`:                "mcpServers.a.lash",
 		`{"mcpServers": {"a": {"command":"x","lash":{"effects":{"t":"always"}}}}}`: "mcpServers.a.lash.effects.t",
+		`{"mcpServers": {"a": {"command":"x","lash":{"effects":{"t":"none"}}}}}`:   "mcpServers.a.lash.effects.t", // it would tighten nothing
 		`{"mcpServers": {"a": {"command":"x","lash":{"timeout_ms":-1}}}}`:          "mcpServers.a.lash.timeout_ms",
 		`{"mcpServers": {"a": {"command":"x"}, "a__b": {"command":"x"}}}`:          "mcpServers.a__b", // a may have the tool b__c
 		`{"mcpServers": {"a": {"command":"x"}, "a_": {"command":"x"}}}`:            "mcpServers.a_",   // a may have the tool _c

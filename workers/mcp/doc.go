@@ -29,7 +29,7 @@
 //	fault                               what the source does
 //	the server does not start, or ends  starts it again after a wait that doubles from 100 ms to 30 s
 //	it ends with a call                 the call is lost if it must not run twice; otherwise it runs again, in the next
-//	                                    run of the server, three times at most
+//	                                    run of the server, at most three times in all
 //	it ends while people think          the same, after their answer
 //	a call takes too long               cancels it after [Server.Timeout]
 //	a tool that a session cannot have   leaves it out, and logs why: a schema that is refused, the 129th tool

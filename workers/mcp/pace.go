@@ -29,16 +29,24 @@ const (
 	streamsAtOnce    = 10
 )
 
-// paced reads the messages of a server, which end with lines, no faster than the limits.
-type paced struct {
-	io.ReadCloser
-	ctx      context.Context //nolint:containedctx // of the server's run, or of the request
+// pace limits what is read of one server: all its answers over HTTP, and all its runs, share it.
+type pace struct {
 	messages *rate.Limiter
 	bytes    *rate.Limiter
 }
 
-func newPaced(ctx context.Context, r io.ReadCloser) *paced {
-	return &paced{r, ctx, rate.NewLimiter(messagesPerSecond, messagesAtOnce), rate.NewLimiter(bytesPerSecond, bytesAtOnce)}
+func newPace() *pace {
+	return &pace{rate.NewLimiter(messagesPerSecond, messagesAtOnce), rate.NewLimiter(bytesPerSecond, bytesAtOnce)}
+}
+
+// of reads r, whose messages end with lines, no faster than the limits.
+func (p *pace) of(ctx context.Context, r io.ReadCloser) *paced { return &paced{r, ctx, p} }
+
+// paced is a reader with a pace.
+type paced struct {
+	io.ReadCloser
+	ctx context.Context //nolint:containedctx // of the server's run, or of the request
+	*pace
 }
 
 // Read implements [io.Reader].

@@ -39,6 +39,7 @@ type Source struct {
 	cfg    Config
 	client *mcp.Client
 	log    *zap.Logger
+	pace   *pace // of what the server sends
 
 	ctx       context.Context //nolint:containedctx // of the server, ends with Stop
 	stop      context.CancelFunc
@@ -69,7 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		cfg.Logger = zap.NewNop()
 	}
 	s := &Source{
-		cfg: cfg, log: cfg.Logger.Named("mcp").With(zap.String("server", cfg.Server.Name)),
+		cfg: cfg, log: cfg.Logger.Named("mcp").With(zap.String("server", cfg.Server.Name)), pace: newPace(),
 		ready: make(chan struct{}), fresh: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
@@ -139,7 +140,7 @@ func (s *Source) run() {
 
 // connected runs a server while do runs.
 func (s *Source) connected(do func(*mcp.ClientSession) error) error {
-	t, end, err := s.cfg.Server.transport(s.ctx, s.log)
+	t, end, err := s.cfg.Server.transport(s.ctx, s.pace, s.log)
 	if err != nil {
 		return err
 	}

@@ -19,12 +19,12 @@ import (
 const endWait = 2 * time.Second
 
 // transport connects to a server. end ends what it started; it returns when that is gone.
-func (s *Server) transport(ctx context.Context, log *zap.Logger) (t mcp.Transport, end func(), err error) {
+func (s *Server) transport(ctx context.Context, pace *pace, log *zap.Logger) (t mcp.Transport, end func(), err error) {
 	if s.URL != "" {
-		client := &http.Client{Transport: &headed{s.Headers, rate.NewLimiter(streamsPerSecond, streamsAtOnce)}, CheckRedirect: sameHost}
+		client := &http.Client{Transport: &headed{s.Headers, rate.NewLimiter(streamsPerSecond, streamsAtOnce), pace}, CheckRedirect: sameHost}
 		return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, func() {}, nil
 	}
-	return s.start(ctx, log)
+	return s.start(ctx, pace, log)
 }
 
 // sameHost refuses redirects to another host: the headers may have secrets.
@@ -44,6 +44,7 @@ const maxRedirects = 10
 type headed struct {
 	headers map[string]string
 	streams *rate.Limiter // of requests that open one
+	pace    *pace
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -59,19 +60,19 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil {
-		answer.Body = newPaced(r.Context(), newBounded(answer))
+		answer.Body = h.pace.of(r.Context(), newBounded(answer))
 	}
 	return answer, err
 }
 
 // start runs a server as a child process.
-func (s *Server) start(ctx context.Context, log *zap.Logger) (mcp.Transport, func(), error) {
+func (s *Server) start(ctx context.Context, pace *pace, log *zap.Logger) (mcp.Transport, func(), error) {
 	life, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	output, printed := io.Pipe()
 	command := process.Command{Dir: s.Dir, Env: s.Env, Clean: true, Input: true, Grace: endWait}
 	command.Args = slices.Concat(s.Sandbox, []string{s.Command}, s.Args)
 	p, err := process.Start(life, command, func(r io.Reader) {
-		_, err := io.Copy(printed, newPaced(life, io.NopCloser(r)))
+		_, err := io.Copy(printed, pace.of(life, io.NopCloser(r)))
 		_ = printed.CloseWithError(err) // nil is the end of the output
 	}, func(r io.Reader) {
 		process.LogLines(log, r, s.withoutSecrets)

@@ -191,7 +191,7 @@ func (p *Player) call(ctx context.Context, c plugin.Call, _ json.RawMessage) (pl
 		<-ctx.Done()
 		return plugin.Result{}, ctx.Err()
 	case call.Result == nil:
-		return plugin.Result{Outcome: events.OutcomeCancelled, Text: "[cancelled] The call was never answered."}, nil
+		return plugin.Result{Outcome: events.OutcomeCancelled, Text: turn.UnansweredText}, nil
 	}
 	result := plugin.Result{Text: call.Result.Text, Attachments: call.Result.Attachments}
 	if call.Result.Failed {

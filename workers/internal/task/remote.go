@@ -40,7 +40,7 @@ func (t *Service) callTool(ctx context.Context, r *Running) (string, error) {
 }
 
 func cancelledCall() events.ToolResult {
-	return events.ToolResult{Outcome: events.OutcomeCancelled, Text: "[cancelled] the call was cancelled"}
+	return events.ToolResult{Outcome: events.OutcomeCancelled, Text: turn.CancelledTaskText}
 }
 
 // resolveLost records for the turn that the worker of a started call is gone. It does nothing for other tasks.
