@@ -7,7 +7,7 @@
 //
 // # Adding a kind
 //
-// Define the payload with Validate in its family's file, and add its constant and its row to kinds.go. Then tests name
+// Define the payload with Validate in the file of its subject, and add its constant and its row to kinds.go. Then tests name
 // the missing parts: a literal and its golden file, a section in FORMAT.md, a generator in eventstest, a case in the
 // fold, a row in session/decision/fact.go. Raise projector.FoldVersion, because nodes without the kind fold it to nothing and save snapshots of that.
 //

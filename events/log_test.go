@@ -111,18 +111,3 @@ func holds(t *testing.T, log events.Log, id events.CommitID) bool {
 	}
 	return found
 }
-
-func TestSeal(t *testing.T) {
-	t.Parallel()
-	log := &events.MemLog{}
-	if _, err := log.Append(t.Context(), commitOf("c1"), 0); err != nil {
-		t.Fatal(err)
-	}
-	log.Seal("s1")
-	if _, err := log.Append(t.Context(), commitOf("c2"), 1); !errors.Is(err, events.ErrSealed) {
-		t.Errorf("append: got %v, want %v", err, events.ErrSealed)
-	}
-	if seq, err := log.Append(t.Context(), commitOf("c1"), 0); err != nil || seq != 1 {
-		t.Errorf("retry: got %d, %v, want 1", seq, err)
-	}
-}

@@ -15,10 +15,9 @@ type MemLog struct {
 }
 
 type memSession struct {
-	first  Seq // sequence of commits[0]
-	raw    [][]byte
-	ids    map[CommitID]Seq
-	sealed bool
+	first Seq // sequence of commits[0]
+	raw   [][]byte
+	ids   map[CommitID]Seq
 }
 
 // Append implements [Log].
@@ -58,8 +57,6 @@ func (s *memSession) appendLocked(c *Commit, data []byte, expected Seq) (Seq, er
 	switch seq := s.ids[c.ID]; {
 	case seq != 0:
 		return seq, nil
-	case s.sealed:
-		return 0, fmt.Errorf("append to %s: %w", c.Session, ErrSealed)
 	case checksExpected && last != expected:
 		return 0, &ConflictError{Session: c.Session, Expected: expected, Last: last}
 	}
@@ -72,15 +69,6 @@ func (s *memSession) add(id CommitID, data []byte) {
 	s.raw = append(s.raw, data)
 	if s.ids[id] == 0 {
 		s.ids[id] = s.last()
-	}
-}
-
-// Seal makes the session refuse appends with [ErrSealed].
-func (l *MemLog) Seal(session SessionID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.sessions[session]; s != nil {
-		s.sealed = true
 	}
 }
 

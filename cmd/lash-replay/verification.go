@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -82,7 +80,7 @@ func (v *verification) run(ctx context.Context) error {
 // isDamage distinguishes damaged data from a failed read.
 func isDamage(err error) bool {
 	for _, sentinel := range []error{
-		events.ErrMalformed, events.ErrInvalid, events.ErrInvalidID, events.ErrTooLarge, bus.ErrNotFound, jetstream.ErrDigestMismatch,
+		events.ErrMalformed, events.ErrInvalid, events.ErrInvalidID, events.ErrTooLarge, bus.ErrNotFound,
 	} {
 		if errors.Is(err, sentinel) {
 			return true

@@ -28,6 +28,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -61,8 +62,10 @@ func TestMain(m *testing.M) {
 // setting is a system with sources.
 type setting struct {
 	*harness.System
-	plugins []*external.Plugins // of the nodes
-	runs    string              // file
+	nodes   []*workers.Node
+	kills   map[events.WorkerID]func() // of the nodes
+	plugins []*external.Plugins        // of the nodes
+	runs    string                     // file
 }
 
 // asked answers a prompt "TOOL ARGUMENTS" with a call of the tool, whose id is k, and its result with a text.
@@ -78,6 +81,7 @@ func asked(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 func start(t *testing.T) *setting {
 	t.Helper()
 	s := &setting{System: harness.StartIdle(t, slices.Repeat([]harness.Step{asked}, 1000)...)}
+	s.kills = make(map[events.WorkerID]func())
 	s.runs = filepath.Join(t.TempDir(), "runs")
 	return s
 }
@@ -105,7 +109,8 @@ func (s *setting) node(servers ...mcp.Server) (on *bus.Bus, kill func()) {
 	s.T.Cleanup(p.Stop)
 	n, kill := s.StartNodeOn(on, p.Factories()...)
 	s.Host = n.Host()
-	s.plugins = append(s.plugins, p)
+	s.plugins, s.nodes = append(s.plugins, p), append(s.nodes, n)
+	s.kills[n.ID()] = kill
 	return on, kill
 }
 

@@ -136,15 +136,23 @@ func TestNodesShareServers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	first, kill := s.node(server)
+	first, _ := s.node(server)
 	source := s.source(first.Conn(), server)
 	second, _ := s.node(server)
 	s.source(second.Conn(), server)
 	id := s.begin("srv__look", `{"do":"wait","millis":1500}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
-	kill()
+	killed, other := s.nodes[0], s.nodes[1]
+	if harness.Find[*events.TurnStarted](s.System, id)[0].Worker == other.ID() {
+		killed, other = other, killed
+	}
+	s.Host = other.Host()
+	s.kills[killed.ID()]()
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
+	starts := harness.Find[*events.TurnStarted](s.System, id)
+	harness.Equal(t, "starts of the turn", len(starts), 2)
+	harness.Equal(t, "worker of the second start", starts[len(starts)-1].Worker, other.ID())
 	harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
 	harness.Equal(t, "result of the other one", s.result("srv__look", `{"do":"x"}`).Text, "did x")
 }

@@ -88,6 +88,12 @@ func TestMapHasAllPackages(t *testing.T) {
 			if i > 0 && !strings.Contains(name[1], "/") && strings.Contains(names[0][1], "/") {
 				name[1] = path.Join(path.Dir(names[0][1]), name[1])
 			}
+			if above, all := strings.CutSuffix(name[1], "/*"); all && strings.Contains(cells[2], "a folder for each") { // the row lists them
+				for _, folder := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
+					named = append(named, path.Join(above, folder[1]))
+				}
+				continue
+			}
 			named = append(named, name[1])
 		}
 	}

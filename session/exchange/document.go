@@ -16,18 +16,17 @@ import (
 
 // Document is a session for writers.
 type Document struct {
-	Session  events.SessionID
-	Parent   events.SessionID // of a child session; empty otherwise
-	Owner    string           // empty without an owner
-	Labels   map[string]string
-	Config   events.Config // at the end
-	Began    events.Millis
-	Ended    events.Millis // time of the last commit
-	Commits  events.Seq
-	Leaf     events.NodeID
-	Entries  []Entry // in the order of the history
-	Turns    []projector.TurnRecord
-	Branches int // nodes that are not on the active path
+	Session events.SessionID
+	Parent  events.SessionID // of a child session; empty otherwise
+	Owner   string           // empty without an owner
+	Labels  map[string]string
+	Config  events.Config // at the end
+	Began   events.Millis
+	Ended   events.Millis // time of the last commit
+	Commits events.Seq
+	Leaf    events.NodeID
+	Entries []Entry // in the order of the history
+	Turns   []projector.TurnRecord
 
 	Root   proof.Hash // of the tree of all commits, see package proof
 	Signed events.Seq // the last commit with a signed head; 0: none
@@ -145,9 +144,6 @@ func (b *builder) nodes(ctx context.Context, blobs blob.Reader, s *projector.Sta
 		e := Entry{ID: string(n.ID), Node: filled, Active: active[n.ID], At: n.At, Seq: n.Seq, Turn: n.Turn}
 		if r := b.replies[n.Message.ID]; r != nil && n.Message.Role == events.RoleAssistant {
 			e.Reply, e.Actor = r.Reply, r.Actor
-		}
-		if !active[n.ID] {
-			b.d.Branches++
 		}
 		list = append(list, e)
 	}
