@@ -345,8 +345,8 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r archiveRu
 	}
 }
 
-// archivedSessions lists the sessions with an entry, in no order, without the erased ones.
-func (b *Bus) archivedSessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
+// Archived lists the sessions that are or were cold, in no order, without the erased ones.
+func (b *Bus) Archived(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		erased := make(map[events.SessionID]bool)
 		for id, err := range b.Erased(ctx) {

@@ -74,7 +74,7 @@ func listPage[T any](ctx context.Context, b *Bus, api, subject string, offset in
 func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		cold := make(map[events.SessionID]bool)
-		for id, err := range b.archivedSessions(ctx) { // first: a session that becomes cold meanwhile is in the second list
+		for id, err := range b.Archived(ctx) { // first: a session that becomes cold meanwhile is in the second list
 			if cold[id] = true; !yield(id, err) || err != nil {
 				return
 			}
@@ -89,6 +89,12 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 			}
 		}
 	}
+}
+
+// Cold reports whether the whole history of a session is archived, with no stream. Errors: [events.ErrNoSession].
+func (b *Bus) Cold(ctx context.Context, session events.SessionID) (bool, error) {
+	loc, err := b.locate(ctx, session)
+	return err == nil && loc.stream == "", err
 }
 
 // StoredAt is when the servers stored a session's last commit, by their clock; for a cold session, when it was

@@ -13,8 +13,10 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/service"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -89,7 +91,7 @@ func NewNode(cfg Config) (*Node, error) {
 	n.project = follow.NewProjector(cfg.Bus, cfg.Logger)
 	n.archive = follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
 		After: cfg.ArchiveAfter, Retain: cfg.Retain, Least: cfg.Locks.LeastRetain, Parked: turn.Parked, Signer: cfg.Signer,
-		Logger: cfg.Logger,
+		Logger: cfg.Logger, Wake: func(ctx context.Context, s *projector.State) error { return hint.Store(ctx, cfg.Bus, s) },
 	})
 	return n, nil
 }

@@ -24,6 +24,8 @@ type ArchiverConfig struct {
 	// Parked reports whether the running turn waits for a result from outside only, so that no worker has it. Nil
 	// means never.
 	Parked func(*projector.State) bool
+	// Wake stores the wakes of a cold session with work left: its importer died before it did. Nil means never.
+	Wake   func(context.Context, *projector.State) error
 	Signer func() *proof.Signer // of tombstones. Defaults to none
 	Logger *zap.Logger          // nil is silent
 }

@@ -389,3 +389,41 @@ func TestEraseForeignHead(t *testing.T) {
 		t.Errorf("last head: got %+v, %v, want %v", h, err, proof.ErrUnknownKey)
 	}
 }
+
+// TestRetainRestored: an importer died before the session's row. The archiver makes it, and the session's retention ends;
+// one with work left is woken instead.
+func TestRetainRestored(t *testing.T) {
+	t.Parallel()
+	from, b := bustest.Start(t), bustest.Start(t)
+	grow(t, from, "done", 0, 4, 1)
+	grow(t, from, "queued", 0, 4, 1)
+	c := commit("queued", 5, 1)
+	c.Events = []events.Event{events.Of("t1", &events.TurnRequested{})}
+	if _, err := from.Log().Append(t.Context(), c, 4); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []events.SessionID{"done", "queued"} {
+		if err := b.Restore(t.Context(), id, from.Log()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	woken := make(map[events.SessionID]int)
+	a := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Second, Wake: func(_ context.Context, s *projector.State) error {
+		woken[s.Session]++
+		return nil
+	}})
+	for range 2 {
+		if err := a.Retain(t.Context(), time.Now().Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if row := directoryRow(t, b, "done"); row.Status != projector.StatusErased || row.Erased == nil || row.Erased.By != "retention" {
+		t.Errorf("done: got %+v, want a tombstone of the retention", row)
+	}
+	if row := directoryRow(t, b, "queued"); row.Place != follow.PlaceCold || row.Queued != 1 || row.Seq != 5 {
+		t.Errorf("queued: got %+v, want a cold row with a turn", row)
+	}
+	if len(woken) != 1 || woken["queued"] != 2 { // when its row is made, and at the end of its retention
+		t.Errorf("woken: got %v, want the session with a queued turn, twice", woken)
+	}
+}

@@ -30,7 +30,7 @@ func (a *Archiver) retainNow(ctx context.Context) error {
 }
 
 // Retain erases sessions whose retention has ended, finishes interrupted erasures and redactions, upgrades rows of earlier versions,
-// and indexes sessions without an index row. It reads every row of the directory, and only the sessions that need one
+// makes the rows of cold sessions without one, and indexes sessions without an index row. It reads every row of the directory, and only the sessions that need one
 // of these.
 func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 	var errs []error
@@ -39,6 +39,7 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 		return err
 	}
 	var missing []events.SessionID
+	rows := make(map[events.SessionID]bool)
 	for stored, err := range a.b.Directory().All(ctx) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
@@ -47,6 +48,7 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 		if json.Unmarshal(stored, &row) != nil {
 			continue // a projector replaces the damaged row
 		}
+		rows[row.Session] = true
 		err := a.retain(ctx, row.Session, &row, now)
 		if err == nil && row.Version < RowVersion && !row.isTombstone() {
 			err = ignoreGone(upgradeRow(ctx, a.b, row.Session))
@@ -58,7 +60,56 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 			missing = append(missing, row.Session)
 		}
 	}
-	return errors.Join(append(errs, a.indexMissing(ctx, missing))...)
+	return errors.Join(append(errs, a.addRows(ctx, rows), a.indexMissing(ctx, missing))...)
+}
+
+// addRows makes the rows of the cold sessions that have none, as their importers died before.
+func (a *Archiver) addRows(ctx context.Context, rows map[events.SessionID]bool) error {
+	var errs []error
+	for id, err := range a.b.Archived(ctx) {
+		if err == nil && rows[id] {
+			continue
+		}
+		if err == nil {
+			err = ignoreGone(a.addRow(ctx, id))
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *Archiver) addRow(ctx context.Context, id events.SessionID) error {
+	s, err := Open(ctx, a.b, id)
+	if gone := new(events.ErasedError); errors.As(err, &gone) {
+		return a.finishErasure(ctx, id, gone)
+	}
+	cold := false
+	if err == nil {
+		cold, err = a.b.Cold(ctx, id) // a projector makes the row of a hot one
+	}
+	if err == nil && cold {
+		err = PutCold(ctx, a.b, s)
+	}
+	if err != nil || !cold || a.inactive(s) {
+		return err
+	}
+	return a.wake(ctx, s)
+}
+
+// finishErasure continues an erasure that died before it marked the row.
+func (a *Archiver) finishErasure(ctx context.Context, id events.SessionID, gone *events.ErasedError) error {
+	_, err := Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, By: gone.By, Reason: gone.Reason}, a.cfg.Signer)
+	return err
+}
+
+// wake wakes a cold session with work left: it is retained until the work is done.
+func (a *Archiver) wake(ctx context.Context, s *projector.State) error {
+	if a.cfg.Wake == nil {
+		return nil
+	}
+	return a.cfg.Wake(ctx, s)
 }
 
 // indexedSessions are the sessions with an index row.
@@ -89,11 +140,16 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	}
 	s, err := Open(ctx, a.b, id) // the row may be behind
 	if gone := new(events.ErasedError); errors.As(err, &gone) {
-		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, By: gone.By, Reason: gone.Reason}, a.cfg.Signer) // an erasure that died before it marked the row
-		return err
+		return a.finishErasure(ctx, id, gone)
 	}
-	if err != nil || !a.expired(s.UpdatedAt, s.Config.RetainMillis, now) || !a.inactive(s) {
+	if err != nil || !a.expired(s.UpdatedAt, s.Config.RetainMillis, now) {
 		return ignoreGone(err)
+	}
+	if !a.inactive(s) {
+		if row.Place == PlaceCold && row.Seq == s.Seq {
+			return a.wake(ctx, s)
+		}
+		return nil
 	}
 	stored, err := a.b.StoredAt(ctx, id) // the time in a commit comes from its writer's clock
 	if err != nil || !a.expired(events.MillisOf(stored), s.Config.RetainMillis, now) {

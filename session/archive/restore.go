@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/hint"
 )
 
 // ErrRedacted is an archive without some payloads. It can be read and verified, and no session can go on from it.
@@ -37,7 +38,8 @@ type Restored struct {
 
 // Restore puts an archive into a server as a cold session, under the same id, with the same commits byte for byte. The
 // archive is verified before anything is written: its history folds without a violation and has all its bodies. The history
-// appears at once, after its bodies. A call that died, or one for a session that has the history, can be repeated.
+// appears at once, after its bodies. A session with work left is woken, and a worker continues it as after the death of another
+// one. A call that died, or one for a session that has the history, can be repeated.
 //
 // Errors: [*DifferentError]; [events.ErrMalformed] with the reason; [events.ErasedError]; those of the bus.
 func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, error) {
@@ -69,7 +71,10 @@ func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, erro
 	if err != nil {
 		return done, err
 	}
-	return done, follow.PutCold(ctx, b, s)
+	if err = follow.PutCold(ctx, b, s); err == nil {
+		err = hint.Store(ctx, b, s)
+	}
+	return done, err
 }
 
 // bodies reads an archive's bodies.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
@@ -30,6 +31,17 @@ func readBack(t *testing.T, b *sessiontest.System, log events.Log) *events.Archi
 	return a
 }
 
+// appendAt appends a commit after a sequence.
+func appendAt(t *testing.T, b *sessiontest.System, last events.Seq, list ...events.Event) {
+	t.Helper()
+	c := &events.Commit{
+		ID: events.CommitID(ulid.Make().String()), Session: sessiontest.ID, At: 1, Actor: events.Actor{Kind: events.ActorNode}, Salt: session.NewSalt(), Events: list,
+	}
+	if _, err := b.Bus.Log().Append(t.Context(), c, last); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRestoreNamesRedacted: an event without payload folds to nothing, so that a finished turn would run again. The error
 // names the first one.
 func TestRestoreNamesRedacted(t *testing.T) {
@@ -40,13 +52,7 @@ func TestRestoreNamesRedacted(t *testing.T) {
 	if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
 		t.Fatal(err)
 	}
-	c := &events.Commit{
-		ID: events.CommitID(ulid.Make().String()), Session: sessiontest.ID, At: 1, Actor: events.Actor{Kind: events.ActorNode}, Salt: session.NewSalt(),
-		Events: []events.Event{events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}), events.Of("t1", &events.TurnCompleted{End: events.EndFinished})},
-	}
-	if _, err := b.Bus.Log().Append(t.Context(), c, 2); err != nil {
-		t.Fatal(err)
-	}
+	appendAt(t, b, 2, events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}), events.Of("t1", &events.TurnCompleted{End: events.EndFinished}))
 	for kind, at := range map[events.Kind]string{
 		events.KindSessionOpened: "sequence 1, event 0, session.opened: ", events.KindTurnRequested: "sequence 2, event 0, turn.requested: ",
 		events.KindTurnStarted: "sequence 3, event 0, turn.started: ", events.KindTurnCompleted: "sequence 3, event 1, turn.completed: ",
@@ -59,5 +65,38 @@ func TestRestoreNamesRedacted(t *testing.T) {
 		if _, err := other.Log().Last(t.Context(), sessiontest.ID); !errors.Is(err, events.ErrNoSession) {
 			t.Errorf("%s redacted: got %v, want no session", kind, err)
 		}
+	}
+}
+
+// TestRestoreWakes: an imported session with work left has a wake, so that it ends like any other and is not kept forever.
+func TestRestoreWakes(t *testing.T) {
+	t.Parallel()
+	b := sessiontest.Start(t)
+	restored := func() map[bus.WakeKey]bool {
+		other := bustest.Start(t)
+		if _, err := archive.Restore(t.Context(), other, readBack(t, b, b.Bus.Log())); err != nil {
+			t.Fatal(err)
+		}
+		wakes, err := other.Wakes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wakes
+	}
+	if got := restored(); len(got) != 0 {
+		t.Errorf("without work: got %v, want no wake", got)
+	}
+	req := api.Ask("go")
+	req.ID = "t1"
+	if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
+		t.Fatal(err)
+	}
+	key := bus.WakeKey{Class: bus.ClassTurn, Session: sessiontest.ID}
+	if got := restored(); len(got) != 1 || !got[key] {
+		t.Errorf("queued: got %v, want %v", got, key)
+	}
+	appendAt(t, b, 2, events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}))
+	if got := restored(); len(got) != 1 || !got[key] {
+		t.Errorf("running: got %v, want %v", got, key)
 	}
 }

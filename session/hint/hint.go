@@ -104,6 +104,26 @@ func (h *Hints) RepeatTurn(ctx context.Context, s *projector.State) error {
 	return err
 }
 
+// Store stores the wakes and the timer of a state whose commits this server did not get one by one: nothing published them.
+func Store(ctx context.Context, b *bus.Bus, s *projector.State) error {
+	if turn.NeedsWorker(s, 0) {
+		if err := b.StoreWake(ctx, TurnKey(s.Session), bus.WakeHint{}); err != nil {
+			return err
+		}
+	}
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; TaskNeedsWorker(t) {
+			if err := b.StoreWake(ctx, TaskKey(s.Session, t), bus.WakeHint{}); err != nil {
+				return err
+			}
+		}
+	}
+	if due := turn.Due(s); due != 0 {
+		return b.StoreTimer(ctx, s.Session, due)
+	}
+	return nil
+}
+
 // Tasks publishes the wakes of the tasks that a commit registers, of those that have to leave the session, and of those whose
 // cancel has to be passed on.
 func (h *Hints) Tasks(s *projector.State, list []events.Event) {
