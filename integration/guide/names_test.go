@@ -57,8 +57,10 @@ type helps struct {
 func (h *helps) of(command string) string {
 	h.t.Helper()
 	if command == "" {
-		return h.of("lash-node serve") + h.of("lash-node demo") + h.of("lash-node bench") + h.of("lash-node soak") +
-			h.of("lash-node approvals") + h.of("lash-node plugin run") + h.of("lash-node plugin check") + h.of("lash-replay ls")
+		if h.known[""] == "" {
+			h.known[""] = h.all("lash-node") + h.all("lash-replay")
+		}
+		return h.known[""]
 	}
 	if h.known[command] == "" {
 		printed, err := h.at.run(command+" --help", func(string) bool { return false })
@@ -68,6 +70,17 @@ func (h *helps) of(command string) string {
 		h.known[command] = printed
 	}
 	return h.known[command]
+}
+
+// all has the --help output of a program, and of each command that it lists.
+func (h *helps) all(program string) string {
+	h.t.Helper()
+	text := h.of(program)
+	_, list, _ := strings.Cut(text, "\nCommands:\n")
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z-]+(?: [a-z-]+)?)(?:  |$)`).FindAllStringSubmatch(list, -1) {
+		text += h.of(program + " " + m[1])
+	}
+	return text
 }
 
 // spans are the code spans of a file, outside of blocks.
