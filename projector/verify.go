@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -12,6 +13,7 @@ type Rule string
 // Rules that a [Verifier] checks.
 const (
 	RuleSequence Rule = "sequence"  // commits of one session follow each other without gaps
+	RuleFold     Rule = "fold"      // every commit can be folded
 	RuleCommitID Rule = "commit_id" // every commit has a unique ULID, so event ids are unique too
 	RulePrompt   Rule = "prompt"    // a reply's prompt can be rebuilt from the history and equals the recorded one
 	RuleState    Rule = "state"     // the invariants of [State.Check]
@@ -60,7 +62,11 @@ func (v *Verifier) Apply(e events.Entry) []Violation {
 	}
 	if err := v.s.Apply(e); err != nil {
 		v.broken = true
-		v.report(e.Seq, -1, RuleSequence, err.Error())
+		check := RuleFold
+		if errors.Is(err, ErrOutOfOrder) {
+			check = RuleSequence
+		}
+		v.report(e.Seq, -1, check, err.Error())
 	}
 	v.prompts.Record(v.s)
 	return v.violations

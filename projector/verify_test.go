@@ -123,6 +123,7 @@ func TestVerifierIDs(t *testing.T) {
 		{"too_large", []events.Entry{entry(1, "81ARZ3NDEKTSV4RRFFQ69G0001", opened)}, projector.RuleCommitID},
 		{"hole", []events.Entry{entry(1, ulidOf(1), opened), entry(3, ulidOf(3), note), entry(4, ulidOf(4), note)}, projector.RuleSequence},
 		{"other_session", []events.Entry{{Seq: 1, Commit: &events.Commit{ID: ulidOf(1), Session: "s9", Events: opened}}}, projector.RuleSequence},
+		{"no_base", []events.Entry{entry(1, ulidOf(1), []events.Event{events.Of("", &events.SessionOpened{Base: events.BlobRef{Digest: strings.Repeat("0", 64), Size: 1}})})}, projector.RuleFold},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
