@@ -29,8 +29,8 @@ type CreateRequest struct {
 	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Defaults to "child"
 }
 
-// CheckSnapshot refuses a snapshot that cannot be sent to a host, such as a state of [Service.StateAt]: its session, or another
-// process, makes the copy with Start, From and At. Errors: an [*events.FieldError].
+// CheckSnapshot refuses a snapshot that cannot be sent to a host, such as a state of [Service.StateAt]. A request with
+// [StartExisting], From and At makes the same copy. Errors: an [*events.FieldError].
 func (r *CreateRequest) CheckSnapshot() error {
 	s := r.Snapshot
 	if r.Start != StartSnapshot || s == nil || s.HasSnapshot() {
