@@ -1,0 +1,172 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/archive"
+)
+
+// TestRedactKilled kills the redaction at each request. The history is whole or redacted, with its record, at each time;
+// a repetition or an archiver completes it.
+func TestRedactKilled(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		for _, repeat := range []bool{false, true} {
+			t.Run(fmt.Sprintf("late_%t_repeat_%t", late, repeat), func(t *testing.T) {
+				t.Parallel()
+				server := bustest.Server(t, busembed.Config{}) // its archivers reach no session of another case
+				b := bustest.Open(t, server)
+				archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+				whole, redacted := 0, 0
+				for k := 1; ; k++ {
+					id := events.SessionID(fmt.Sprintf("s-%t-%t-%d", late, repeat, k))
+					before := closed(t, b, id, secretHistory(""))
+					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
+						_, err := archive.Redact(ctx, victim, id, record(contents...), nil)
+						return err
+					})
+					records := mustRedactions(t, b, id)
+					if repeat {
+						if _, err := archive.Redact(t.Context(), b, id, record(contents...), nil); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := archiver.Retain(t.Context(), time.Now()); err != nil {
+						t.Fatal(err)
+					}
+					if err := archiver.Retain(t.Context(), time.Now().Add(time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+					if after := leaves(t, b, id); fmt.Sprint(after) != fmt.Sprint(before) {
+						t.Fatalf("%s: leaves: got %v, want %v", id, after, before)
+					}
+					now := mustRedactions(t, b, id)
+					left := inHistory(t, b, id)
+					switch {
+					case len(now) == 0 && left == 4 && !repeat:
+						whole++
+					case len(now) == 1 && left == 0:
+						redacted++
+						isPurged(t, b, id)
+					default:
+						t.Fatalf("%s: got %d records and %d commits with the secret, %d records at the death", id, len(now), left, len(records))
+					}
+					if done {
+						break
+					}
+				}
+				if redacted < 3 || !repeat && whole < 3 {
+					t.Errorf("got %d whole and %d redacted, want both", whole, redacted)
+				}
+			})
+		}
+	}
+}
+
+func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []bus.RedactionRecord {
+	t.Helper()
+	list, err := b.Redactions(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// inHistory counts the commits with the secret.
+func inHistory(t *testing.T, b *bus.Bus, id events.SessionID) (n int) {
+	t.Helper()
+	for e, err := range b.Log().Read(t.Context(), id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(e.Data, []byte(secret)) {
+			n++
+		}
+	}
+	return n
+}
+
+// isPurged checks the rows of a redacted session.
+func isPurged(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	index, _ := b.Index()
+	for name, rows := range map[string]bus.Rows{"snapshot": b.Snapshots(), "index": index, "directory": b.Directory()} {
+		row, err := rows.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(row.Value, []byte(secret)) || name == "snapshot" && row.Revision != 0 {
+			t.Errorf("%s of %s: got %q, want no secret", name, id, row.Value)
+		}
+		var d follow.Directory
+		if name == "directory" && (json.Unmarshal(row.Value, &d) != nil || d.Redacting || d.Place != follow.PlaceCold || d.Status != projector.StatusClosed) {
+			t.Errorf("row of %s: got %+v, want a closed cold session without the mark", id, d)
+		}
+	}
+}
+
+// TestLateSnapshot: a node that was paused writes a snapshot of what it folded before the redaction. An archiver purges it.
+func TestLateSnapshot(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	closed(t, b, "s", secretHistory(""))
+	late, err := follow.At(t.Context(), b.Log(), b, "s", math.MaxUint64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Redact(t.Context(), b, "s", record(contents...), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.Save(t.Context(), b, late); err != nil {
+		t.Fatal(err)
+	}
+	if len(holding(t, b, "s")) == 0 {
+		t.Fatal("the late snapshot has no secret")
+	}
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	for _, at := range []time.Duration{0, time.Hour} {
+		if err := archiver.Retain(t.Context(), time.Now().Add(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := holding(t, b, "s"); len(left) > 0 {
+		t.Errorf("the secret is left in %v", left)
+	}
+	isPurged(t, b, "s")
+}
+
+// TestRestoreRefusesRedacted: no session goes on from an archive without some payloads.
+func TestRestoreRefusesRedacted(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	closed(t, b, "s", secretHistory(""))
+	var file bytes.Buffer
+	log := archive.Redacted(b.Log(), func(e events.Entry, i int) bool { return archive.Names("tool.*", e, i) })
+	if _, err := archive.Write(t.Context(), log, b, "s", &file); err != nil {
+		t.Fatal(err)
+	}
+	a, err := events.ReadArchive(&file, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bustest.Start(t)
+	if _, err := archive.Restore(t.Context(), other, a); !errors.Is(err, archive.ErrRedacted) {
+		t.Errorf("got %v, want %v", err, archive.ErrRedacted)
+	}
+	if _, err := other.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrNoSession) {
+		t.Errorf("after the refusal: got %v, want no session", err)
+	}
+}
