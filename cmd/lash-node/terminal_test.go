@@ -48,6 +48,9 @@ func connecting(t *testing.T) (list [][]string) {
 			if f.Name == "reason" || f.Name == "deny" {
 				base = append(base, "--"+f.Name, "why "+hostile)
 			}
+			if f.Name == "kind" {
+				base = append(base, "--kind", "tool.*")
+			}
 			if f.Name == "yes" {
 				base = append(base, "--yes")
 			}
@@ -119,7 +122,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 			var out, errs bytes.Buffer
 			code := run(limited(t), append(slices.Clone(args), "--nats", server.URL()), &streams{Out: &out, Err: &errs, Env: func(string) string { return "me" + hostile }})
 			output := out.String() + errs.String()
-			if code != exitOK {
+			if code != exitOK && args[0] != "redact" { // which refuses a session with a running turn
 				t.Errorf("%q: exit code %d: %s", args, code, output)
 			}
 			if strings.Contains(output, `\u202e`) {

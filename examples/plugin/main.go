@@ -31,12 +31,12 @@ func run(args []string) error {
 	defer stop()
 	var cfg remote.Config
 	var err error
-	if len(args) > 1 || len(args) == 1 && strings.HasPrefix(args[0], "-") {
-		return errors.New("usage: plugin [FILE], with the file of the plugin that a node's store has, as .lash/plugins/weather.json; lash-node plugin run gives it variables instead")
-	}
-	if len(args) == 1 {
+	switch {
+	case len(args) == 1 && strings.HasPrefix(args[0], "-"):
+		err = errors.New("usage: plugin [FILE], as .lash/plugins/weather.json")
+	case len(args) == 1:
 		cfg.Conn, err = remote.Connect(args[0])
-	} else {
+	default:
 		_, cfg, err = remote.FromEnv(os.Getenv)
 	}
 	if err != nil {

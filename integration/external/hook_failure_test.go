@@ -158,7 +158,7 @@ func TestHookGoesToTheNextInstance(t *testing.T) {
 		once, cancel := context.WithTimeout(s.Ctx, time.Second) // one that arrives while it ends has no answer
 		defer cancel()
 		_, err := on.RequestInstance(once, "p", first, "hook", []byte("{}"))
-		return errors.Is(err, bus.ErrNotFound)
+		return errors.Is(err, bus.ErrNoResponder)
 	})
 	began := time.Now()
 	for range sessions {

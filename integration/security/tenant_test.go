@@ -50,7 +50,7 @@ func TestTenantsShareNothing(t *testing.T) {
 	_, err = globex.Bus.Blob(globex.Ctx, ref)
 	harness.WantError(t, "a guessed blob", err, bus.ErrNotFound)
 	_, err = globex.Bus.RequestWorker(globex.Ctx, "w-acme", nil)
-	harness.WantError(t, "a guessed worker", err, bus.ErrNotFound)
+	harness.WantError(t, "a guessed worker", err, bus.ErrNoResponder)
 	guessedKey := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
 	harness.WantError(t, "wake", globex.Bus.PublishWake(guessedKey, bus.WakeHint{}), nil)
 	harness.WantError(t, "flush", globex.Bus.Conn().Flush(), nil)

@@ -59,9 +59,15 @@ func (r *run) meet(t *projector.Turn) error {
 		return nil
 	}
 	r.unclaimed = false
-	switch {
-	case r.n.draining:
+	if r.n.draining {
 		return r.handOver()
+	}
+	return r.takeOver(t)
+}
+
+// takeOver claims a turn whose worker does not run it, or ends one whose attempts all failed.
+func (r *run) takeOver(t *projector.Turn) error {
+	switch {
 	case t.Starts >= attempts:
 		return r.giveUp()
 	case t.Starts >= free && r.w.now-t.ClaimedAt < 1000:

@@ -41,7 +41,7 @@ var matches = map[string]matched{
 			"logMovedLocked": "markMoved", "foldNextCommit": "turn.NeedsWorker", "promptOf": "turn.Reply", "readLog": "catchUp", "record": "record",
 			"handleRecordRequest": "recordFact", "release": "release", "removeInflight": "removeInflight", "renewState": "renew", "rest": "checkEndOfLog",
 			"rollBack": "rollBack", "setClaim": "claimAs", "start": "start", "step": "stepMachine", "stepAgain": "redo", "stop": "stopTurn",
-			"transferOrTakeOver": "meet", "yield": "yields",
+			"takeOver": "takeOver", "transferOrTakeOver": "meet", "yield": "yields",
 		},
 		omitted: []string{
 			// plugins
@@ -67,7 +67,8 @@ var matches = map[string]matched{
 			{real: "run.committed", sim: "run.committed", adds: []string{"claimAs"}}, // setClaimEarly does it
 			{real: "run.rollBack", sim: "run.rollBack"},
 			{real: "run.claimNext", sim: "run.claimNext", skips: []string{"giveUp", "add"}},
-			{real: "run.transferOrTakeOver", sim: "run.meet", skips: []string{"giveUp", "fail"}},
+			{real: "run.transferOrTakeOver", sim: "run.meet"},
+			{real: "run.takeOver", sim: "run.takeOver", skips: []string{"giveUp", "fail"}},
 			{real: "run.fail", sim: "run.giveUp"},
 			{real: "run.release", sim: "run.release"},
 			{real: "run.claim", sim: "run.claim", skips: []string{"turn.Claim"}},
