@@ -19,7 +19,14 @@ usage() {
 case ${1-} in
   authorities) [ $# -eq 1 ] || usage ;;
   server) [ $# -ge 2 ] || usage ;;
-  user) [ $# -eq 2 ] || usage ;;
+  user)
+    [ $# -eq 2 ] || usage
+    case $2 in
+      *@*@* | @* | *@ | *-at-* | *[!A-Za-z0-9_@-]*) echo "$2: want NAME@TENANT, of A-Z a-z 0-9 _ - and without -at-" >&2 && exit 2 ;;
+      *@*) ;;
+      *) usage ;;
+    esac
+    ;;
   *) usage ;;
 esac
 mkdir -p certs

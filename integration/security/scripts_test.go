@@ -62,6 +62,10 @@ func TestScriptsRefuse(t *testing.T) {
 	}
 	refused("usage", "make-certs.sh", "server")
 	refused("usage", "make-certs.sh", "usr", "node@acme")
+	refused("usage", "make-certs.sh", "user", "clients-ca")
+	for _, name := range []string{"a@x,email:node@acme", "../a@acme", "a@b\nc=d", "a-at-b@c", "@acme", "node@", "a@b@c", "a b@acme"} {
+		refused("want NAME@TENANT", "make-certs.sh", "user", name)
+	}
 	harness.Equal(t, "files", filesBelow(t, d.dir), before)
 
 	harness.WantError(t, "remove a role", os.Remove(filepath.Join(d.dir, "roles", "host.conf")), nil)

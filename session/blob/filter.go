@@ -21,7 +21,7 @@ const (
 const Redacted = "[redacted]"
 
 // Filter replaces text in events before they are stored: what its regular expressions match, in the texts and JSON of
-// inputs, replies, arguments, results, nodes, tasks and monitors. In JSON each string and each number is matched alone.
+// inputs, replies, arguments, results, nodes, tasks, monitors, and of what hooks decide. In JSON each string and each number is matched alone.
 // States of plugins and of code stay as they are, and so do bodies that are stored already. A nil Filter replaces
 // nothing.
 type Filter struct{ patterns []*regexp.Regexp }
@@ -118,6 +118,10 @@ func bodies(v any) (texts []*string, jsons []*[]byte) {
 		return []*string{&v.Message}, nil
 	case *events.MonitorLine:
 		return []*string{&v.Text}, nil
+	case *events.Decision:
+		return []*string{&v.Message}, []*[]byte{&v.Body}
+	case *events.FrameSwitch:
+		return []*string{&v.Task}, nil
 	case *events.ModelReplied:
 		return []*string{&v.Detail, &v.Fault}, nil
 	}
@@ -138,6 +142,9 @@ func (f *Filter) value(v reflect.Value) (changed bool) {
 			if now := f.json(*data); !bytes.Equal(now, *data) {
 				*data, changed = now, true
 			}
+		}
+		if part, ok := v.Addr().Interface().(*events.Part); ok && changed && part.Kind == events.PartReasoning {
+			part.Meta = nil // a signature of the text, without which providers get no reasoning
 		}
 		for i := range v.NumField() {
 			if field := v.Field(i); field.CanSet() && (field.Kind() == reflect.Struct || field.Kind() == reflect.Slice) {

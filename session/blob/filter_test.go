@@ -31,6 +31,8 @@ func TestFilter(t *testing.T) {
 		&events.ToolApprovalAsked{Question: "may sk-abc1?", Args: []byte("no JSON sk-abc1")},
 		&events.GraphAppended{Nodes: []events.NewNode{{Message: events.Message{Parts: part}}, {Body: []byte(`{"a":"sk-abc1"}`)}}},
 		&events.TaskEnded{Summary: "sk-abc1"},
+		&events.HookRan{Decisions: []events.Decision{{Message: "sk-abc1", Body: []byte(`{"a":"sk-abc1"}`)}}},
+		&events.TurnCompleted{Switch: events.FrameSwitch{Task: "with sk-abc1"}},
 		&events.TaskProgressed{Message: "sk-abc1"},
 		&events.MonitorReported{Lines: []events.MonitorLine{{Text: "sk-abc1"}}},
 	} {
@@ -52,6 +54,15 @@ func TestFilter(t *testing.T) {
 				t.Errorf("arguments: got %s, want %s", args, want)
 			}
 		}
+	}
+	thought := events.Part{Kind: events.PartReasoning, Text: "is it sk-abc1?", Meta: []byte(`{"signature":"of the text"}`)}
+	kept := events.Part{Kind: events.PartReasoning, Text: "is it?", Meta: []byte(`{"signature":"of the text"}`)}
+	got, err := blob.Spill(t.Context(), filter.Store(memStore{}), &events.ModelReplied{Parts: []events.Part{thought, kept}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parts := got.(*events.ModelReplied).Parts; parts[0].Meta != nil || parts[1].Meta == nil { // providers refuse a changed text with its signature
+		t.Errorf("signatures of reasoning: got %q and %q, want none for the changed text", parts[0].Meta, parts[1].Meta)
 	}
 	clean := &events.TaskEnded{Summary: "nothing"}
 	if got, err := blob.Spill(t.Context(), filter.Store(memStore{}), clean); err != nil || got != events.Payload(clean) {

@@ -89,8 +89,13 @@ export async function follow(session, { cursor, signal, onBatch, onLink }) {
       for await (const batch of messages(at(session, "/events"), last, signal)) {
         if (batch === OPEN) { onLink("live"); continue; }
         failed = 0;
+        try {
+          onBatch(batch.filter((m) => m.name !== "problem"));
+        } catch (error) { // what the page cannot show is said, and not skipped
+          onLink("lost", error);
+          return;
+        }
         for (const m of batch) if (m.id) last = Number(m.id);
-        onBatch(batch.filter((m) => m.name !== "problem"));
       }
     } catch (error) {
       if (signal.aborted) return;

@@ -38,9 +38,9 @@ export function swap(node, ...children) {
   return add(node, children);
 }
 
-// Characters that change the direction of the text around them, and control characters, are shown by their number:
+// Characters that change the direction of the text around them, that are not displayed, or that control are shown by their number:
 // otherwise a text could look like another one.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+const HIDDEN = /(?![\n\t\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Variation_Selector}]/gu;
 
 // clean makes characters visible that would hide what a text says.
 export function clean(text) {

@@ -32,6 +32,7 @@ export class EventList {
 
 // said is what an event says, on one line.
 export function said(e) {
+  if (e.redacted) return `redacted; its digest is ${e.redacted}`;
   const p = e.payload ?? {};
   switch (e.kind) {
     case "turn.requested": case "turn.scheduled": return text(p.input?.parts);

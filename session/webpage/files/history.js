@@ -60,9 +60,10 @@ export class History {
     this.seq = commit.seq;
     const leaf = this.leaf, frames = this.frames.length;
     for (const e of commit.events) {
-      const event = { seq: e.seq, pos: e.pos, at: Date.parse(e.time), kind: e.kind, turn: e.turn, actor: e.actor, cause: e.cause, id: e.id, version: e.version, payload: e.payload };
+      const event = { seq: e.seq, pos: e.pos, at: Date.parse(e.time), kind: e.kind, turn: e.turn, actor: e.actor, cause: e.cause, id: e.id, version: e.version, payload: e.payload, redacted: e.redacted };
       this.events.push(event);
       const fold = FOLDS[e.kind];
+      if (e.redacted) continue; // it folds to nothing, as at the server
       if (fold) fold(this, e.payload ?? {}, event);
       else if (e.payload === undefined) this.unknown++;
     }
@@ -203,7 +204,7 @@ const FOLDS = {
       t.attempts.push({ seq: e.seq, at: e.at, worker: p.worker, n: p.attempt });
       return;
     }
-    if (h.running || t.startedSeq) return;
+    if (h.running || t.startedSeq || !t.requestedSeq) return; // the request of a turn may be redacted
     h.running = t;
     Object.assign(t, { startedSeq: e.seq, startedAt: e.at, attempts: [{ seq: e.seq, at: e.at, worker: p.worker, n: p.attempt }] });
     if (t.input && !t.input.continue) h.message(e, { id: p.message || ids.user(t.id), role: "user", parts: inputParts(t.input) }, { turn: t.id });

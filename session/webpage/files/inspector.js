@@ -39,7 +39,8 @@ export class Inspector {
     const proof = this.page.history.heads.find((head) => head.seq >= e.seq);
     return h("section", { class: "inspected" }, h("h3", null, `${e.seq}.${e.pos} ${e.kind}`),
       h("dl", { class: "pairs" }, pairs({ id: e.id, time: moment(e.at), actor: e.actor, cause: e.cause, turn: e.turn, version: e.version, proof: proof ? `covered by the signed head of commit ${proof.seq}` : "no signed head covers it yet" })),
-      e.payload === undefined ? h("p", { class: "faint" }, "The server does not know this kind.") : value(e.payload));
+      e.redacted ? h("p", { class: "faint" }, `The payload was redacted. Its digest is ${e.redacted}.`)
+        : e.payload === undefined ? h("p", { class: "faint" }, "The server does not know this kind.") : value(e.payload));
   }
 
   #node(n) {
