@@ -3,10 +3,12 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/session/plugin"
@@ -19,7 +21,7 @@ type calls struct {
 	mu      sync.Mutex
 	byToken map[string]*running
 	on      *mcp.ClientSession // of the calls; nil while the server does not run
-	// abandoned: a call of the session ended before the server answered it, as it was cancelled or took too long. The server
+	// abandoned: a call of the session ended before the server answered it, as it was cancelled, took too long or lost its answer. The server
 	// may still work on it, and ask for it.
 	abandoned bool
 }
@@ -44,7 +46,7 @@ type runningKey struct{}
 
 // do performs a call in a session, until life ends. The server's progress and questions find it by the token, and by its
 // context.
-func (c *calls) do(ctx, life context.Context, session *mcp.ClientSession, on remote.Caller, call func(ctx context.Context, token string) (*wire.Outcome, error)) (*wire.Outcome, error) {
+func (c *calls) do(ctx, life context.Context, session *mcp.ClientSession, on remote.Caller, call func(ctx context.Context, token string) (*wire.Outcome, error)) (out *wire.Outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
@@ -56,10 +58,11 @@ func (c *calls) do(ctx, life context.Context, session *mcp.ClientSession, on rem
 	c.byToken[token] = one
 	c.mu.Unlock()
 	defer func() {
+		refused, ok := errors.AsType[*jsonrpc.Error](err)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.byToken, token)
-		c.abandoned = c.abandoned || c.on == session && ctx.Err() != nil
+		c.abandoned = c.abandoned || c.on == session && (ctx.Err() != nil || ok && unanswered(refused))
 	}()
 	return call(context.WithValue(ctx, runningKey{}, one), token)
 }
