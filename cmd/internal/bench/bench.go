@@ -78,6 +78,7 @@ type Options struct {
 // Run measures everything.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &runner{Options: o, report: &Report{Raw: Figures{}, Lash: Figures{}}}
+	measured := false
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
@@ -105,10 +106,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if !strings.Contains(part.name, o.Only) || o.Cold == 0 && strings.HasPrefix(part.name, "cold") {
 			continue
 		}
+		measured = true
 		o.Progress("%s", part.name)
 		if err := r.isolated(ctx, part.run); err != nil {
 			return nil, fmt.Errorf("measure %s: %w", part.name, err)
 		}
+	}
+	if !measured {
+		return nil, fmt.Errorf("--only %s: no part has that in its name: without it the names of all are printed", o.Only)
 	}
 	return r.report, nil
 }
