@@ -2,7 +2,6 @@ package follow_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -34,36 +34,6 @@ func directoryRow(t *testing.T, b *bus.Bus, id events.SessionID) (row follow.Dir
 		t.Fatal(err)
 	}
 	return row
-}
-
-// signing returns a node's signer, and the key of its tenant.
-func signing(t *testing.T) (func() *proof.Signer, note.Verifier) {
-	t.Helper()
-	private, public, err := note.GenerateKey(nil, "example.com/t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tenant, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, secret, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := proof.Certify(tenant, "n1", key, 0, events.MillisOf(time.Now().Add(time.Hour)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := proof.NewSigner(secret, cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() *proof.Signer { return signer }, verifier
 }
 
 // rootOf is the root of a whole history, by an auditor that knows no key.
@@ -149,7 +119,7 @@ func TestEraseFinished(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
-	signer, key := signing(t)
+	signer, key := eventstest.Signing(t)
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{Signer: signer})
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late_%t", late), func(t *testing.T) {
@@ -222,7 +192,7 @@ func TestRetain(t *testing.T) {
 	} {
 		kept(t, b, id, s.retain, s.last)
 	}
-	signer, key := signing(t)
+	signer, key := eventstest.Signing(t)
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute, Signer: signer})
 	for _, id := range []events.SessionID{"own-cold", "node-cold", "stamped-cold"} {
 		if done, err := archiver.Archive(t.Context(), id); !done || err != nil {

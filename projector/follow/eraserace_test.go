@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -23,7 +24,7 @@ func TestEraseOvertaken(t *testing.T) {
 	b := bustest.Start(t)
 	grow(t, b, "s", 0, 40, 10)
 	root := rootOf(t, b, "s")
-	signer, key := signing(t)
+	signer, key := eventstest.Signing(t)
 	var first bus.Tombstone
 	got, err := follow.Erase(t.Context(), b, "s", nil, bus.Tombstone{At: 6000, By: "bob", Reason: "late"}, func() *proof.Signer {
 		if first.IsZero() {
@@ -46,7 +47,7 @@ func TestEraseTexts(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	grow(t, b, "s", 0, 4, 1)
-	signer, _ := signing(t)
+	signer, _ := eventstest.Signing(t)
 	for field, x := range map[string]bus.Tombstone{"reason": {At: 5000, By: "ann", Reason: "caf\xe9"}, "by": {At: 5000, By: "caf\xe9", Reason: "r"}} {
 		_, err := follow.Erase(t.Context(), b, "s", nil, x, signer)
 		if at, ok := errors.AsType[*events.FieldError](err); !ok || at.Field != field {
@@ -67,8 +68,8 @@ func TestEraseForeignHead(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	grow(t, b, "s", 0, 4, 1)
-	foreign, _ := signing(t)
-	signer, key := signing(t)
+	foreign, _ := eventstest.Signing(t)
+	signer, key := eventstest.Signing(t)
 	s := refold(t, b, "s")
 	signed, head, err := foreign().Sign(commit("s", 5, 1), &s.Proof)
 	if err != nil {

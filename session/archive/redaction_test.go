@@ -2,7 +2,6 @@ package archive_test
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -117,35 +117,6 @@ func holding(t *testing.T, b *bus.Bus, id events.SessionID) (list []string) {
 	return list
 }
 
-func signing(t *testing.T) (func() *proof.Signer, note.Verifier) {
-	t.Helper()
-	private, public, err := note.GenerateKey(nil, "example.com/t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tenant, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, secretKey, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := proof.Certify(tenant, "n1", key, 0, events.MillisOf(time.Now().Add(time.Hour)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := proof.NewSigner(secretKey, cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() *proof.Signer { return signer }, verifier
-}
-
 func record(what ...string) bus.RedactionRecord {
 	return bus.RedactionRecord{At: events.MillisOf(time.Now()), By: "ann", Reason: "asked to", What: what}
 }
@@ -157,7 +128,7 @@ var contents = []string{"turn.requested", "model.*", "tool.returned"}
 // the session takes no appends.
 func TestRedactCold(t *testing.T) {
 	t.Parallel()
-	signer, key := signing(t)
+	signer, key := eventstest.Signing(t)
 	for name, padding := range map[string]string{"small": "", "large": noise(200 << 10)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

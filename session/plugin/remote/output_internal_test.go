@@ -82,8 +82,8 @@ func TestQuestionStaysOpen(t *testing.T) {
 	})
 }
 
-// TestStopWaitsForAllWork begins work from several goroutines while Stop begins to wait: what has begun ends before the wait
-// does, and after it nothing begins.
+// TestStopWaitsForAllWork starts work in several goroutines while Stop starts to wait. Work that started before ends before
+// Stop returns, and none starts later.
 func TestStopWaitsForAllWork(t *testing.T) {
 	t.Parallel()
 	for range 200 {

@@ -72,7 +72,7 @@ type Instance struct {
 	work    sync.WaitGroup // added to under mu, unless stopped
 }
 
-// begin does work in a goroutine that Stop waits for. After Stop has begun to wait it returns false, and does nothing.
+// begin runs work in a goroutine that Stop waits for. Once Stop waits, begin returns false and runs nothing.
 func (i *Instance) begin(work func()) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
