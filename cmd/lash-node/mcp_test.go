@@ -166,8 +166,15 @@ func testMCPServer(t *testing.T, transport func(t *testing.T, url, token string)
 			t.Errorf("search of %q: got %+v, want %d messages", text, found, messages)
 		}
 	}
-	var history, list any
-	looks.do("read_history", map[string]any{"session": "s1"}, &history)
+	var history struct {
+		Messages []struct{ Role string }
+		Of       int
+	}
+	var list any
+	looks.do("read_history", map[string]any{"session": "s1", "from": 0, "limit": 1}, &history)
+	if len(history.Messages) != 1 || history.Messages[0].Role != "user" || history.Of != found.Of {
+		t.Errorf("history: got %+v, want the first message of %d", history, found.Of)
+	}
 	b.do("list_sessions", map[string]any{"label": "by=agent"}, &list)
 	r, err := looks.c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "lash://sessions/s1"})
 	if err != nil || !strings.Contains(r.Contents[0].Text, "It is written.") {

@@ -12,13 +12,18 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/external"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -48,9 +53,8 @@ func p50(list []time.Duration) float64 {
 	return float64(list[len(list)/2].Nanoseconds()) / 1000
 }
 
-// handler is a tool of the first server as nodes call it. The servers run until the end of the benchmark; those that list
-// no tools are not waited for.
-func handler(b *testing.B, name string, servers ...mcp.Server) *plugin.BoundTool {
+// sources runs servers as plugins until the end of the benchmark. Those that list no tools are not waited for.
+func sources(b *testing.B, servers ...mcp.Server) (*bus.Bus, *external.Plugins) {
 	b.Helper()
 	on := bustest.Open(b, bustest.Server(b, busembed.Config{}))
 	var list []external.Plugin
@@ -61,15 +65,11 @@ func handler(b *testing.B, name string, servers ...mcp.Server) *plugin.BoundTool
 	if err == nil {
 		err = p.Start(b.Context())
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	b.Cleanup(p.Stop)
 	for i := range servers {
 		source, err := mcp.Start(b.Context(), mcp.Config{Server: servers[i], Conn: on.Conn()})
-		if err != nil {
-			b.Fatal(err)
-		}
+		check(b, err)
 		b.Cleanup(func() { _ = source.Stop(context.Background()) }) // the benchmark's own has ended
 		select {
 		case <-source.Ready():
@@ -79,24 +79,63 @@ func handler(b *testing.B, name string, servers ...mcp.Server) *plugin.BoundTool
 	for !p.Status()[0].Ready() {
 		time.Sleep(time.Millisecond)
 	}
+	return on, p
+}
+
+func check(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// handler is a tool of a server as nodes call it.
+func handler(b *testing.B, name string, server mcp.Server) *plugin.BoundTool {
+	b.Helper()
+	_, p := sources(b, server)
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: p.Factories()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	stack, err := builder.BuildStack(b.Context(), plugin.BuildContext{Session: "s"}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	b.Cleanup(stack.Close)
 	catalog, err := stack.Catalog(&projector.Catalog{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	tool, ok := catalog.Find(name)
 	if !ok {
 		b.Fatalf("the node does not have the tool %s", name)
 	}
 	return tool
+}
+
+// turns starts a node whose sessions have servers, and returns a function that times n turns with a call of srv__look,
+// each in a session of its own.
+func turns(b *testing.B, servers ...mcp.Server) func(n int) []time.Duration {
+	b.Helper()
+	on, p := sources(b, servers...)
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: p.Factories()})
+	check(b, err)
+	n, err := workers.NewNode(workers.Config{Bus: on, Plugins: builder, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(asked)}})
+	check(b, err)
+	check(b, n.Start(b.Context()))
+	b.Cleanup(func() { n.Stop(context.Background()) }) // the benchmark's own has ended
+	return func(count int) (list []time.Duration) {
+		for range count {
+			id, err := n.Host().Create(b.Context(), api.CreateRequest{})
+			check(b, err)
+			began := time.Now()
+			r, err := n.Host().Run(b.Context(), id, harness.TurnRequest("", `srv__look {"do":"x"}`))
+			list = append(list, time.Since(began))
+			if err != nil || r.End != events.EndFinished {
+				b.Fatalf("turn: got %s, %v, want it finished", r.End, err)
+			}
+			v, err := n.Host().View(b.Context(), id)
+			check(b, err)
+			if m := v.Messages[len(v.Messages)-2]; m.Parts[0].Kind != events.PartToolResult || m.Parts[0].Text != "did x" {
+				b.Fatalf("result: got %+v, want that of the server", m.Parts)
+			}
+		}
+		return list
+	}
 }
 
 // timed calls a tool n times, one after the other.
@@ -121,9 +160,10 @@ func timed(b *testing.B, tool *plugin.BoundTool, n int, args string) (list []tim
 // calls numbers the calls of the benchmarks.
 var calls int
 
-// BenchmarkManyServers measures calls of a server alone, and beside 31 others: one that never answers, one that floods its
-// output, one with 2 000 tools, and 28 that are idle.
+// BenchmarkManyServers measures turns with a call of a server alone, and beside 31 others: one that never answers, one that
+// floods its output, one with 2 000 tools, and 28 that are idle.
 func BenchmarkManyServers(b *testing.B) {
+	const warm = 50 // turns
 	runs := filepath.Join(b.TempDir(), "runs")
 	servers := []mcp.Server{
 		ownServer("srv", runs),
@@ -135,17 +175,24 @@ func BenchmarkManyServers(b *testing.B) {
 	for n := len(servers); n < 32; n++ {
 		servers = append(servers, ownServer(fmt.Sprint("idle", n), runs))
 	}
-	alone := timed(b, handler(b, "srv__look", servers[0]), 1000, `{"do":"x"}`)
-	tool := handler(b, "srv__look", servers...)
+	one := turns(b, servers[0])
+	one(warm)
+	alone := one(500)
+	all := turns(b, servers...)
+	all(warm)
 	var before, after runtime.MemStats
+	runtime.GC()
 	runtime.ReadMemStats(&before)
 	var among []time.Duration
 	for b.Loop() {
-		among = append(among, timed(b, tool, 100, `{"do":"x"}`)...)
+		among = append(among, all(100)...)
 	}
+	runtime.GC()
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(p50(alone), "alone-p50-µs")
 	b.ReportMetric(p50(among), "among-p50-µs")
-	b.ReportMetric(p50(among)/p50(alone), "ratio")
+	b.ReportMetric(p50(among)/p50(alone), "p50-ratio") // p50 has sorted them
+	b.ReportMetric(float64(among[len(among)*99/100])/float64(alone[len(alone)*99/100]), "p99-ratio")
+	b.ReportMetric(float64(among[len(among)-1])/float64(alone[len(alone)-1]), "max-ratio")
 	b.ReportMetric((float64(after.HeapInuse)-float64(before.HeapInuse))/(1<<20), "heap-growth-MiB")
 }

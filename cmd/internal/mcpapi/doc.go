@@ -5,7 +5,8 @@
 //	run_turn, wait_turn              POST and GET a turn, with a wait; its events are progress
 //	cancel_turn                      POST a turn's cancel
 //	list_approvals, answer_approval  GET and POST approvals
-//	read_history, search_history     GET the conversation, and the messages of it that have a text
+//	read_history                     GET the conversation, of which it returns a part: the last 50 messages, or those asked for
+//	search_history                   GET the conversation, of which it returns the messages that have a text
 //
 // Resources: lash://sessions/SESSION is the conversation of a session.
 //

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -41,7 +39,7 @@ func New(cfg Config) *mcp.Server {
 	add(s, "cancel_turn", "Asks a turn to stop.", &mcp.ToolAnnotations{IdempotentHint: true}, a.cancel)
 	add(s, "list_approvals", "Lists the calls that wait for an approval: of a session, or of all.", reads, a.approvals)
 	add(s, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
-	add(s, "read_history", "Returns the conversation of a session.", reads, a.history)
+	add(s, "read_history", "Returns messages of a session's conversation: the last ones, or those from an index on.", reads, a.history)
 	add(s, "search_history", "Returns the messages of a session's conversation in which a text was said, in any case: in texts, arguments of calls and their results.", reads, a.search)
 	s.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "session", Title: "Conversation of a session", URITemplate: "lash://sessions/{session}", MIMEType: "application/json",
@@ -133,90 +131,6 @@ func (a *api) approve(ctx context.Context, _ *mcp.CallToolRequest, in approval) 
 		return nil, err
 	}
 	return json.RawMessage(`{"answered":true}`), nil
-}
-
-type ofSession struct {
-	Session string `json:"session"`
-}
-
-func (a *api) history(ctx context.Context, _ *mcp.CallToolRequest, in ofSession) (json.RawMessage, error) {
-	return a.do(ctx, http.MethodGet, session(in.Session, "view"), nil)
-}
-
-type searched struct {
-	Session string `json:"session"`
-	Text    string `json:"text"`
-}
-
-// found is a message that has the text.
-type found struct {
-	Index   int             `json:"index"` // in the conversation
-	Message json.RawMessage `json:"message"`
-}
-
-func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (json.RawMessage, error) {
-	if in.Text == "" {
-		return nil, errors.New("text: is empty")
-	}
-	data, err := a.do(ctx, http.MethodGet, session(in.Session, "view"), nil)
-	if err != nil {
-		return nil, err
-	}
-	var view struct{ Messages []json.RawMessage }
-	if err := json.Unmarshal(data, &view); err != nil {
-		return nil, fmt.Errorf("the conversation is no JSON of its form: %w", err)
-	}
-	out := struct {
-		Found []found `json:"found"`
-		Of    int     `json:"of"` // messages
-	}{[]found{}, len(view.Messages)}
-	for i, m := range view.Messages {
-		if hasText(m, strings.ToLower(in.Text)) {
-			out.Found = append(out.Found, found{i, m})
-		}
-	}
-	return json.Marshal(&out)
-}
-
-// hasText reports whether something that was said in a message contains what is searched, in lower case: a text, an
-// argument of a call or a result. Names of roles, parts and tools are none, and neither are attachments.
-func hasText(data []byte, what string) bool {
-	var message struct {
-		Parts []struct {
-			Type, Text string
-			Args       any
-		}
-	}
-	if json.Unmarshal(data, &message) != nil {
-		return false
-	}
-	for _, p := range message.Parts {
-		if p.Type != "attachment" && (textOf(p.Text, what) || textOf(p.Args, what)) {
-			return true
-		}
-	}
-	return false
-}
-
-// textOf reports whether a text of a JSON value contains what is searched.
-func textOf(v any, what string) bool {
-	switch v := v.(type) {
-	case string:
-		return strings.Contains(strings.ToLower(v), what)
-	case []any:
-		for _, e := range v {
-			if textOf(e, what) {
-				return true
-			}
-		}
-	case map[string]any:
-		for _, e := range v {
-			if textOf(e, what) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // resource reads the conversation of a session.

@@ -1,0 +1,139 @@
+package mcpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// defaultMessages limits the messages of read_history where the agent gives no limit.
+const defaultMessages = 50
+
+// part selects messages of a conversation.
+type part struct {
+	Session string `json:"session"`
+	From    *int   `json:"from,omitempty" jsonschema:"index of the first message; omitted: the last messages"`
+	Limit   int    `json:"limit,omitempty" jsonschema:"of messages; omitted: 50"`
+}
+
+// messages are a part of a conversation.
+type messages struct {
+	Messages []json.RawMessage `json:"messages"`
+	From     int               `json:"from"`           // index of the first one
+	Of       int               `json:"of"`             // messages of the conversation
+	Next     int               `json:"next,omitempty"` // from of the part that follows; omitted: there is none
+}
+
+func (a *api) history(ctx context.Context, _ *mcp.CallToolRequest, in part) (json.RawMessage, error) {
+	if in.From != nil && *in.From < 0 {
+		return nil, errors.New("from: is negative")
+	}
+	if in.Limit < 0 {
+		return nil, errors.New("limit: is negative")
+	}
+	all, err := a.conversation(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	limit, of := min(cmp.Or(in.Limit, defaultMessages), len(all)), len(all)
+	out := messages{From: of - limit, Of: of}
+	if in.From != nil {
+		out.From = min(*in.From, of)
+	}
+	end := min(out.From+limit, of)
+	if out.Messages = all[out.From:end]; end < of {
+		out.Next = end
+	}
+	return json.Marshal(&out)
+}
+
+// conversation reads the messages of a session.
+func (a *api) conversation(ctx context.Context, id string) ([]json.RawMessage, error) {
+	data, err := a.do(ctx, http.MethodGet, session(id, "view"), nil)
+	if err != nil {
+		return nil, err
+	}
+	view := struct{ Messages []json.RawMessage }{[]json.RawMessage{}}
+	if err := json.Unmarshal(data, &view); err != nil {
+		return nil, fmt.Errorf("the conversation is no JSON of its form: %w", err)
+	}
+	return view.Messages, nil
+}
+
+type searched struct {
+	Session string `json:"session"`
+	Text    string `json:"text"`
+}
+
+// found is a message that has the text.
+type found struct {
+	Index   int             `json:"index"` // in the conversation
+	Message json.RawMessage `json:"message"`
+}
+
+func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (json.RawMessage, error) {
+	if in.Text == "" {
+		return nil, errors.New("text: is empty")
+	}
+	all, err := a.conversation(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Found []found `json:"found"`
+		Of    int     `json:"of"` // messages
+	}{[]found{}, len(all)}
+	for i, m := range all {
+		if hasText(m, strings.ToLower(in.Text)) {
+			out.Found = append(out.Found, found{i, m})
+		}
+	}
+	return json.Marshal(&out)
+}
+
+// hasText reports whether something that was said in a message contains what is searched, in lower case: a text, an
+// argument of a call or a result. Names of roles, parts and tools are none, and neither are attachments.
+func hasText(data []byte, what string) bool {
+	var message struct {
+		Parts []struct {
+			Type, Text string
+			Args       any
+		}
+	}
+	if json.Unmarshal(data, &message) != nil {
+		return false
+	}
+	for _, p := range message.Parts {
+		if p.Type != "attachment" && (textOf(p.Text, what) || textOf(p.Args, what)) {
+			return true
+		}
+	}
+	return false
+}
+
+// textOf reports whether a text of a JSON value contains what is searched.
+func textOf(v any, what string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(strings.ToLower(v), what)
+	case []any:
+		for _, e := range v {
+			if textOf(e, what) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if textOf(e, what) {
+				return true
+			}
+		}
+	}
+	return false
+}
