@@ -177,22 +177,29 @@ func BenchmarkManyServers(b *testing.B) {
 	}
 	one := turns(b, servers[0])
 	one(warm)
+	before := heap()
 	alone := one(500)
+	growth := heap() - before // of servers of streams in this process, most of it
 	all := turns(b, servers...)
 	all(warm)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before = heap()
 	var among []time.Duration
 	for b.Loop() {
 		among = append(among, all(100)...)
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
+	b.ReportMetric(growth/float64(len(alone)), "alone-KiB/turn")
+	b.ReportMetric((heap()-before)/float64(len(among)), "among-KiB/turn")
 	b.ReportMetric(p50(alone), "alone-p50-µs")
 	b.ReportMetric(p50(among), "among-p50-µs")
 	b.ReportMetric(p50(among)/p50(alone), "p50-ratio") // p50 has sorted them
 	b.ReportMetric(float64(among[len(among)*99/100])/float64(alone[len(alone)*99/100]), "p99-ratio")
 	b.ReportMetric(float64(among[len(among)-1])/float64(alone[len(alone)-1]), "max-ratio")
-	b.ReportMetric((float64(after.HeapInuse)-float64(before.HeapInuse))/(1<<20), "heap-growth-MiB")
+}
+
+// heap is the memory in use, in KiB.
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapInuse) / (1 << 10)
 }
