@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // FormatRecord is the record that audits exchange, as package exchange writes it: one record in each line.
@@ -90,7 +91,7 @@ func (r *recordReader) entry(line int, raw json.RawMessage) error {
 		e.Kind = EntryReply
 		e.Reply = r.replyOf(&f)
 	case "tool-result":
-		if f.text("outcome") == string(events.OutcomeCancelled) { // the runtime's own, for a call without a result
+		if f.text("outcome") == string(events.OutcomeCancelled) && turn.IsNoResultText(f.text("output")) {
 			if _, known := r.kept[group]; !known {
 				r.kept[group] = r.last
 			}
