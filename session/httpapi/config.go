@@ -38,7 +38,9 @@ type Config struct {
 	// Defaults to 4. One caller has at most half of them.
 	MaxLargeBodies int
 
-	MaxBytesPerMinute int // of one caller, over bodies of requests, responses and streams. Defaults to 1 GiB
+	// MaxBytesPerMinute limits the bodies of requests, responses and streams of one caller, and those of one IPv4
+	// address or IPv6 /64 in requests without a caller. Defaults to 1 GiB.
+	MaxBytesPerMinute int
 
 	// MaxConnections is the number of open connections. At most half of them are unauthenticated: above that a new
 	// one closes the oldest. Defaults to 2048. Each connection needs a file descriptor.

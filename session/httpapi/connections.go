@@ -87,7 +87,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 
 // admit adds a connection, and closes another one where a limit needs it; nil where none can be closed.
 func (a *connections) admit(accepted net.Conn) *conn {
-	c := &conn{Conn: accepted, all: a, address: addressOf(accepted.RemoteAddr())}
+	c := &conn{Conn: accepted, all: a, address: addressOf(accepted.RemoteAddr().String())}
 	a.mu.Lock()
 	victim, fits := a.findVictim(c.address)
 	if victim != nil {
@@ -254,8 +254,8 @@ func (c *conn) Close() error {
 }
 
 // addressOf is the address range of one client: an IPv4 address, or an IPv6 /64.
-func addressOf(a net.Addr) netip.Prefix {
-	at, err := netip.ParseAddrPort(a.String())
+func addressOf(address string) netip.Prefix {
+	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Prefix{} // shared by connections without an IP address
 	}

@@ -148,7 +148,7 @@ func TestAddressOf(t *testing.T) {
 		"10.1.2.3:4": "10.1.2.3/32", "[::ffff:10.1.2.3]:4": "10.1.2.3/32", "[2001:db8:1:2:3:4:5:6]:7": "2001:db8:1:2::/64", "[2001:db8:1:2::1]:7": "2001:db8:1:2::/64",
 		"[fe80::1%lo]:7": "fe80::/64",
 	} {
-		if got := addressOf((&fake{from: from}).RemoteAddr()).String(); got != want {
+		if got := addressOf(from).String(); got != want {
 			t.Errorf("%s: got %s, want %s", from, got, want)
 		}
 	}

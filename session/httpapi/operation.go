@@ -65,9 +65,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		}
 		defer release()
 	}
-	now := time.Now()
-	c.limiter = o.s.traffic.limiter(caller.Name, now) // requests without a caller share one name
-	if err := o.s.traffic.check(c.limiter, now); err != nil {
+	if err := o.checkTraffic(c); err != nil {
 		return err
 	}
 	ctx, cancel := o.lifetime(r, caller, staysOpen)
@@ -101,6 +99,18 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		return nil
 	}
 	return o.respond(c, out)
+}
+
+// checkTraffic sets the limiter of the request's bytes: the caller's, or that of the client's address. It refuses a
+// request above the limit.
+func (o *served) checkTraffic(c *call) error {
+	now := time.Now()
+	if o.needs == "" {
+		c.limiter = o.s.anonymous.limiter(addressOf(c.RemoteAddr), now)
+		return o.s.anonymous.check(c.limiter, now)
+	}
+	c.limiter = o.s.traffic.limiter(c.caller.Name, now)
+	return o.s.traffic.check(c.limiter, now)
 }
 
 // seqHeader is the response header with the sequence of the request's commit.

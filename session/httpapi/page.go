@@ -15,12 +15,12 @@ func (s *Server) hasPage(r *http.Request) bool {
 	return s.cfg.Page != nil && (at == "/" || strings.HasPrefix(at, pagePrefix))
 }
 
-// servePage serves a file of the page, which needs no caller, within the limits of requests without a caller.
+// servePage serves a file of the page, which needs no caller, within the limit of its client's address.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	recordOf(w).Operation = "page"
 	now := time.Now()
-	limiter := s.traffic.limiter("", now)
-	if err := s.traffic.check(limiter, now); err != nil {
+	limiter := s.anonymous.limiter(addressOf(r.RemoteAddr), now)
+	if err := s.anonymous.check(limiter, now); err != nil {
 		s.refuse(w, r, err)
 		return
 	}

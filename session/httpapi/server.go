@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/session/accesslog"
 )
@@ -30,7 +30,9 @@ type Server struct {
 	document []byte
 	slots    slots
 	pages    http.CrossOriginProtection // checks requests that a browser authenticates by itself
-	traffic  traffic
+
+	traffic   traffic[string]       // of callers, by name
+	anonymous traffic[netip.Prefix] // of clients without a caller, by address
 
 	drain   context.CancelFunc
 	onDrain func(func()) (stop func() bool) // registers a function to call when the server drains; at once if it already does
@@ -60,7 +62,8 @@ func New(cfg Config) (*Server, error) {
 			large:    newSlotPool(cfg.MaxLargeBodies, max(cfg.MaxLargeBodies/2, 1), tooMany("too_many_large_bodies", "large bodies", "large_bodies_at_once", max(cfg.MaxLargeBodies/2, 1))),
 			streams:  newSlotPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
 		},
-		traffic: traffic{perMinute: cfg.MaxBytesPerMinute, callers: make(map[string]*rate.Limiter)},
+		traffic:   newTraffic[string](cfg.MaxBytesPerMinute, "caller", false),
+		anonymous: newTraffic[netip.Prefix](cfg.MaxBytesPerMinute, "address", true),
 	}
 	for _, origin := range cfg.Origins {
 		if err := s.pages.AddTrustedOrigin(origin); err != nil {
