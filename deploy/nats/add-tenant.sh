@@ -6,6 +6,7 @@
 #   ./add-tenant.sh TENANT
 set -eu
 cd "$(dirname "$0")"
+. ./whole.sh
 [ $# -eq 1 ] || { echo "usage: ./add-tenant.sh TENANT" >&2 && exit 2; }
 tenant=$1
 case $tenant in
@@ -15,11 +16,12 @@ esac
 [ ! -e "tenants/$tenant.conf" ] || { echo "tenants/$tenant.conf exists" >&2 && exit 1; }
 mkdir -p "tenants/$tenant"
 for list in exports imports; do
-  sed "s/%TENANT%/$tenant/g" "roles/$list.conf" >"tenants/$tenant/$list.conf"
+  begin "tenants/$tenant/$list.conf"
+  sed "s/%TENANT%/$tenant/g" "roles/$list.conf" >"$new"
+  finish "tenants/$tenant/$list.conf"
 done
 ./add-plugin.sh "$tenant"
-new=tenants/$tenant.conf.new # the file is whole, or is not there
-trap 'rm -f "$new"' EXIT
+begin "tenants/$tenant.conf"
 {
   echo "# Tenant $tenant. Its limits are here, so that it cannot use the capacity of others."
   echo "$tenant {"
@@ -43,5 +45,5 @@ trap 'rm -f "$new"' EXIT
   echo "}"
   echo "include ./$tenant/plugins.conf"
 } >"$new"
-mv "$new" "tenants/$tenant.conf"
+finish "tenants/$tenant.conf"
 echo "  include ./tenants/$tenant.conf"

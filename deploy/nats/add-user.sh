@@ -8,6 +8,7 @@
 # Run again after an upgrade: it overwrites.
 set -eu
 cd "$(dirname "$0")"
+. ./whole.sh
 [ $# -eq 3 ] || { echo "usage: ./add-user.sh TENANT ROLE NAME, ROLE is one of node, backup, host, auditor" >&2 && exit 2; }
 tenant=$1 role=$2 name=$3
 case $role in
@@ -28,9 +29,7 @@ if [ ! -e "tenants/$tenant/exports.conf" ]; then
   echo "$tenant: is no tenant: want ${tenants:+one of $(echo $tenants), or }one that add-tenant.sh makes" >&2
   exit 2
 fi
-# A server takes an empty file as leave to do everything: the file is whole, or is not there.
-new=tenants/$tenant/$name.conf.new
-trap 'rm -f "$new"' EXIT
+begin "tenants/$tenant/$name.conf"
 sed "s/%NAME%/$name/g" "roles/$role.conf" >"$new"
-mv "$new" "tenants/$tenant/$name.conf"
+finish "tenants/$tenant/$name.conf"
 echo "    { user: \"$name@$tenant\", permissions: { include ./$tenant/$name.conf } }"

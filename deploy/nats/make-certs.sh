@@ -40,8 +40,10 @@ authority() { # FILE
 }
 
 issue() { # AUTHORITY FILE NAME ALTERNATIVE-NAMES USAGE
-  new=certs/$2.new # a certificate and its key replace the last ones together, when both are there
-  trap 'rm -f "$new".*' EXIT
+  dir=$(mktemp -d "certs/$2.XXXXXX") # a certificate and its key replace the last ones together, when both are there
+  trap 'rm -rf "$dir"' EXIT
+  trap 'exit 1' HUP INT TERM
+  new=$dir/new
   openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj "/CN=$3" \
     -keyout "$new.key" -out "$new.csr" 2>/dev/null
   printf 'subjectAltName=%s\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\n' "$4" "$5" >"$new.ext"
@@ -50,6 +52,7 @@ issue() { # AUTHORITY FILE NAME ALTERNATIVE-NAMES USAGE
     { echo "certs/$1-ca.key is not the key of the first certificate of certs/$1-ca.pem" >&2 && exit 1; }
   mv "$new.key" "certs/$2.key"
   mv "$new.pem" "certs/$2.pem"
+  rm -rf "$dir"
 }
 
 what=$1

@@ -6,16 +6,16 @@
 #   ./update-tenant.sh TENANT
 set -eu
 cd "$(dirname "$0")"
+. ./whole.sh
 [ $# -eq 1 ] || { echo "usage: ./update-tenant.sh TENANT" >&2 && exit 2; }
 tenant=$1
 case $tenant in
   '' | *[!A-Za-z0-9_-]*) echo "$tenant: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
 esac
 [ -e "tenants/$tenant.conf" ] || { echo "$tenant: is no tenant: want one that add-tenant.sh makes" >&2 && exit 2; }
-new=tenants/$tenant/imports.conf.new # the file is whole, or is not there
-trap 'rm -f "$new"' EXIT
+begin "tenants/$tenant/imports.conf"
 sed "s/%TENANT%/$tenant/g" roles/imports.conf >"$new"
-mv "$new" "tenants/$tenant/imports.conf"
+finish "tenants/$tenant/imports.conf"
 for file in "tenants/$tenant"/*.conf; do
   name=$(basename "$file" .conf)
   case $name in

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -75,10 +76,103 @@ func TestScriptsRefuse(t *testing.T) {
 	if out, err := script(d.dir, "add-tenant.sh", "initech"); err == nil {
 		t.Errorf("a tenant without the role's file: got %s, want an error", out)
 	}
-	for _, file := range []string{"acme/zoe.conf", "acme/zoe.conf.new", "initech.conf", "initech.conf.new", "initech/host.conf", "acme/plugins.conf.new"} {
+	for _, file := range []string{"acme/zoe.conf", "initech.conf", "initech/host.conf"} {
 		if _, err := os.Stat(filepath.Join(d.dir, "tenants", file)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: got %v, want no such file", file, err)
 		}
+	}
+	d.noRemains()
+}
+
+// noRemains fails for files that the scripts write before they rename them.
+func (d *deployment) noRemains() {
+	d.t.Helper()
+	for _, dir := range []string{"tenants", "certs"} {
+		err := filepath.WalkDir(filepath.Join(d.dir, dir), func(path string, entry fs.DirEntry, err error) error {
+			if ending := filepath.Ext(path); err == nil && !entry.IsDir() && ending != ".conf" && ending != ".pem" && ending != ".key" || entry.IsDir() && ending != "" {
+				d.t.Errorf("got %s, want none left", path)
+			}
+			return err
+		})
+		harness.WantError(d.t, "walk", err, nil)
+	}
+}
+
+// TestScriptsAtOnce runs scripts of one tenant at the same time. Each file is whole at every moment, and has the mode that
+// it had; the lists have every plugin; nothing else is left.
+func TestScriptsAtOnce(t *testing.T) {
+	t.Parallel()
+	d := install(t)
+	whole := strings.ReplaceAll(harness.ReadFile(t, filepath.Join(d.dir, "roles", "host.conf")), "%NAME%", "alice")
+	alice := filepath.Join(d.dir, "tenants", "acme", "alice.conf")
+	harness.WantError(t, "chmod", os.Chmod(alice, 0o640), nil)
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	var all sync.WaitGroup
+	for _, name := range names {
+		all.Go(func() {
+			if out, err := script(d.dir, "add-plugin.sh", "acme", name); err != nil {
+				t.Errorf("plugin %s: %v, %s", name, err, out)
+			}
+		})
+		all.Go(func() {
+			if out, err := script(d.dir, "add-user.sh", "acme", "host", "alice"); err != nil {
+				t.Errorf("user: %v, %s", err, out)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		default:
+		}
+		if got := harness.ReadFile(t, alice); got != whole {
+			t.Fatalf("alice's file: got %q, want it whole", got)
+		}
+	}
+	info, err := os.Stat(alice)
+	harness.WantError(t, "mode", err, nil)
+	harness.Equal(t, "mode", info.Mode().Perm(), 0o640)
+	for _, list := range []string{"exports", "of-plugins", "plugins"} {
+		text := harness.ReadFile(t, filepath.Join(d.dir, "tenants", "acme", list+".conf"))
+		for _, name := range names {
+			if !strings.Contains(text, "plugin-"+name) {
+				t.Errorf("%s: got %s, want plugin %s", list, text, name)
+			}
+		}
+	}
+	d.noRemains()
+	d.boot() // which accepts them
+}
+
+// TestScriptsFollowNoLink has links at each name that a script could write to before it renames, and at the names that it
+// replaces. Where they point stays as it was, and a file that did not exist gets the mode of new files.
+func TestScriptsFollowNoLink(t *testing.T) {
+	t.Parallel()
+	d := install(t)
+	acme, mine := filepath.Join(d.dir, "tenants", "acme"), filepath.Join(t.TempDir(), "mine")
+	harness.WantError(t, "write", os.WriteFile(mine, []byte("mine"), 0o600), nil)
+	for _, name := range []string{"zoe", "plugin-weather", "exports", "of-plugins", "plugins", "imports"} {
+		for _, ending := range []string{".conf.new", ".conf.tmp", ".new"} {
+			harness.WantError(t, "link", os.Symlink(mine, filepath.Join(acme, name+ending)), nil)
+		}
+	}
+	harness.WantError(t, "link", os.Symlink(mine, filepath.Join(acme, "zoe.conf")), nil)
+	run(t, d.dir, "add-user.sh", "acme", "host", "zoe")
+	run(t, d.dir, "add-user.sh", "acme", "host", "yan")
+	run(t, d.dir, "add-plugin.sh", "acme", "weather")
+	run(t, d.dir, "update-tenant.sh", "acme")
+	harness.Equal(t, "the file behind the links", harness.ReadFile(t, mine), "mine")
+	fresh := filepath.Join(acme, "fresh")
+	harness.WantError(t, "write", os.WriteFile(fresh, nil, 0o666), nil) //nolint:gosec // its mode shows the umask
+	want, err := os.Stat(fresh)
+	harness.WantError(t, "mode", err, nil)
+	for _, name := range []string{"yan.conf", "plugin-weather.conf"} {
+		info, err := os.Lstat(filepath.Join(acme, name))
+		harness.WantError(t, "mode", err, nil)
+		harness.Equal(t, "mode of "+name, info.Mode(), want.Mode())
 	}
 }
 
