@@ -178,13 +178,13 @@ func pageServer(b *bus.Bus, name, token string, list pricing) (*httpapi.Server, 
 	if err != nil {
 		return nil, err
 	}
-	page, err := webpage.New(webpage.Settings{ReadOnly: true, Name: name, Prices: true})
+	page, err := webpage.New(webpage.Settings{ReadOnly: true, Prices: true, Source: true})
 	if err != nil {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Config{
 		Service: reader{c}, Page: page, Tokens: []httpapi.Token{{Name: "ui", Digest: sha256.Sum256([]byte(token)), Scope: api.ScopeRead}},
-		Prices: func() json.RawMessage { return list.prices.JSON() },
+		Prices: func() json.RawMessage { return list.prices.JSON() }, Source: name,
 	})
 }
 

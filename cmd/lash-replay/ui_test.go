@@ -105,8 +105,19 @@ func TestUI(t *testing.T) {
 			if status, body := out.ask(t, out.Token, "GET", "/page/settings.json"); status != 200 || !strings.Contains(body, `"read_only":true`) {
 				t.Errorf("settings: got %d %s, want a page that only shows", status, body)
 			}
-			if status, _ := out.ask(t, "guess", "GET", "/v1/sessions"); status != 401 {
-				t.Errorf("another token: got %d, want 401", status)
+			for _, at := range []string{"/", "/page/settings.json", "/page/app.js", "/v1/openapi.json", "/v1/sessions", "/v1/source", "/v1/prices", "/v1/none"} {
+				for _, token := range []string{"", "guess"} {
+					status, body := out.ask(t, token, "GET", at)
+					if strings.HasPrefix(at, "/v1/") && at != "/v1/openapi.json" && status < 400 {
+						t.Errorf("%s with the token %q: got %d, want it refused", at, token, status)
+					}
+					if strings.Contains(body, c.source) || strings.Contains(body, c.args[len(c.args)-1]) {
+						t.Errorf("%s with the token %q: got %s, want no name of the source", at, token, body)
+					}
+				}
+			}
+			if status, body := out.ask(t, out.Token, "GET", "/v1/source"); status != 200 || !strings.Contains(body, c.source) {
+				t.Errorf("source: got %d %s, want %s", status, body, c.source)
 			}
 			if status, _ := out.ask(t, out.Token, "POST", "/v1/sessions"); status != 403 {
 				t.Errorf("create: got %d, want 403", status)

@@ -71,6 +71,9 @@ type Config struct {
 	// Prices returns what tokens cost, as JSON, for GET /v1/prices: an object with the list models, as workers/telemetry
 	// has it. nil: there is no such path.
 	Prices func() json.RawMessage
+	// Source is the name of the source of the sessions, for GET /v1/source: an object with the text name. It may have the
+	// path of a file, so only callers with the right to read get it. Empty: there is no such path.
+	Source string
 
 	Access accesslog.Func // receives a record of each request at its end. Defaults to none
 	Logger *zap.Logger    // nil is silent

@@ -87,6 +87,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Prices != nil {
 		s.mux.Handle(http.MethodGet+" "+pricesPath, &served{s, s.pricesRoute()})
 	}
+	if cfg.Source != "" {
+		s.mux.Handle(http.MethodGet+" "+sourcePath, &served{s, s.sourceRoute()})
+	}
 	slices.Sort(s.methods)
 	s.methods = slices.Compact(s.methods)
 	return s, nil

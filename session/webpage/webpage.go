@@ -18,11 +18,11 @@ import (
 //go:embed files
 var files embed.FS
 
-// Settings tell the page what its server is. They are sent to browsers before a sign-in.
+// Settings tell the page what its server is. They are sent to browsers before a sign-in, so they have no name or path.
 type Settings struct {
-	ReadOnly bool   `json:"read_only"`      // the page offers nothing that changes a session
-	Name     string `json:"name,omitempty"` // of the source of the sessions, as text. Defaults to none
-	Prices   bool   `json:"prices"`         // the server has prices at /v1/prices, see [httpapi.Config]
+	ReadOnly bool `json:"read_only"` // the page offers nothing that changes a session
+	Prices   bool `json:"prices"`    // the server has prices at /v1/prices, see [httpapi.Config]
+	Source   bool `json:"source"`    // the server has the name of its source at /v1/source, likewise
 }
 
 // policy is the content security policy of all files.

@@ -12,7 +12,7 @@ import (
 // serve asks a handler of the page for a path.
 func serve(t *testing.T, method, at string, header ...string) *http.Response {
 	t.Helper()
-	h, err := New(Settings{ReadOnly: true, Name: "an <archive>"})
+	h, err := New(Settings{ReadOnly: true, Source: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestHandler(t *testing.T) {
 		text       string
 	}{
 		"index":    {http.MethodGet, "/", nil, 200, "", "<title>lash</title>"},
-		"settings": {http.MethodGet, settingsPath, nil, 200, "", `"read_only":true,"name":"an \u003carchive\u003e"`},
+		"settings": {http.MethodGet, settingsPath, nil, 200, "", `{"read_only":true,"prices":false,"source":true}`},
 		"packed":   {http.MethodGet, "/page/app.js", []string{"Accept-Encoding", "gzip, br"}, 200, "gzip", ""},
 		"same":     {http.MethodGet, "/", []string{"If-None-Match", tag}, 304, "", ""},
 		"head":     {http.MethodHead, "/", nil, 200, "", ""},

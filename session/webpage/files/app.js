@@ -40,7 +40,7 @@ class App {
       await this.start();
     } },
     h("h1", null, h("img", { src: "/page/icon.svg", alt: "", width: "28", height: "28" }), "lash"),
-    h("p", null, this.settings.name ? `Sessions of ${this.settings.name}` : "Sessions of this server"),
+    h("p", null, "Sessions of this server"),
     h("label", { for: "token" }, "Token"), input, note, h("button", { class: "primary", type: "submit" }, "Sign in"),
     h("p", { class: "faint" }, "The token stays in this tab, and is forgotten with it. It may also be a signed token of the server's issuer."))));
     input.focus();
@@ -49,6 +49,7 @@ class App {
   async #enter() {
     this.signedIn = true;
     if (this.settings.prices) await prices.load();
+    const source = this.settings.source ? await call("GET", "/v1/source").catch(() => ({})) : {};
     this.badge = h("span", { class: "badge", hidden: true });
     this.waiting = h("span", { class: "hidden", hidden: true }, " waiting");
     this.inboxLink = h("a", { href: "#/inbox" }, "Inbox", this.badge, this.waiting);
@@ -56,7 +57,7 @@ class App {
     this.slot = h("div", { class: "slot" });
     swap(this.root, h("header", { class: "top" },
       h("a", { class: "brand", href: "#/" }, h("img", { src: "/page/icon.svg", alt: "", width: "22", height: "22" }), "lash"),
-      this.settings.name && h("span", { class: "faint source" }, this.settings.name),
+      source.name && h("span", { class: "faint source" }, source.name),
       h("span", { class: "space" }), this.inboxLink,
       h("button", { class: "quiet", type: "button", title: "Keys (?)", click: () => this.help() }, "Keys"),
       token.get() && h("button", { class: "quiet", type: "button", click: () => { token.clear(); this.signIn(""); } }, "Sign out")),
