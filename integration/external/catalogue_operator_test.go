@@ -153,15 +153,10 @@ func connectAs(t *testing.T, url, inbox string) (nc *nats.Conn, refused *bustest
 func invalidConfiguration(t *testing.T, on place) {
 	s := on.start(t)
 	s.node()
-	dir := t.TempDir()
-	program, file := filepath.Join(dir, "lash-node"), filepath.Join(dir, "plugins.json")
-	build := exec.CommandContext(s.Ctx, "go", "build", "-o", program, "../../cmd/lash-node") //nolint:gosec // of this repository
-	build.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	dir, program := t.TempDir(), harness.BuildCommand(t, "lash-node")
+	file := filepath.Join(dir, "plugins.json")
 	harness.WantError(t, "file", os.WriteFile(file, []byte("{\"plugins\": [\n  {\"name\": \"notes\",\n   \"effects\": {\"write\": \"often\"}}]}"), 0o600), nil)
-	start := exec.CommandContext(s.Ctx, program, "serve", "--nats", on.url, "--prefix", on.prefix, "--replicas", fmt.Sprint(on.replicas), "--external-plugins", file) //nolint:gosec // as above
+	start := exec.CommandContext(s.Ctx, program, "serve", "--nats", on.url, "--prefix", on.prefix, "--replicas", fmt.Sprint(on.replicas), "--external-plugins", file) //nolint:gosec // that was just built
 	start.Dir = dir
 	out, err := start.CombinedOutput()
 	if exit := new(exec.ExitError); !errors.As(err, &exit) || !strings.Contains(string(out), file+": line 3: plugins[0].effects.write") {

@@ -113,9 +113,7 @@ func conformanceProgram(t *testing.T) (dir, program string) {
 func TestChecksOfTypeScript(t *testing.T) {
 	t.Parallel()
 	dir, program := conformanceProgram(t)
-	node := filepath.Join(dir, "lash-node")
-	runIn(t, ".", "go", "build", "-o", node, "../../cmd/lash-node")
-	out := runIn(t, dir, node, "plugin", "check", "--name", "conformance", "--", "node", program)
+	out := runIn(t, dir, harness.BuildCommand(t, "lash-node"), "plugin", "check", "--name", "conformance", "--", "node", program)
 	if n := strings.Count(out, "ok  "); n < 40 {
 		t.Errorf("got %d checks, want those of the plugin conformance:\n%s", n, out)
 	}

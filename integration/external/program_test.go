@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -43,10 +44,32 @@ func modules(t *testing.T) string {
 	}
 	source := filepath.Join(dir, "sdk")
 	copySDK(t, source)
-	archive := strings.TrimSpace(runIn(t, source, "npm", "pack", "--silent", "--pack-destination", dir))
+	archive := filepath.Join(dir, "plugin.tgz")
+	harness.WantError(t, "archive of the SDK", os.WriteFile(archive, archiveOfSDK(t, source), 0o600), nil)
 	runIn(t, dir, "tar", "-xzf", archive)
 	harness.WantError(t, "install the SDK", os.Rename(filepath.Join(dir, "package"), filepath.Join(into, "@lash", "plugin")), nil)
 	return dir
+}
+
+// packedSDK is the archive of the SDK, which the first test that needs it makes: the others have the same one.
+var packedSDK struct {
+	sync.Mutex
+	archive []byte
+}
+
+// archiveOfSDK is the archive that npm packs of the SDK in a folder.
+func archiveOfSDK(t *testing.T, source string) []byte {
+	t.Helper()
+	packedSDK.Lock()
+	defer packedSDK.Unlock()
+	if packedSDK.archive == nil {
+		dir := t.TempDir()
+		name := strings.TrimSpace(runIn(t, source, "npm", "pack", "--silent", "--pack-destination", dir))
+		archive, err := os.ReadFile(filepath.Join(dir, name))
+		harness.WantError(t, "archive of the SDK", err, nil)
+		packedSDK.archive = archive
+	}
+	return packedSDK.archive
 }
 
 // copySDK copies the files of the SDK. A test that reads them runs again when they change.

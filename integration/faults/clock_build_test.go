@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // clockFile is the variable that names the file of a process's clock: see testdata/clock.
@@ -97,9 +99,7 @@ func buildClocked(t *testing.T) (program string) {
 		}
 	}
 	args := append([]string{"test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", program}, clockedFiles...)
-	build := exec.CommandContext(t.Context(), "go", args...) //nolint:gosec // paths of its own
-	build.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := harness.Go(t.Context(), args...).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return program

@@ -30,14 +30,13 @@ func TestCheckRecordings(t *testing.T) {
 		args = append(args, "--chats", path)
 	}
 	dir := t.TempDir()
-	build(t, dir, "lash-node")
-	build(t, dir, "lash-replay")
-	build(t, filepath.Join(dir, "changed"), "lash-replay", "-overlay", unclosed(t))
+	node, replay := harness.BuildCommand(t, "lash-node"), harness.BuildCommand(t, "lash-replay")
+	changed := harness.BuildCommand(t, "lash-replay", "-overlay", unclosed(t))
 	store, junit := filepath.Join(dir, "store"), filepath.Join(dir, "report.xml")
-	output(t, 0, filepath.Join(dir, "lash-node"), append([]string{"demo", "--json", "--store", store}, args...)...)
+	output(t, 0, node, append([]string{"demo", "--json", "--store", store}, args...)...)
 
-	got := output(t, 0, filepath.Join(dir, "lash-replay"), "check", "--store", store, "--junit", junit)
-	sessions, want := closedCalls(t, filepath.Join(dir, "lash-replay"), store)
+	got := output(t, 0, replay, "check", "--store", store, "--junit", junit)
+	sessions, want := closedCalls(t, replay, store)
 	if !strings.Contains(got, fmt.Sprintf("checked %d session", sessions)) || !strings.HasSuffix(got, ", 0 differences\n") {
 		t.Errorf("check of the recordings: got %s, want %d sessions without a difference", got, sessions)
 	}
@@ -57,7 +56,7 @@ func TestCheckRecordings(t *testing.T) {
 			}
 		}
 	}
-	got = output(t, 1, filepath.Join(dir, "changed", "lash-replay"), "check", "--json", "--store", store)
+	got = output(t, 1, changed, "check", "--json", "--store", store)
 	harness.WantError(t, "report", json.Unmarshal([]byte(got), &report), nil)
 	for _, r := range report.Results {
 		at := ""
@@ -114,16 +113,6 @@ func unclosed(t *testing.T) string {
 	harness.WantError(t, "write", os.WriteFile(changed, []byte(strings.Replace(string(source), line, strings.Replace(line, "; len", "; false && len", 1), 1)), 0o600), nil)
 	harness.WantError(t, "write", os.WriteFile(overlay, list, 0o600), nil)
 	return overlay
-}
-
-func build(t *testing.T, dir, name string, flags ...string) {
-	t.Helper()
-	args := append([]string{"build", "-o", filepath.Join(dir, name)}, flags...)
-	cmd := exec.CommandContext(harness.Context(t), "go", append(args, "../../cmd/"+name)...) //nolint:gosec // of this repository
-	cmd.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, out)
-	}
 }
 
 // output runs a program, which must end with a code, and returns its standard output.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -232,13 +233,13 @@ func TestQuestionAfterCancel(t *testing.T) {
 	harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
 }
 
+var thinking = flag.Duration("thinking", time.Second, "how long people think in TestListChangesWhileItAsks")
+
 // TestListChangesWhileItAsks has a server change its list of tools while people think about the question of a call that must
-// not run twice. More than a minute later the call still waits, and gets the answer.
+// not run twice. The call still waits after the time of the flag -thinking, and gets the answer. Other plugins that end give their
+// calls a minute: .ci/run lets people think for longer than that.
 func TestListChangesWhileItAsks(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("the question waits for more than a minute")
-	}
 	s := start(t)
 	server := s.own("srv")
 	on, _ := s.node(server)
@@ -247,7 +248,7 @@ func TestListChangesWhileItAsks(t *testing.T) {
 	q := s.question(id, "Which one?")
 	s.result("srv__look", `{"do":"more","text":"added"}`)
 	s.AwaitPolling("the new list", func() bool { return slices.Contains(s.plugins[0].Status()[0].Tools, "srv__added") })
-	time.Sleep(65 * time.Second) // nothing happens: that the call goes on has no event
+	time.Sleep(*thinking) // nothing happens: that the call goes on has no event
 	s.give(id, q, true, `{"colour":"red"}`)
 	s.AwaitTurn(id, "t1")
 	if got := s.resultOf(id).Text; !sameJSON([]byte(got), []byte(`{"action":"accept","content":{"colour":"red","size":3}}`)) {

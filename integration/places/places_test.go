@@ -120,8 +120,8 @@ func within(file, place string) bool {
 // golang runs the go command in the module and returns its output.
 func golang(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", args...)                         //nolint:gosec // of this file
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME")) // the caches of go build are there
+	cmd := harness.Go(t.Context(), args...)
+	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -21,9 +21,7 @@ func TestFlagsOfFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a command")
 	}
-	build := exec.CommandContext(harness.Context(t), "go", "run", "../../cmd/lash-node", "serve", "--help")
-	build.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
-	help, err := build.CombinedOutput()
+	help, err := harness.Go(harness.Context(t), "run", "../../cmd/lash-node", "serve", "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, help)
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // TestMissingInboxIsRefused opens buses as users that may subscribe to one inbox only, with no inbox or another user's.
@@ -51,10 +52,7 @@ func TestCredentialErrorNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	d.open(bus.Open, d.config("node@acme"))
-	program := filepath.Join(t.TempDir(), "lash-node")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/lash-node").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	program := harness.BuildCommand(t, "lash-node")
 	d.access("node@acme")
 	d.routes.issue(d.certs("stranger"), "node@acme")
 	ca, base, outsider := d.clients.pem, d.certs("node-at-acme"), d.certs("stranger")

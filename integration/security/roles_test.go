@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -219,12 +218,7 @@ func TestRoleAuditor(t *testing.T) {
 	b.StartNode(bulky(), background.Factory(background.Config{}))
 	exerciseSession(b, "s1")
 	readsAll(b, d.open(bus.OpenReader, d.config("auditor@acme")))
-	replay := filepath.Join(t.TempDir(), "lash-replay")
-	build := exec.CommandContext(b.Ctx, "go", "build", "-o", replay, "../../cmd/lash-replay")
-	build.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	replay := harness.BuildCommand(t, "lash-replay")
 	run := func(args ...string) string {
 		t.Helper()
 		base := d.certs("auditor-at-acme")
