@@ -46,6 +46,9 @@ func (s *comparedState) name() string {
 
 // Run compares the two states.
 func (c *diffCmd) Run(ctx context.Context, e *env) error {
+	if e.source.At != "" {
+		return errors.New("--at: diff takes a point with each session: SESSION@POINT")
+	}
 	targetA, pointA := splitPoint(c.A)
 	targetB, pointB := splitPoint(c.B)
 	e.source.defaults(targetA, targetB)
@@ -109,11 +112,11 @@ type shared struct{ source }
 func (shared) Close() {}
 
 func (c *diffCmd) side(ctx context.Context, e *env, src source, id events.SessionID, at point.Point, leaf events.NodeID) (*comparedState, error) {
-	upto, err := e.seq(ctx, src.Log(), id, "@", at)
+	src, err := e.cut(ctx, src, "@", at, id)
 	if err != nil {
 		return nil, err
 	}
-	r, err := read(ctx, src, id, upto, nil)
+	r, err := read(ctx, src, id, nil)
 	if err != nil {
 		return nil, err
 	}

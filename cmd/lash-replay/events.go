@@ -15,8 +15,7 @@ import (
 type eventsCmd struct {
 	Session string     `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
 	From    events.Seq `default:"1" placeholder:"SEQ" help:"Begin at this sequence. Default: ${default}."`
-	atFlag
-	JSON bool `name:"json" help:"One object a line, with the whole payload."`
+	JSON    bool       `name:"json" help:"One object a line, with the whole payload."`
 }
 
 // Run lists the events of the history, unknown kinds too.
@@ -31,26 +30,19 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 	} else if c.From == 0 || c.From > last {
 		return point.Outside("--from", c.From, id, last)
 	}
-	upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
-	if err != nil {
-		return err
-	}
 	if c.JSON {
-		return c.list(ctx, e, src.Log(), id, upto)
+		return c.list(ctx, e, src.Log(), id)
 	}
-	return e.paged(func() error { return c.list(ctx, e, src.Log(), id, upto) })
+	return e.paged(func() error { return c.list(ctx, e, src.Log(), id) })
 }
 
-// list writes the events from --from up to a sequence.
-func (c *eventsCmd) list(ctx context.Context, e *env, log events.Log, id events.SessionID, upto events.Seq) error {
+// list writes the events from --from on.
+func (c *eventsCmd) list(ctx context.Context, e *env, log events.Log, id events.SessionID) error {
 	enc := json.NewEncoder(e.Out)
 	enc.SetEscapeHTML(false)
 	for entry, err := range log.Read(ctx, id, c.From) {
 		if err != nil {
 			return err
-		}
-		if entry.Seq > upto {
-			break
 		}
 		for i := range entry.Commit.Events {
 			if c.JSON {

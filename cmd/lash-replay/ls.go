@@ -71,6 +71,9 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
+	if src, err = e.cutAt(ctx, src); err != nil {
+		return err
+	}
 	filter, err := c.filter(e)
 	if err != nil {
 		return err

@@ -95,10 +95,10 @@ func (l *listing) addErased(ctx context.Context, e *env, src source, ids []event
 	return ids, nil
 }
 
-// complete adds what the index has of a session. The history of an archive, which has no index, is read.
+// complete adds what the index has of a session. A history of a source without index, as an archive, is read.
 func (l *listing) complete(ctx context.Context, src source, one *listed) error {
 	row := l.rows[one.Session]
-	if _, ok := src.(*archive); ok && row == nil {
+	if _, indexed := src.(*live); !indexed && row == nil {
 		var err error
 		if row, err = rowOf(ctx, src, one.Session); err != nil {
 			return err

@@ -47,7 +47,7 @@ type env struct {
 	source *sourceFlags
 	output *outputFlags
 	color  func(code string) error // writes an ANSI colour code to Out; nil: no colours
-	now    func() time.Time        // for progress only
+	now    func() time.Time
 }
 
 // cli is the command line.

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -109,7 +110,11 @@ func BenchmarkShowAt(b *testing.B) {
 	for name, upto := range map[string]events.Seq{"end": last, "middle": last / 2} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				r, err := read(b.Context(), reader, "s", upto, nil)
+				src, err := (&env{now: time.Now}).cut(b.Context(), reader, "--at", point.Point(fmt.Sprint(upto)), "s")
+				if err != nil {
+					b.Fatal(err)
+				}
+				r, err := read(b.Context(), src, "s", nil)
 				if err != nil || r.state.Seq != upto {
 					b.Fatal(r.state.Seq, err)
 				}

@@ -3,8 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"math"
 
-	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -30,15 +30,14 @@ type messageKey struct {
 	id   events.MessageID
 }
 
-// read folds a history up to a sequence and collects the rest in the same pass. before, unless it is nil, gets the
-// state before each commit.
-func read(ctx context.Context, src source, id events.SessionID, upto events.Seq, before func(*projector.State, events.Entry) error) (*reading, error) {
+// read folds a history and collects the rest in the same pass. before, unless it is nil, gets the state before each commit.
+func read(ctx context.Context, src source, id events.SessionID, before func(*projector.State, events.Entry) error) (*reading, error) {
 	r := &reading{
 		state: projector.NewUnproven(id), acts: make(map[events.TurnID][]act), by: make(map[events.TurnID]string),
 		names: make(map[events.EffectID]events.CallID), tools: make(map[events.EffectID]string),
 		model: make(map[messageKey]*events.ModelReplied), calls: make(map[messageKey]replyKey), ended: make(map[events.EffectID]*events.ToolResult),
 	}
-	err := follow.Walk(ctx, src.Log(), src, r.state, upto, func(s *projector.State, entry events.Entry) error {
+	err := follow.Walk(ctx, src.Log(), src, r.state, math.MaxUint64, func(s *projector.State, entry events.Entry) error {
 		r.commit(entry)
 		if before == nil {
 			return nil
@@ -51,17 +50,13 @@ func read(ctx context.Context, src source, id events.SessionID, upto events.Seq,
 	return r, err
 }
 
-// opened reads a session up to a point. The caller closes the source.
-func (e *env) opened(ctx context.Context, session string, at point.Point) (src source, r *reading, err error) {
+// opened reads a session. The caller closes the source.
+func (e *env) opened(ctx context.Context, session string) (src source, r *reading, err error) {
 	src, id, err := e.openTarget(ctx, session)
 	if err != nil {
 		return nil, nil, err
 	}
-	upto, err := e.seq(ctx, src.Log(), id, "--at", at)
-	if err == nil {
-		r, err = read(ctx, src, id, upto, nil)
-	}
-	if err != nil {
+	if r, err = read(ctx, src, id, nil); err != nil {
 		src.Close()
 		return nil, nil, err
 	}

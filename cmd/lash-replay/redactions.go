@@ -61,7 +61,7 @@ func (v *verification) loadRecords(ctx context.Context) (err error) {
 }
 
 // auditRecords checks the signatures of the redactions. The root that each signs must be that of the history.
-func (v *verification) auditRecords() {
+func (v *verification) auditRecords(last events.Seq) {
 	for _, r := range v.records {
 		if r.record.Note == "" {
 			v.addFault(proof.Finding{Fault: proof.FaultUnsigned, Problem: "a redaction is not signed: " + r.String()})
@@ -77,14 +77,14 @@ func (v *verification) auditRecords() {
 			v.addFault(proof.Finding{Fault: proof.FaultAltered, Problem: "a redaction is not the one that was signed: " + r.String()})
 		default:
 			r.SignedBy = cert.Name + " of " + cert.Tenant
-			v.audit.Expect(&proof.Head{Session: v.id, Size: signed.Size, Root: signed.Root})
+			v.expect(&proof.Head{Session: v.id, Size: signed.Size, Root: signed.Root}, last)
 		}
 	}
 }
 
 // unrecorded reports payloads of a commit that are missing in a store, and that no redaction names.
 func (v *verification) unrecorded(e events.Entry) {
-	if _, file := v.src.(*archive); file {
+	if isFile(v.src) {
 		return
 	}
 	for i := range e.Commit.Events {

@@ -87,6 +87,9 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
+	if src, err = e.cutAt(ctx, src); err != nil {
+		return err
+	}
 	over := e.Waiting("the search, which reads sessions without an index row")
 	out, err := search(ctx, src, q, c.Limit, c.Matches)
 	over()

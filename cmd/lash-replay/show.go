@@ -12,13 +12,12 @@ import (
 )
 
 type showCmd struct {
-	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	atFlag
-	Leaf events.NodeID   `placeholder:"NODE" help:"The path to this node instead of the active one."`
-	Turn []events.TurnID `placeholder:"TURN" help:"This turn only. Repeatable."`
-	Last int             `placeholder:"N" help:"The last N turns only."`
-	Grep string          `placeholder:"REGEXP" help:"The messages that match only, of each the lines that do. Without regard to case."`
-	Full bool            `help:"Shorten nothing."`
+	Session string          `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
+	Leaf    events.NodeID   `placeholder:"NODE" help:"The path to this node instead of the active one."`
+	Turn    []events.TurnID `placeholder:"TURN" help:"This turn only. Repeatable."`
+	Last    int             `placeholder:"N" help:"The last N turns only."`
+	Grep    string          `placeholder:"REGEXP" help:"The messages that match only, of each the lines that do. Without regard to case."`
+	Full    bool            `help:"Shorten nothing."`
 	pricesFlag
 	JSON bool `name:"json" help:"Print one JSON object, with everything."`
 }
@@ -42,7 +41,7 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	src, r, err := e.opened(ctx, c.Session, c.At)
+	src, r, err := e.opened(ctx, c.Session)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -18,10 +19,11 @@ import (
 
 // sourceFlags name the source of histories.
 type sourceFlags struct {
-	NATS         string `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
-	Store        string `placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
-	File         string `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
-	MaxMiB       int64  `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	NATS         string      `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
+	Store        string      `placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
+	File         string      `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
+	MaxMiB       int64       `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	At           point.Point `placeholder:"SEQ|TIME|EVENT" group:"Source" help:"Read histories up to a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago), as if they ended there. Of several sessions give a time. Defaults to the end."`
 	access.Flags `group:"Source"`
 }
 
@@ -128,7 +130,11 @@ func (e *env) openTarget(ctx context.Context, target string) (source, events.Ses
 	if a, ok := src.(*archive); ok && (e.source.File == "" || target == "") {
 		id = a.session
 	}
-	if err := e.mustBeThere(ctx, src, id); err != nil {
+	err = e.mustBeThere(ctx, src, id)
+	if err == nil {
+		src, err = e.cutAt(ctx, src, id)
+	}
+	if err != nil {
 		src.Close()
 		return nil, "", err
 	}

@@ -14,7 +14,6 @@ import (
 
 type statsCmd struct {
 	Sessions []string `arg:"" optional:"" help:"Sessions, by default all; or archive files when no source is given."`
-	atFlag
 	pricesFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
@@ -70,11 +69,7 @@ func (c *statsCmd) Run(ctx context.Context, e *env) error {
 		Kinds: make(map[events.Kind]int64), TurnEnds: make(map[events.TurnEnd]int64), ToolCalls: make(map[string]map[string]int64),
 	}
 	err = e.each(ctx, c.Sessions, func(src source, id events.SessionID) error {
-		upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
-		if err != nil {
-			return err
-		}
-		return t.session(ctx, src, id, upto)
+		return t.session(ctx, src, id)
 	})
 	if err != nil {
 		return err
@@ -137,7 +132,7 @@ func (e *env) sessions(ctx context.Context, targets []string) (src source, ids [
 	for _, t := range targets {
 		ids = append(ids, events.SessionID(t))
 	}
-	if len(targets) == 0 {
+	if src, err = e.cutAt(ctx, src, ids...); err == nil && len(targets) == 0 {
 		ids, err = src.Sessions(ctx)
 	}
 	if err != nil {
@@ -159,15 +154,12 @@ func withErased(ctx context.Context, src source, ids []events.SessionID) ([]even
 	return slices.Compact(ids), nil
 }
 
-func (t *totals) session(ctx context.Context, src source, id events.SessionID, upto events.Seq) error {
+func (t *totals) session(ctx context.Context, src source, id events.SessionID) error {
 	t.Sessions++
 	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]call), scheduled: make(map[events.TurnID]bool)}
 	for entry, err := range src.Log().Read(ctx, id, 1) {
 		if err != nil {
 			return err
-		}
-		if entry.Seq > upto {
-			break
 		}
 		t.Commits++
 		t.Bytes += int64(len(entry.Data))

@@ -13,8 +13,7 @@ import (
 
 type treeCmd struct {
 	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	atFlag
-	JSON bool `name:"json" help:"Print one JSON object."`
+	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
 // Help is shown by --help.
@@ -40,7 +39,7 @@ type graph struct {
 
 // Run folds the history and shows its graph.
 func (c *treeCmd) Run(ctx context.Context, e *env) error {
-	src, r, err := e.opened(ctx, c.Session, c.At)
+	src, r, err := e.opened(ctx, c.Session)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,7 @@ import (
 type turnCmd struct {
 	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given. With --file the turn."`
 	Turn    string `arg:"" optional:"" help:"Turn. Defaults to the last one."`
-	atFlag
-	Full bool `help:"Shorten nothing, and show each prompt from its first message on."`
+	Full    bool   `help:"Shorten nothing, and show each prompt from its first message on."`
 	pricesFlag
 	JSON bool `name:"json" help:"Print one JSON object, with whole prompts."`
 }
@@ -78,16 +77,12 @@ func (c *turnCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
-	upto, err := e.seq(ctx, src.Log(), session, "--at", c.At)
-	if err != nil {
-		return err
-	}
 	if id == "" {
-		if id, err = lastTurn(ctx, src, session, upto); err != nil {
+		if id, err = lastTurn(ctx, src, session); err != nil {
 			return err
 		}
 	}
-	t, err := readTurn(ctx, src, session, id, upto)
+	t, err := readTurn(ctx, src, session, id)
 	if err != nil {
 		return err
 	}
@@ -106,13 +101,10 @@ func (c *turnCmd) Run(ctx context.Context, e *env) error {
 }
 
 // lastTurn is the last turn that events name.
-func lastTurn(ctx context.Context, src source, session events.SessionID, upto events.Seq) (last events.TurnID, err error) {
+func lastTurn(ctx context.Context, src source, session events.SessionID) (last events.TurnID, err error) {
 	for entry, err := range src.Log().Read(ctx, session, 1) {
 		if err != nil {
 			return "", err
-		}
-		if entry.Seq > upto {
-			break
 		}
 		for i := range entry.Commit.Events {
 			if id := entry.Commit.Events[i].Turn; id != "" {
@@ -127,12 +119,12 @@ func lastTurn(ctx context.Context, src source, session events.SessionID, upto ev
 }
 
 // readTurn collects the events of a turn, and rebuilds its prompts.
-func readTurn(ctx context.Context, src source, session events.SessionID, id events.TurnID, upto events.Seq) (*oneTurn, error) {
+func readTurn(ctx context.Context, src source, session events.SessionID, id events.TurnID) (*oneTurn, error) {
 	t := &oneTurn{
 		id: id, calls: make(map[place]*modelCall), effects: make(map[events.EffectID]events.Effects), before: make(map[events.MessageID]bool),
 		prompts: projector.NewPrompts(projector.New(session)),
 	}
-	r, err := read(ctx, src, session, upto, func(s *projector.State, entry events.Entry) error {
+	r, err := read(ctx, src, session, func(s *projector.State, entry events.Entry) error {
 		t.prompts.Record(s)
 		if !t.take(s, entry) {
 			return nil

@@ -63,6 +63,9 @@ func (c *uiCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
+	if e.source.At != "" {
+		return errors.New("--at: the page moves through time by itself")
+	}
 	src, name, err := c.open(ctx, e)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (v *verification) run(ctx context.Context) error {
 	if err := v.loadRecords(ctx); err != nil {
 		return err
 	}
-	if v.startAudit(); v.stored == nil {
+	if v.startAudit(last); v.stored == nil {
 		v.v.Unproven() // the audit hashes the commits, where there is a key
 	}
 	for entry, err := range v.src.Log().Read(ctx, v.id, 1) {

@@ -3,6 +3,7 @@ package point
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 )
+
+// ErrBefore is the error of a time before a history.
+var ErrBefore = errors.New("begins later")
 
 // Point is a sequence, an event by SEQ.POS or by its id, or a time. Empty is the end.
 type Point string
@@ -107,7 +111,7 @@ func atTime(ctx context.Context, log events.Log, id events.SessionID, flag strin
 		}
 		if entry.Commit.At > at {
 			if seq == 0 {
-				return 0, fmt.Errorf("%s %s: the history of %s begins later, at %s", flag, p, id, eventjson.Clock(entry.Commit.At))
+				return 0, fmt.Errorf("%s %s: the history of %s %w, at %s", flag, p, id, ErrBefore, eventjson.Clock(entry.Commit.At))
 			}
 			break
 		}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/events"
+)
+
+// printed is what a command prints.
+func printed(t *testing.T, args ...string) []byte {
+	t.Helper()
+	var out, problems bytes.Buffer
+	if code := run(t.Context(), args, &program.Streams{Out: &out, Err: &problems}); code != 0 {
+		t.Fatalf("%v: got code %d, %s", args, code, &problems)
+	}
+	return out.Bytes()
+}
+
+// TestAtIsAnEarlierEnd compares what each command says of a history at a point with what it says of an archive that ends
+// there. Only the place of the session, and the name of the file, differ.
+func TestAtIsAnEarlierEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store := filepath.Join(dir, "store")
+	if err := makeStore([]string{store}); err != nil {
+		t.Fatal(err)
+	}
+	var last struct{ Commits events.Seq }
+	if err := json.Unmarshal(printed(t, "stats", "demo", "--store", store, "--json"), &last); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []events.Seq{1, 2, 3, 5, last.Commits / 2, last.Commits - 1, last.Commits} {
+		file := filepath.Join(dir, fmt.Sprintf("to-%d.lash", at))
+		printed(t, "export", "demo", "--store", store, "--at", fmt.Sprint(at), "-o", file)
+		for _, args := range [][]string{
+			{"show", "demo"}, {"events", "demo"}, {"tree", "demo"}, {"stats", "demo"}, {"verify", "demo"}, {"check", "demo"}, {"tail", "demo"},
+		} {
+			args = append(args, "--json")
+			got := printed(t, slices.Concat(args, []string{"--store", store, "--at", fmt.Sprint(at)})...)
+			want := printed(t, slices.Concat(args, []string{"--file", file})...)
+			if !bytes.Equal(got, want) {
+				t.Errorf("%v --at %d: got %s, want as of the archive that ends there: %s", args, at, got, want)
+			}
+		}
+	}
+}
+
+// TestAtATime reads a whole source as it was before its second session began.
+func TestAtATime(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	if err := makeStore([]string{store}); err != nil {
+		t.Fatal(err)
+	}
+	var first struct {
+		Time string
+		Seq  events.Seq
+	}
+	for line := range bytes.Lines(printed(t, "events", "demo", "--store", store, "--json", "--at", "2")) {
+		if err := json.Unmarshal(line, &first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := []string{"--store", store, "--json", "--at", first.Time}
+	var list []listed
+	if err := json.Unmarshal(printed(t, append([]string{"ls"}, at...)...), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].Session != "demo" || list[0].Commits != first.Seq || list[0].Queued != 1 {
+		t.Errorf("ls: got %+v, want demo with a turn that waits, at sequence %d", list, first.Seq)
+	}
+	for text, want := range map[string]int{"please do t1": 1, "please do t2": 0} {
+		var out found
+		if err := json.Unmarshal(printed(t, append([]string{"search", text}, at...)...), &out); err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Sessions) != want || out.Searched != 1 {
+			t.Errorf("search of %q: got %+v, want %d sessions of one", text, out, want)
+		}
+	}
+	for _, args := range [][]string{{"verify", "--all"}, {"check"}, {"stats"}} {
+		var out struct{ Sessions int }
+		if err := json.Unmarshal(printed(t, append(args, at...)...), &out); err != nil {
+			t.Fatal(err)
+		}
+		if out.Sessions != 1 {
+			t.Errorf("%v: got %d sessions, want the one that had begun", args, out.Sessions)
+		}
+	}
+}
+
+// TestAtRefused gives points that a command cannot use. The error says which one it wants.
+func TestAtRefused(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	if err := makeStore([]string{store}); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"ls --at 3":                   "--at 3: a sequence or an event is of one session: name the session, or give a time",
+		"search x --at 3":             "--at 3: a sequence or an event is of one session",
+		"stats --at 3":                "--at 3: a sequence or an event is of one session",
+		"export demo -o x --at 99999": "--at 99999: the history of demo has the sequences 1 to",
+		"tail demo --at 1999-01-01":   "--at 1999-01-01: the history of demo begins later",
+		"diff demo --at 3":            "--at: diff takes a point with each session",
+		"ui --at 3":                   "--at: the page moves through time by itself",
+	} {
+		var out, problems bytes.Buffer
+		code := run(t.Context(), append(strings.Fields(args), "--store", store), &program.Streams{Out: &out, Err: &problems})
+		if code != exitError || !strings.Contains(problems.String(), want) {
+			t.Errorf("%s: got %d and %q, want %q", args, code, &problems, want)
+		}
+	}
+}
