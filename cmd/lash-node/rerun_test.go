@@ -88,6 +88,35 @@ func TestRerun(t *testing.T) {
 	imports(t, filepath.Join(dir, "store"), filepath.Join(kept, "answered-rerun.lash")) // it is a whole history
 }
 
+// TestRerunLive has a model call a tool of a plugin. With live results the tool runs, and with recorded ones it does not.
+func TestRerunLive(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{"live": "4 bytes written to note", "recorded": "[failed] The recording has no result of write_file"} {
+		var seen atomic.Value
+		url := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
+			results := llmtest.Results(req)
+			if len(results) == 0 {
+				return llmtest.Calls(events.Part{Call: "x", Tool: "write_file", Args: []byte(`{"path":"note","content":"milk"}`)})
+			}
+			seen.Store(results[len(results)-1].Text)
+			return llmtest.Text("done")
+		})
+		root := t.TempDir()
+		recorded := filepath.Join("..", "lash-replay", "testdata", "archives", "answered.lash")
+		out, errs, code := rerun(t, url, recorded, "--model", "m", "--tool-results", mode, "--plugins", "files", "--root", root, "--json")
+		if code != exitOK {
+			t.Fatalf("%s: got code %d, %s%s", mode, code, out, errs)
+		}
+		if got, _ := seen.Load().(string); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: result of the call: got %q, want %q", mode, got, want)
+		}
+		data, err := os.ReadFile(filepath.Join(root, "note")) //nolint:gosec // a folder of the test
+		if ran := err == nil && string(data) == "milk"; ran != (mode == "live") {
+			t.Errorf("%s: file: got %q, %v", mode, data, err)
+		}
+	}
+}
+
 // TestRerunFolder evaluates a folder: a row for each session, and the mean of the scores.
 func TestRerunFolder(t *testing.T) {
 	t.Parallel()
