@@ -13,7 +13,7 @@ type Config struct {
 	MaxOutputTokens int64  `msgpack:"o,omitempty"` // of one reply; 0 leaves it to the provider
 	ContextWindow   int64  `msgpack:"w,omitempty"` // tokens; 0 means unknown
 	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls of one turn; 0 means no limit
-	Protocol        string `msgpack:"r,omitempty"` // how replies are read; empty is "standard", tool calling
+	Protocol        string `msgpack:"r,omitempty"` // how replies are read; empty is [StandardProtocol]
 	RetainMillis    int64  `msgpack:"d,omitempty"` // time after the last event until the session is erased; 0 leaves it to the node, negative keeps it forever
 
 	Instructions string   `msgpack:"i,omitempty"` // system prompt, before the contributions of plugins; at most [MaxInstructionsBytes]
@@ -23,6 +23,9 @@ type Config struct {
 
 	Fallbacks []Fallback `msgpack:"f,omitempty"` // models to call, in order, after failures that another model may not have; at most [MaxFallbacks]
 }
+
+// StandardProtocol is the protocol of a configuration that names none: tool calling.
+const StandardProtocol = "standard"
 
 // ForkedFrom identifies the history that a session started as a copy of.
 type ForkedFrom struct {

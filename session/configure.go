@@ -133,6 +133,12 @@ func (h Worker) Locked(c events.Config) (events.Config, error) {
 	return c, err
 }
 
+// OpenOptions are a turn's options for plugins without those that the operator locked, for turns that are older than the
+// locks.
+func (h Worker) OpenOptions(options map[string]string) map[string]string {
+	return h.locks.Open(options)
+}
+
 // configure records a change. It reports moved where the configuration is no longer the one that the change was made
 // from.
 func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change plugin.ConfigChange, wanted requestContent) (moved bool, err error) {

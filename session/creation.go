@@ -104,7 +104,7 @@ func (o *creation) applyLocks(ctx context.Context) (err error) {
 	if err := o.h.checkModel(ctx, o.req.Config); err != nil {
 		return err
 	}
-	if !o.req.Config.IsZero() {
+	if !o.req.Config.IsZero() || o.base == nil && o.creator == nil {
 		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package lock
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ type Locks struct {
 	// Plugins lists ids of plugins whose options only the node sets. A session's own options for them are ignored.
 	Plugins []string
 	// Providers, Models and Protocols are patterns of allowed names. In a pattern, * matches any text, including /.
-	// Empty allows all names. A session without a name gets the node's default.
+	// Empty allows all names. A session without a provider or model gets the node's default, and one without a protocol
+	// [events.StandardProtocol], which the patterns must match then.
 	Providers, Models, Protocols []string
 	MaxIterations                int64         // maximum of model calls of a turn; 0 means no lock
 	MaxOutputTokens              int64         // maximum of output tokens of a reply; 0 means no lock
@@ -104,7 +106,7 @@ func (l *Locks) CheckOwn(provider, model string) error {
 // [api.ErrForbidden].
 func (l *Locks) Config(c events.Config) (events.Config, error) {
 	errs := []error{
-		among("config.provider", c.Provider, l.Providers), among("config.model", c.Model, l.Models), among("config.protocol", c.Protocol, l.Protocols),
+		among("config.provider", c.Provider, l.Providers), among("config.model", c.Model, l.Models), among("config.protocol", cmp.Or(c.Protocol, events.StandardProtocol), l.Protocols),
 		atMost("config.max_iterations", &c.MaxIterations, l.MaxIterations), atMost("config.max_output_tokens", &c.MaxOutputTokens, l.MaxOutputTokens),
 	}
 	for i, f := range c.Fallbacks {

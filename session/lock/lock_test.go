@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestConfig(t *testing.T) {
 		names := rapid.SampledFrom([]string{"", "a", "ab", "b"})
 		l := lock.Locks{
 			Providers: rapid.SampledFrom([][]string{nil, {"a*"}, {"b"}}).Draw(t, "providers"), Models: rapid.SampledFrom([][]string{nil, {"a*"}, {"b"}}).Draw(t, "models"),
-			Protocols: rapid.SampledFrom([][]string{nil, {"a*"}, {"b"}}).Draw(t, "protocols"), MaxIterations: rapid.Int64Range(0, 3).Draw(t, "iterations"),
+			Protocols: rapid.SampledFrom([][]string{nil, {"a*"}, {"b"}, {"s*"}}).Draw(t, "protocols"), MaxIterations: rapid.Int64Range(0, 3).Draw(t, "iterations"),
 			MaxOutputTokens: rapid.Int64Range(0, 3).Draw(t, "tokens"), LeastRetain: time.Duration(rapid.Int64Range(0, 3).Draw(t, "retain")) * time.Millisecond,
 		}
 		in := events.Config{
@@ -48,7 +49,7 @@ func TestConfig(t *testing.T) {
 			in.Fallbacks = []events.Fallback{{Model: "a"}, {Provider: names.Draw(t, "fallback's provider"), Model: names.Draw(t, "fallback")}}
 		}
 		allowed := func(name string, patterns []string) bool {
-			return name == "" || patterns == nil || patterns[0] == name || patterns[0] == "a*" && name != "b"
+			return name == "" || patterns == nil || patterns[0] == name || len(patterns[0]) == 2 && name[0] == patterns[0][0]
 		}
 		want := in
 		if want.MaxIterations == 0 {
@@ -57,7 +58,7 @@ func TestConfig(t *testing.T) {
 		if want.MaxOutputTokens == 0 {
 			want.MaxOutputTokens = l.MaxOutputTokens
 		}
-		ok := allowed(in.Provider, l.Providers) && allowed(in.Model, l.Models) && allowed(in.Protocol, l.Protocols) &&
+		ok := allowed(in.Provider, l.Providers) && allowed(in.Model, l.Models) && allowed(cmp.Or(in.Protocol, "standard"), l.Protocols) &&
 			(l.MaxIterations == 0 || in.MaxIterations <= l.MaxIterations) && (l.MaxOutputTokens == 0 || in.MaxOutputTokens <= l.MaxOutputTokens) &&
 			(in.RetainMillis <= 0 || in.RetainMillis >= l.LeastRetain.Milliseconds())
 		for _, f := range in.Fallbacks {

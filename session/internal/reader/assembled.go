@@ -245,9 +245,6 @@ func (a *assembly) outcome(r *projector.TurnRecord) api.TurnOutcome {
 	return convert.Outcome(a.ended, a.last, a.outputOf(r.Call))
 }
 
-// standardProtocol is the protocol of a configuration without one.
-const standardProtocol = "standard"
-
 // outputState classifies the output for users. Code alone shows nothing; prose that a plugin hides counts as output.
 func (a *assembly) outputState(shown string, end events.TurnEnd) api.OutputState {
 	switch {
@@ -266,7 +263,7 @@ func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 		Turn: r.ID, Seq: r.Seq, Outcome: a.outcome(&r), HadToolCalls: a.inner, HadCode: a.code,
 		StartedAt: r.StartedAt, Usage: convert.Usage(r.Usage), ToolCalls: []api.ToolCallRecord{},
 		Output: api.AssistantOutput{SafeText: a.shown, RawText: a.prose},
-		Errors: []api.ErrorEnvelope{}, Protocol: cmp.Or(r.Protocol, standardProtocol), ModelCalls: append([]api.ModelCallRecord{}, a.models...),
+		Errors: []api.ErrorEnvelope{}, Protocol: cmp.Or(r.Protocol, events.StandardProtocol), ModelCalls: append([]api.ModelCallRecord{}, a.models...),
 	}
 	for i := range a.calls {
 		t.ToolCalls = append(t.ToolCalls, a.calls[i].ToolCallRecord)

@@ -2,10 +2,13 @@
 // the default protocol of a session.
 package standard
 
-import "github.com/lash-go/lash/session/plugin"
+import (
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+)
 
 // ID names the protocol in configurations and histories.
-const ID = "standard"
+const ID = events.StandardProtocol
 
 // Factory builds the protocol for every session that names it, or none.
 func Factory() plugin.Factory { return factory{} }

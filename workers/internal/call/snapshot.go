@@ -38,6 +38,7 @@ func (e *Env) Snapshot(state *projector.State, options []byte) *Snapshot {
 	s.view, _ = state.View() // never fails for a whole state; the original, not the copy, keeps the view for the next snapshot
 	if t := s.state.Turn(); t != nil {
 		s.turn, s.input = t.ID, t.Input
+		s.input.Plugins = e.Host.OpenOptions(s.input.Plugins)
 	}
 	return s
 }
