@@ -23,6 +23,16 @@ type cursor struct {
 	shareBytes bool // bytes do
 	depth      int  // nesting of recursive types
 	err        error
+
+	unknown string  // the first tag that was skipped; empty: none
+	lacks   *fields // of the struct that lacks it
+}
+
+// skipped keeps the first tag that a struct lacks.
+func (c *cursor) skipped(tag string, by *fields) {
+	if c.lacks == nil {
+		c.unknown, c.lacks = tag, by
+	}
 }
 
 // newCursor reads data in place: decoded values may share its memory, which saves a copy of every commit.

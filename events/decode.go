@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"reflect"
+	"strings"
 )
 
 // Decode decodes a commit. The commit may share memory with data, which must not change afterwards. Unknown kinds
@@ -59,6 +60,20 @@ func DecodePayloadShared(data []byte, v any) error {
 		return fmt.Errorf("decode payload: %w", err)
 	}
 	return nil
+}
+
+// UnknownTag returns the first tag of an encoded payload that the type of v, a pointer, lacks, and the tags that its struct has. Known is nil
+// where the type lacks none.
+func UnknownTag(data []byte, v any) (tag string, known []string) {
+	r := newCursor(data)
+	r.value(reflect.New(reflect.TypeOf(v).Elem()).Interface())
+	if r.lacks == nil {
+		return "", nil
+	}
+	for i := range r.lacks.list {
+		known = append(known, r.lacks.list[i].tag)
+	}
+	return strings.Clone(r.unknown), known
 }
 
 // value decodes into the target of v.

@@ -201,6 +201,7 @@ func (fs *fields) fill(c *cursor, v reflect.Value) {
 		tag := c.text()
 		at := fs.find(tag, next)
 		if at < 0 {
+			c.skipped(tag, fs)
 			c.raw()
 			continue
 		}

@@ -72,7 +72,7 @@ func DecodeRequest(data []byte) (Request, error) {
 
 // DecodeStrict decodes the output of [events.EncodePayload] into v, a pointer to the zero value. It refuses unknown
 // fields: an ignored field would change the meaning of the request. The error is an [*events.FieldError] that is
-// [ErrRequest].
+// [ErrRequest]; of an unknown field it has the known ones.
 func DecodeStrict(data []byte, v any) error {
 	if err := events.DecodePayload(data, v); err != nil {
 		if errors.Is(err, events.ErrMalformed) {
@@ -82,7 +82,10 @@ func DecodeStrict(data []byte, v any) error {
 	}
 	again, err := events.EncodePayload(v)
 	if err == nil && !bytes.Equal(again, data) {
-		err = &events.FieldError{Field: "request", Reason: "has unknown fields, or is not as this format writes it", Err: ErrRequest}
+		if tag, known := events.UnknownTag(data, v); known != nil {
+			return UnknownField(clipped(tag), known)
+		}
+		err = &events.FieldError{Field: "request", Reason: "is not as this format writes it", Err: ErrRequest}
 	}
 	return err
 }

@@ -78,8 +78,9 @@ func TestRequestOfTheFuture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := api.DecodeStrict(data, &api.CancelRequest{}); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("got %v, want %v", err, events.ErrMalformed)
+	const want = "z: is unknown: known are "
+	if err := api.DecodeStrict(data, &api.CancelRequest{}); !errors.Is(err, events.ErrMalformed) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %v with %q", err, events.ErrMalformed, want)
 	}
 }
 

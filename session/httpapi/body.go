@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 // decode reads the body: one JSON value of known fields.
@@ -38,12 +39,12 @@ func decodeBody(data []byte, into any) error {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return wrongType(wrong)
 		}
-		reason := strings.TrimPrefix(err.Error(), "json: ")
-		p := invalidBody(reason)
-		if name, err := strconv.Unquote(strings.TrimPrefix(reason, "unknown field ")); err == nil {
-			p.Details = map[string]string{"field": name, "reason": "is unknown"}
+		if unknown, ok := errors.AsType[*events.FieldError](api.CheckFields(data, reflect.TypeOf(into))); ok {
+			p := invalidBody(unknown.Error())
+			p.Details = map[string]string{"field": unknown.Field, "reason": unknown.Reason}
+			return p
 		}
-		return p
+		return invalidBody(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalidBody("something follows the JSON object")

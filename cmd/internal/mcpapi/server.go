@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	lash "github.com/lash-go/lash/session/api"
 )
 
 // Config of a server. Base and Transport are required.
@@ -32,15 +35,17 @@ func New(cfg Config) *mcp.Server {
 	})
 	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}, cmp.Or(cfg.maxWait, maxWait)}
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	add(s, "create_session", "Creates a session. Returns its id.", nil, a.create)
-	add(s, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
-	add(s, "run_turn", "Asks a session for a turn, and waits for its end. If it takes longer, the status says so: wait_turn continues, and answer_approval answers a call that waits.", nil, a.run)
-	add(s, "wait_turn", "Waits for the end of a turn.", reads, a.wait)
-	add(s, "cancel_turn", "Asks a turn to stop.", &mcp.ToolAnnotations{IdempotentHint: true}, a.cancel)
-	add(s, "list_approvals", "Lists the calls that wait for an approval: of a session, or of all.", reads, a.approvals)
-	add(s, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
-	add(s, "read_history", "Returns messages of a session's conversation: the last ones, or those from an index on.", reads, a.history)
-	add(s, "search_history", "Returns the messages of a session's conversation in which a text was said, in any case: in texts, arguments of calls and their results.", reads, a.search)
+	t := &tools{s, make(map[string]reflect.Type)}
+	add(t, "create_session", "Creates a session. Returns its id.", nil, a.create)
+	add(t, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
+	add(t, "run_turn", "Asks a session for a turn, and waits for its end. If it takes longer, the status says so: wait_turn continues, and answer_approval answers a call that waits.", nil, a.run)
+	add(t, "wait_turn", "Waits for the end of a turn.", reads, a.wait)
+	add(t, "cancel_turn", "Asks a turn to stop.", &mcp.ToolAnnotations{IdempotentHint: true}, a.cancel)
+	add(t, "list_approvals", "Lists the calls that wait for an approval: of a session, or of all.", reads, a.approvals)
+	add(t, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
+	add(t, "read_history", "Returns messages of a session's conversation: the last ones, or those from an index on.", reads, a.history)
+	add(t, "search_history", "Returns the messages of a session's conversation in which a text was said, in any case: in texts, arguments of calls and their results.", reads, a.search)
+	s.AddReceivingMiddleware(t.checkArguments)
 	s.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "session", Title: "Conversation of a session", URITemplate: "lash://sessions/{session}", MIMEType: "application/json",
 	}, a.resource)
@@ -51,14 +56,38 @@ func New(cfg Config) *mcp.Server {
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // add adds a tool whose result is the JSON of the API.
-func add[In any](s *mcp.Server, name, description string, annotations *mcp.ToolAnnotations, do func(context.Context, *mcp.CallToolRequest, In) (json.RawMessage, error)) {
-	mcp.AddTool(s, &mcp.Tool{Name: name, Description: description, Annotations: annotations}, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+func add[In any](t *tools, name, description string, annotations *mcp.ToolAnnotations, do func(context.Context, *mcp.CallToolRequest, In) (json.RawMessage, error)) {
+	t.arguments[name] = reflect.TypeFor[In]()
+	mcp.AddTool(t.server, &mcp.Tool{Name: name, Description: description, Annotations: annotations}, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		data, err := do(ctx, r, in)
 		if err != nil {
 			return nil, nil, err
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}, nil, nil
 	})
+}
+
+// tools are the tools of a server, and the types of their arguments.
+type tools struct {
+	server    *mcp.Server
+	arguments map[string]reflect.Type
+}
+
+// checkArguments refuses a call with an argument that its tool lacks, and lists those that the tool has. The library would
+// not list them.
+func (t *tools) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		call, ok := r.(*mcp.CallToolRequest)
+		if !ok || t.arguments[call.Params.Name] == nil {
+			return next(ctx, method, r)
+		}
+		if err := lash.CheckFields(call.Params.Arguments, t.arguments[call.Params.Name]); err != nil {
+			result := &mcp.CallToolResult{}
+			result.SetError(err)
+			return result, nil
+		}
+		return next(ctx, method, r)
+	}
 }
 
 // api has the functions of the tools.

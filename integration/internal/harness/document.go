@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -34,7 +35,9 @@ type Document struct {
 
 // DocumentBody is a body in the document.
 type DocumentBody struct {
-	Content map[string]struct{} `json:"content"`
+	Content map[string]struct {
+		Schema *jsonschema.Schema `json:"schema"`
+	} `json:"content"`
 }
 
 // DocumentResponse is a response in the document.
@@ -57,7 +60,8 @@ func documentOf(t *testing.T, data []byte) *Document {
 type Operation struct {
 	ID, Method, Path, Scope, Right string
 
-	Given bool // its body is bytes, not JSON
+	Given  bool     // its body is bytes, not JSON
+	Fields []string // of its body
 }
 
 // Operations lists the operations of the document.
@@ -67,14 +71,25 @@ func (d *Document) Operations() []Operation {
 		for method, op := range methods {
 			one := Operation{ID: op.ID, Method: strings.ToUpper(method), Path: path, Scope: op.Scope, Right: op.Right}
 			if op.Body != nil {
-				_, json := op.Body.Content["application/json"]
+				content, json := op.Body.Content["application/json"]
 				one.Given = !json
+				if json {
+					one.Fields = d.fieldsOf(content.Schema)
+				}
 			}
 			list = append(list, one)
 		}
 	}
 	slices.SortFunc(list, func(a, b Operation) int { return strings.Compare(a.ID, b.ID) })
 	return list
+}
+
+// fieldsOf are the fields of an object, or of the object that the schema refers to.
+func (d *Document) fieldsOf(s *jsonschema.Schema) []string {
+	if name, ok := strings.CutPrefix(s.Ref, "#/$defs/"); ok {
+		s = d.Components.Schemas[name]
+	}
+	return slices.Sorted(maps.Keys(s.Properties))
 }
 
 // Path finds the template of a request's path, one without parameters first.
