@@ -171,6 +171,8 @@
 //	                                 ◄────── Lash-Working, every second
 //	                                 ◄────── the answer, or Lash-Gone
 //
+// A request with the header Lash-Serves asks whether a node serves: a node answers it at once, without the handler.
+//
 // No responder, or Lash-Gone, means that the request was not done ([ErrNoResponder]). After silence, or a lost connection, the
 // outcome is unknown. Answers go to inboxes only: a request with another reply subject is counted, and not handled.
 //

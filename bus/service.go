@@ -21,6 +21,7 @@ import (
 const (
 	headerWorking = "Lash-Working" // a node works on the request: the answer follows
 	headerGone    = "Lash-Gone"    // the node has stopped: the request was not done
+	headerServes  = "Lash-Serves"  // of a request: it asks only whether a node serves
 )
 
 // workingEvery is how often a node says that it works on a request.
@@ -127,6 +128,10 @@ func (s *Service) handle(op string, capacity chan struct{}, req micro.Request, a
 		s.refuse(op)
 		return
 	}
+	if req.Headers().Get(headerServes) != "" {
+		s.acknowledge(reply)
+		return
+	}
 	ctx, forget, ok := s.listeners.watch(traced, listenerKey{in.From, token})
 	if ok {
 		in.Piece = s.pieceSender(reply)
@@ -147,6 +152,17 @@ func (s *Service) handle(op string, capacity chan struct{}, req micro.Request, a
 		defer forget()
 		s.respond(op, reply, func() ([]byte, string) { return answer(ctx, in) })
 	}()
+}
+
+// acknowledge answers a request of [Bus.Serves].
+func (s *Service) acknowledge(reply string) {
+	m := &nats.Msg{Subject: reply}
+	s.mu.Lock()
+	if s.stopped {
+		m.Header = nats.Header{headerGone: {"1"}}
+	}
+	s.mu.Unlock()
+	_ = s.b.nc.PublishMsg(m)
 }
 
 // acquireCapacity waits for capacity. It returns false if the client of the request stops to listen before.
@@ -276,6 +292,23 @@ func traceHeaders(ctx context.Context) nats.Header {
 		h[tracing.StateHeader] = []string{t.State}
 	}
 	return h
+}
+
+// Serves is nil where a node serves an operation. A node answers this without the handler, so no access log has it. Errors:
+// [ErrNoResponder] where none does, [events.ErrOutcomeUnknown] where that is not known.
+func (b *Bus) Serves(ctx context.Context, op string) error {
+	m, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: b.names.operation(op), Header: nats.Header{headerServes: {"1"}}})
+	switch {
+	case isNoResponder(err):
+		err = ErrNoResponder
+	case err != nil:
+		err = mapError(err)
+	case m.Header.Get(headerGone) != "":
+		err = ErrNoResponder
+	default:
+		return nil
+	}
+	return fmt.Errorf("request %s: %w", op, err)
 }
 
 // Request sends one request for an operation, and waits while the node that handles it says that it works: at most

@@ -264,3 +264,26 @@ func TestServiceStatistics(t *testing.T) {
 		}
 	}
 }
+
+// TestServesAsksNoHandler asks whether a node serves: before a service starts, while it runs, and after it stops.
+func TestServesAsksNoHandler(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	asking := bustest.Open(t, server)
+	if err := asking.Serves(t.Context(), "do"); !errors.Is(err, bus.ErrNoResponder) {
+		t.Errorf("before: got %v, want %v", err, bus.ErrNoResponder)
+	}
+	s := serve(t, bustest.Open(t, server), func(context.Context, bus.Incoming) ([]byte, string) {
+		t.Error("the handler ran")
+		return nil, ""
+	})
+	if err := asking.Serves(t.Context(), "do"); err != nil {
+		t.Errorf("while it runs: got %v, want nil", err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := asking.Serves(t.Context(), "do"); !errors.Is(err, bus.ErrNoResponder) {
+		t.Errorf("after: got %v, want %v", err, bus.ErrNoResponder)
+	}
+}

@@ -81,6 +81,17 @@ func (b *Bus) Ready(ctx context.Context) error {
 	return err
 }
 
+// Answers is nil if JetStream answers. Without more than half of its servers a cluster still answers reads of streams, and no other request: then the
+// error is [events.ErrOutcomeUnknown].
+func (b *Bus) Answers(ctx context.Context) error {
+	ctx, cancel := b.timeout(ctx)
+	defer cancel()
+	if _, err := b.js.StreamNameBySubject(ctx, b.names.deadAll()); !isAnswer(err) {
+		return fmt.Errorf("list streams: %w", mapError(err))
+	}
+	return nil
+}
+
 // Reconnects counts the reconnects of the primary connection.
 func (b *Bus) Reconnects() uint64 { return b.nc.Stats().Reconnects }
 

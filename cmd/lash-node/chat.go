@@ -89,7 +89,7 @@ func (c *chatCmd) converse(ctx context.Context, s *streams, link *chat.Link) err
 	if err != nil {
 		return err
 	}
-	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Node: on.node, Starts: c.starts(), Full: c.Full, Link: link}
+	talk := &chat.Talk{Service: cl, Blobs: on.bus, Servers: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Node: on.node, Starts: c.starts(), Full: c.Full, Link: link}
 	id, joins := events.SessionID(ulid.Make().String()), c.Session != nil
 	if joins {
 		id = *c.Session

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 
@@ -29,13 +30,13 @@ func runs(own busembed.Access) bool {
 }
 
 // errNoKey: the chat would start a node without a model.
-var errNoKey = errors.New("there is no model to talk to: set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY, or name the servers of a node that runs with --nats URL; --provider scripted talks without a model")
+var errNoKey = errors.New("set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY and name a model with --model, without which the models of the provider are listed; or name the servers of a node that runs with --nats URL; --provider scripted talks without a model")
 
 // startNode runs a node in this process, on an embedded server. Other terminals find that server in the store. Errors:
 // [busembed.ErrInUse] where the store has a running server.
 func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access) (*serve.Node, error) {
 	if c.Provider == "" && !serve.HasKey(s.Env) {
-		return nil, errNoKey
+		return nil, fmt.Errorf("no node runs in %s, and there is no model for one that starts here: %w", c.Store, errNoKey)
 	}
 	return serve.Start(ctx, s, serve.Config{Logger: zap.NewNop()}, func(flags *serve.Command) {
 		flags.Store, flags.Listen, flags.Grace = c.Store, listenAt(ctx, own.URL), stopGrace

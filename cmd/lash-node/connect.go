@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os/user"
 	"path/filepath"
@@ -68,7 +69,9 @@ func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.
 	on, err := f.open(ctx, s, option)
 	if err == nil {
 		defer on.bus.Close()
-		err = do(ctx, on)
+		if err = do(ctx, on); errors.Is(err, events.ErrOutcomeUnknown) && on.bus.Answers(ctx) != nil {
+			err = f.explain(err)
+		}
 	}
 	if refused := access.Refused(ctx); err != nil && refused != nil {
 		return f.explain(refused)

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
 )
 
 // Roles of users, as in deploy/nats.
@@ -23,6 +24,10 @@ const (
 	Host    = "host"
 	Auditor = "auditor"
 )
+
+// NoJetStream is the advice where servers accept connections, and JetStream does not answer.
+const NoJetStream = "the servers accept connections, but JetStream does not answer: of a cluster more than half of the servers must run, two of three. " +
+	"Start the missing ones; /healthz of each says what it lacks. --nats URL names other servers"
 
 // errNoCluster is the error code of JetStream for replicas on a server that is no cluster.
 const errNoCluster = 10074
@@ -49,6 +54,8 @@ func (f *Flags) Explain(err error, role, unreachable string) error {
 		}
 	case errors.As(err, &refused) && refused.ErrorCode == errNoCluster:
 		advice = "these servers are no cluster: --replicas 1"
+	case errors.Is(err, events.ErrOutcomeUnknown): // the connection stands; package bus maps errors of requests alone
+		advice = NoJetStream
 	case errors.Is(err, nats.ErrNkeysNotSupported):
 		advice = "another server listens where the embedded server of the store did: does its node run? --nats URL names other servers"
 	case errors.As(err, new(x509.HostnameError)):

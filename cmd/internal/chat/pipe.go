@@ -119,8 +119,7 @@ func (p *Pipe) prompts() iter.Seq2[string, error] {
 
 // open joins the session. Where it does not exist, the first prompt creates it.
 func (p *Pipe) open(ctx context.Context) (err error) {
-	late := p.Talk.late(func(l Line) { p.aside(l) })
-	defer late.Stop()
+	defer p.Talk.late(ctx, p.aside)()
 	p.view, p.seen, err = p.Talk.Open(ctx, p.Session, !p.Joins, Options{Full: p.Talk.Full, Starts: p.Talk.Starts}, p.aside)
 	if err == nil && !p.Joins {
 		p.note("%s", p.Talk.Farewell(p.Session))
@@ -167,10 +166,10 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 				p.note("this call is refused, as no user can be asked at a pipe: --allow %s lets the node run such calls, --approvals wait leaves the answer to another terminal", q.Tool)
 				do(Action{Verb: Answer, Effect: q.Effect, Text: refusal})
 			}
-		case unserved := <-nodes.found:
-			nodes.set(p.view, unserved)
+		case is := <-nodes.found:
+			nodes.set(p.view, is)
 		case now := <-wait.C():
-			nodes.check(ctx, p.Session, p.view, now)
+			nodes.check(ctx, p.view, now)
 			what := cmp.Or(p.view.Status(), "waiting for a node to take the prompt: "+p.Talk.Starts)
 			if what = wait.late(what); what != "" {
 				p.note("%s", what)

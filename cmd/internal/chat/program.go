@@ -113,11 +113,11 @@ func (m *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // checkNodes uses the result of the last check, and starts the next one.
 func (m *program) checkNodes() {
 	select {
-	case unserved := <-m.nodes.found:
-		m.nodes.set(m.view, unserved)
+	case is := <-m.nodes.found:
+		m.nodes.set(m.view, is)
 	default:
 	}
-	m.nodes.check(m.driver.ctx, m.session, m.view, time.Now())
+	m.nodes.check(m.driver.ctx, m.view, time.Now())
 }
 
 // updateStatus records the time at which the status changed.

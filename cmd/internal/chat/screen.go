@@ -50,8 +50,7 @@ func (s *Screen) open(ctx context.Context, m *program) (err error) {
 		m.resize(w, h)
 	}
 	show := func(l Line) { _, _ = fmt.Fprintln(s.Out, strings.Join(m.rows(l), "\n")) }
-	late := s.Talk.late(show)
-	defer late.Stop()
+	defer s.Talk.late(ctx, show)()
 	m.view, m.seen, err = s.Talk.Open(ctx, s.Session, !s.Joins, Options{Live: true, Full: s.Talk.Full, Starts: s.Talk.Starts}, show)
 	if err == nil {
 		show(m.header())

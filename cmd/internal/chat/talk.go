@@ -19,6 +19,7 @@ import (
 type Talk struct {
 	Service api.Service
 	Blobs   blob.Reader
+	Servers *bus.Bus
 	Config  events.Config // of sessions that the chat creates
 	Where   string        // flags that connect another command to the same servers, each after a space
 	Node    string        // flags of the node that the chat started, for a later chat; empty: it started none
@@ -36,11 +37,26 @@ type observed struct {
 // slow is the time after which a chat shows what it waits for.
 const slow = 2 * time.Second
 
-// late shows, after [slow], what the opening of a session waits for.
-func (t *Talk) late(show func(Line)) *time.Timer {
-	return time.AfterFunc(slow, func() {
-		show(noted(Note, "waiting for a node that opens the session: %s", t.Starts))
-	})
+// late shows, after [slow], what the opening of a session waits for. stop must be called; after it nothing is shown.
+func (t *Talk) late(ctx context.Context, show func(Line)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { // stop waits for it
+		defer close(ended)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(slow):
+		}
+		what := "waiting for a node that opens the session: " + t.Starts
+		if t.silent(ctx) {
+			what = silentServers
+		}
+		if ctx.Err() == nil {
+			show(noted(Note, "%s", what))
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // Open joins a session, which it creates where begins is true. It shows the last messages, and what the running turn

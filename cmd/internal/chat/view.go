@@ -37,8 +37,8 @@ type View struct {
 	calls []events.EffectID   // numbered from 1
 	out   []Line
 
-	unserved bool        // no node serves
-	running  shownOutput // output of a call
+	lacks   lack        // what the session needs and does not have
+	running shownOutput // output of a call
 }
 
 // NewView starts with a state of the session. The view owns and changes that state.
@@ -138,7 +138,9 @@ func (v *View) Status() string {
 	switch {
 	case t == nil && len(v.s.Queue) == 0:
 		return ""
-	case v.unserved && v.needsNode():
+	case v.lacks == lacksServers && v.needsNode():
+		return silentServers
+	case v.lacks == lacksNode && v.needsNode():
 		return "waiting for a node that goes on with the turn: " + v.opts.Starts
 	case t == nil:
 		return "waiting for a node to take the turn"

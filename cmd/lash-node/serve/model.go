@@ -20,6 +20,7 @@ import (
 const (
 	modelWait       = 10 * time.Second // for the provider's list of models
 	maxListedModels = 40
+	scriptedID      = "scripted"
 )
 
 // ModelsHelp is the part of a command's help about models.
@@ -50,9 +51,9 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 	case failed != nil && failed.Kind == llm.KindAuth:
 		return fmt.Errorf("--provider %s: %w: check the key in the environment", p.ID(), err)
 	case c.Model == "" && err != nil:
-		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w", p.ID(), err)
+		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w: --model NAME names one", p.ID(), err)
 	case c.Model == "":
-		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shortened(locks.AllowedModels(names)))
+		return fmt.Errorf("--model is missing: %s has %s: --model NAME chooses one", p.ID(), shortened(locks.AllowedModels(names)))
 	case failed != nil && failed.Kind == llm.KindTransport:
 		s.Printf("--model %s is not checked: %s gives no list of models: %s: does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?", c.Model, p.ID(), err)
 	case err != nil:
@@ -89,8 +90,8 @@ func HasKey(env func(name string) string) bool {
 
 // providers are those of the program, the shipped ones whose key is in the environment, and the scripted one.
 func (c *Command) providers(s *program.Streams, locks *lock.Locks) (map[string]llm.Provider, error) {
-	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
-	choice := "scripted"
+	list := map[string]llm.Provider{scriptedID: scripted.New(noModel)}
+	choice := scriptedID
 	if key := s.Env("ANTHROPIC_API_KEY"); key != "" {
 		p, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: s.Env("ANTHROPIC_BASE_URL")})
 		if err != nil {
@@ -117,7 +118,7 @@ func (c *Command) providers(s *program.Streams, locks *lock.Locks) (map[string]l
 		list[p.ID()] = p
 	}
 	if c.Provider == "" {
-		c.Provider = choice
+		c.Provider, c.unset = choice, choice == scriptedID
 	}
 	if names := c.providerNames(); !slices.Contains(names, c.Provider) {
 		return nil, fmt.Errorf("--provider %s: there is no such provider: it is one of %s", c.Provider, shortened(locks.AllowedProviders(names)))
@@ -130,7 +131,7 @@ func (c *Command) providers(s *program.Streams, locks *lock.Locks) (map[string]l
 
 // providerNames are the providers that --provider may name, whether or not their keys are there.
 func (c *Command) providerNames() []string {
-	names := []string{"openai", "openai-responses", "anthropic", "scripted"}
+	names := []string{"openai", "openai-responses", "anthropic", scriptedID}
 	for _, p := range c.adds.Providers {
 		names = append(names, p.ID())
 	}

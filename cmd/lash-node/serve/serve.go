@@ -84,6 +84,7 @@ type Command struct {
 	keyFlags
 
 	adds     Config
+	unset    bool                 // neither a flag nor the environment names a provider
 	external []external.Plugin    // of --external-plugins, then of --mcp
 	mcp      []mcp.Server         // of --mcp
 	stack    plugin.BuilderConfig // of every session, without the external plugins
@@ -100,6 +101,9 @@ func (c *Command) Run(ctx context.Context, s *program.Streams) error {
 		s.Printf("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Guarantee())
 	}
 	s.Printf("histories: %s", node.signing)
+	if c.unset {
+		s.Printf("no model: the environment has no key of a provider, so every prompt gets the same answer, of the provider scripted. For a model set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY, name it with --model, and start again")
+	}
 	s.Printf("serving, provider %s; stop with ctrl-c", c.Provider)
 	<-ctx.Done()
 	s.Printf("handing running turns over, calls in flight may take %s", c.Grace)

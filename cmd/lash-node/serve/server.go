@@ -42,7 +42,7 @@ func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err erro
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
 		cfg.Options, err = c.Options(c.NATS, c.Store, s.Err)
-		s.Printf("durability as %s keeps it (its sync_interval), replicas: %d", bus.Redacted(c.NATS), c.Replicas)
+		s.Printf("servers %s store the sessions, %s of each; how often they sync to disk is in their configuration (sync_interval)", bus.Redacted(c.NATS), copies(c.Replicas))
 		return cfg, err
 	}
 	if n.server, err = c.embedded(s); err != nil {
@@ -51,6 +51,13 @@ func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err erro
 	n.closers = append(n.closers, n.stopServer)
 	cfg.Options = []nats.Option{n.server.InProcess()}
 	return cfg, nil
+}
+
+func copies(n int) string {
+	if n == 1 {
+		return "one copy"
+	}
+	return strconv.Itoa(n) + " copies"
 }
 
 // embedded starts a server in this process.
