@@ -18,6 +18,7 @@ type Stats struct {
 	Dead     int    // dead letters
 	Streams  int    // of the account: the hot sessions, and the shared streams
 	Bytes    uint64 // of the account, on disk
+	Limit    int64  // of Bytes; 0: none
 }
 
 // QueueStats is the state of one class of the queue.
@@ -37,7 +38,7 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, fmt.Errorf("account info: %w", mapError(err))
 	}
-	s.Streams, s.Bytes = account.Streams, account.Store
+	s.Streams, s.Bytes, s.Limit = account.Streams, account.Store, max(account.Limits.MaxStore, 0)
 	for name, into := range map[string]*uint64{b.names.dirtyStream(): &s.Dirty, b.names.archiveStream(): &s.Archived} {
 		stream, err := b.js.Stream(ctx, name)
 		if err != nil {

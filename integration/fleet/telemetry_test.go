@@ -214,25 +214,6 @@ lash_plugin_calls_failed{plugin="notes"} 1
 	}
 	series := gatherLabels(t, reg)
 	checkDashboard(t, series)
-	checkGuide(t, series)
-}
-
-// checkGuide checks that each metric of the guide's tables exists. Those of a node's HTTP server have tests of their own.
-func checkGuide(t *testing.T, series map[string][]string) {
-	t.Helper()
-	guide, err := os.ReadFile("../../deploy/nats/OPERATING.md")
-	harness.WantError(t, "read", err, nil)
-	_, text, _ := strings.Cut(string(guide), "\n## Monitoring\n")
-	text, _, _ = strings.Cut(text, "\n## ")
-	names := regexp.MustCompile(`\blash_[a-z_]+[a-z]\b`).FindAllString(text, -1)
-	for _, name := range names {
-		if series[name] == nil && name != "lash_refusals_total" {
-			t.Errorf("%s: names %s, which no node has", "OPERATING.md", name)
-		}
-	}
-	if len(names) < 15 {
-		t.Errorf("got %d names of metrics, want more", len(names))
-	}
 }
 
 // gatherLabels lists the labels of all series, by their names.

@@ -108,7 +108,7 @@ func TestNoisyTenant(t *testing.T) {
 	file := filepath.Join(d.dir, "tenants", "globex.conf")
 	data, err := os.ReadFile(file)
 	harness.WantError(t, "read", err, nil)
-	small := strings.NewReplacer("max_streams: 2000", "max_streams: 20", "max_file: 20GB", "max_file: 4MB").Replace(string(data))
+	small := strings.NewReplacer("max_streams: 1300", "max_streams: 20", "max_file: 3GB", "max_file: 4MB").Replace(string(data))
 	harness.WantError(t, "write", os.WriteFile(file, []byte(small), 0o600), nil)
 	acme, globex := tenants(t, d.boot())
 	refused := false

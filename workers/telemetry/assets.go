@@ -23,7 +23,7 @@ type assets struct {
 	is bus.Stats
 	ok bool
 
-	up, waiting, held, again, delivered, dirty, archived, dead, streams, bytes, conflicts, reconnects, work *prometheus.Desc
+	up, waiting, held, again, delivered, dirty, archived, dead, streams, bytes, limit, conflicts, reconnects, work *prometheus.Desc
 }
 
 // fresh is the maximum age of that state: several scrapers share it.
@@ -46,6 +46,7 @@ func NewAssets(b *bus.Bus, running Running) prometheus.Collector {
 		dead:       desc("dead_letters", "Sessions that no node can read: lash-node dead ls."),
 		streams:    desc("streams", "Streams of the account: hot sessions, and about ten shared ones."),
 		bytes:      desc("storage_bytes", "Bytes that the account stores on disk."),
+		limit:      desc("storage_limit_bytes", "Bytes that the account may store on disk; absent without a limit."),
 		conflicts:  desc("append_conflicts_total", "Appends of this node that found the session moved."),
 		reconnects: desc("reconnects_total", "Times that this node's connection to the servers came back."),
 		work:       desc("running", "What this node is at work on.", "what"),
@@ -54,7 +55,7 @@ func NewAssets(b *bus.Bus, running Running) prometheus.Collector {
 
 func (a *assets) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		a.up, a.waiting, a.held, a.again, a.delivered, a.dirty, a.archived, a.dead, a.streams, a.bytes, a.conflicts, a.reconnects, a.work,
+		a.up, a.waiting, a.held, a.again, a.delivered, a.dirty, a.archived, a.dead, a.streams, a.bytes, a.limit, a.conflicts, a.reconnects, a.work,
 	} {
 		to <- d
 	}
@@ -80,6 +81,9 @@ func (a *assets) Collect(to chan<- prometheus.Metric) {
 	value(a.dead, prometheus.GaugeValue, float64(s.Dead))
 	value(a.streams, prometheus.GaugeValue, float64(s.Streams))
 	value(a.bytes, prometheus.GaugeValue, float64(s.Bytes))
+	if s.Limit > 0 {
+		value(a.limit, prometheus.GaugeValue, float64(s.Limit))
+	}
 	for class, q := range s.Queue {
 		value(a.waiting, prometheus.GaugeValue, float64(q.Waiting), string(class))
 		value(a.held, prometheus.GaugeValue, float64(q.AckPending), string(class))
