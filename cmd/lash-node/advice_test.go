@@ -17,13 +17,15 @@ import (
 // command that repairs it.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
-	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0")
+	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"))
 	defer s.stop(t, syscall.SIGTERM)
 	single, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer single.Stop()
+	asNode, _, _ := roles(t)
+	wrong := strings.Replace(asNode, ":x@", ":wrong@", 1)
 	usedAddress := strings.TrimPrefix(s.ops, "http://")
 	fresh := t.TempDir()
 	on, free := " --store "+s.store, " --store "+filepath.Join(fresh, "st")
@@ -47,6 +49,10 @@ func TestAdvice(t *testing.T) {
 		"erase nosuch --reason x" + on:                                                                         "--yes does it",
 		"erase nosuch --reason x --yes" + on:                                                                   "ls lists what there is",
 		"dead retry nosuch" + on:                                                                               "lash-node dead ls lists them",
+		"chat --store " + fresh:                                                                                "with --model",
+		"chat --nats nats://127.0.0.1:1":                                                                       "lash-node serve starts one",
+		"chat --nats " + wrong:                                                                                 "NAME:PASSWORD@ in the URL of --nats",
+		"approvals --nats " + wrong:                                                                            "NAME:PASSWORD@ in the URL of --nats",
 		"demo --chats nofile":                                                                                  "--chats: ",
 		"serve --nats " + single.URL() + " --replicas 3":                                                       "--replicas 1",
 		"soak --nodes 1":                                                                                       "--nodes 1: want 2 to 64",

@@ -114,7 +114,7 @@ func (c *mcpCmd) check(ctx context.Context, transport http.RoundTripper) error {
 	case http.StatusOK, http.StatusForbidden: // a caller that may not read may still write
 		return nil
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%s refuses the token: %s", c.URL, cmp.Or(c.TokenFile, "LASH_TOKEN"))
+		return fmt.Errorf("%s refuses the token: %s: it is unknown there or has expired; the file of --http-tokens of its node has the known ones, and --token-file names another one", c.URL, cmp.Or(c.TokenFile, "LASH_TOKEN"))
 	}
 	return fmt.Errorf("--url %s: status %d at /v1/sessions: is it the HTTP API of a node?", c.URL, answer.StatusCode)
 }

@@ -195,13 +195,13 @@ func TestMCPServerRefused(t *testing.T) {
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"))
 	defer n.stop(t, syscall.SIGTERM)
 	for want, args := range map[string][]string{
-		"--token-file or LASH_TOKEN":   {"--url", n.http},
-		"--token-file: ":               {"--url", n.http, "--token-file", "/nowhere/token"},
-		"refuses the token":            {"--url", n.http, "--token-file", file(t, "token", []byte("y"))},
-		"is a node there?":             {"--url", "http://127.0.0.1:1", "--token-file", file(t, "token", []byte("x"))},
-		"--ca: ":                       {"--ca", "/nowhere/ca", "--token-file", file(t, "token", []byte("x"))},
-		"has no certificate":           {"--ca", file(t, "ca", []byte("x")), "--token-file", file(t, "token", []byte("x"))},
-		"is it the HTTP API of a node": {"--url", n.http + "/other", "--token-file", file(t, "token", []byte("x"))},
+		"--token-file or LASH_TOKEN":     {"--url", n.http},
+		"--token-file: ":                 {"--url", n.http, "--token-file", "/nowhere/token"},
+		"--token-file names another one": {"--url", n.http, "--token-file", file(t, "token", []byte("y"))},
+		"is a node there?":               {"--url", "http://127.0.0.1:1", "--token-file", file(t, "token", []byte("x"))},
+		"--ca: ":                         {"--ca", "/nowhere/ca", "--token-file", file(t, "token", []byte("x"))},
+		"has no certificate":             {"--ca", file(t, "ca", []byte("x")), "--token-file", file(t, "token", []byte("x"))},
+		"is it the HTTP API of a node":   {"--url", n.http + "/other", "--token-file", file(t, "token", []byte("x"))},
 	} {
 		var stderr bytes.Buffer
 		in, err := os.Open(os.DevNull)

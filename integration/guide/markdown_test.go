@@ -3,6 +3,7 @@ package guide
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -34,15 +35,31 @@ func (b block) kind() string {
 func blocks(t *testing.T, file string) (list []block) {
 	t.Helper()
 	data, err := os.ReadFile(file) //nolint:gosec // a file of this repository
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		list, err = parse(string(data))
 	}
+	if err != nil {
+		t.Fatalf("%s:%v", file, err)
+	}
+	return list
+}
+
+// otherBlock is a line of a form of block that parse does not read, so that its block would not be run: another fence, a quoted one, HTML, or an
+// indented block, which begins after an empty line or the start of the file.
+var otherBlock = regexp.MustCompile("(?i)^[ \t>*+-]*(~~~|````)|^ *[>*+-][ \t>*+-]*```|^ *\\d+[.)] *```|^\t* *<(pre|code|script)\\b")
+
+func parse(data string) (list []block, err error) {
 	const fence = "```"
 	var in *block
-	chapter, indent := 0, ""
-	for i, line := range strings.Split(string(data), "\n") {
+	chapter, indent, before := 0, "", ""
+	lists := false
+	for i, line := range strings.Split(data, "\n") {
 		trimmed := strings.TrimLeft(line, " ")
 		switch {
+		case in == nil && otherBlock.MatchString(line):
+			return nil, fmt.Errorf("%d: no block is run that begins as %q", i+1, line)
+		case in == nil && !lists && strings.TrimSpace(before) == "" && strings.HasPrefix(strings.ReplaceAll(line, "\t", "    "), "    "):
+			return nil, fmt.Errorf("%d: no indented block is run: %q", i+1, line)
 		case in == nil && strings.HasPrefix(trimmed, fence):
 			indent = line[:len(line)-len(trimmed)] // indentation of its list
 			in = &block{chapter: chapter, line: i + 1, info: strings.Fields(strings.TrimPrefix(trimmed, fence))}
@@ -54,11 +71,42 @@ func blocks(t *testing.T, file string) (list []block) {
 		case strings.HasPrefix(line, "# "), strings.HasPrefix(line, "## "):
 			chapter++
 		}
+		if in == nil && line != "" && line[0] != ' ' && line[0] != '\t' {
+			lists = listItem.MatchString(line)
+		}
+		before = line
 	}
 	if in != nil {
-		t.Fatalf("%s:%d: the block does not end", file, in.line)
+		return nil, fmt.Errorf("%d: the block does not end", in.line)
 	}
-	return list
+	return list, nil
+}
+
+// listItem is the first line of an item. The lines of its paragraphs are indented.
+var listItem = regexp.MustCompile(`^([-*+]|\d+[.)]) `)
+
+// TestNoBlockIsSkipped has blocks in forms that would not be run: each is an error. So is a shown output that no command prints, and a block of
+// no known kind.
+func TestNoBlockIsSkipped(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"~~~sh\nfalse\n~~~\n", "````sh\nfalse\n````\n", "> ```sh\n> false\n> ```\n", "- ```sh\n  false\n  ```\n", "text\n\n    false\n", "\tfalse\n",
+		"1. ```sh\n   false\n   ```\n", "<pre>\nfalse\n</pre>\n", "```sh\nfalse\n",
+	} {
+		if list, err := parse(text); err == nil {
+			t.Errorf("%q: got %+v, want an error", text, list)
+		}
+	}
+	list, err := parse("- item:\n\n  ```sh\n  true\n  ```\n\n    more of it\n\ntext\n\n```text\nx\n```\n```bash\nfalse\n```\n```\nfalse\n```\n```sh once\nfalse\n```\n")
+	if err != nil || len(list) != 5 || list[0].text != "true\n" {
+		t.Fatalf("got %+v, %v, want five blocks", list, err)
+	}
+	u := &user{t: t, file: "x.md", dir: t.TempDir(), paths: strings.NewReplacer(), at: &terminal{}}
+	for _, b := range append(list[1:], block{info: []string{"mermaid"}}, block{info: []string{"json"}}) {
+		if err := u.do(b, false, ""); err == nil {
+			t.Errorf("%+v: got no error", b)
+		}
+	}
 }
 
 // matches compares output with a text block. more: the output may continue after the block.

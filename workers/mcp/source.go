@@ -49,6 +49,7 @@ type Source struct {
 	instances sync.WaitGroup
 	ready     chan struct{} // closed once the tools are registered
 	once      sync.Once
+	unlisted  []string      // set before ready is closed
 	fresh     chan struct{} // has an element when the list of tools may have changed
 
 	mu      sync.Mutex
@@ -89,6 +90,10 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 
 // Ready is closed once the server's tools are registered for the first time.
 func (s *Source) Ready() <-chan struct{} { return s.ready }
+
+// Unlisted are the names and patterns of tools, in the configuration, that match no tool which the server listed first. It may be called once
+// Ready is closed.
+func (s *Source) Unlisted() []string { return s.unlisted }
 
 // Drain takes no new calls, and waits until those that run have ended, or ctx.
 func (s *Source) Drain(ctx context.Context) {
@@ -241,7 +246,10 @@ func (v *serving) replace(s *Source, o *offer) error {
 		return err
 	}
 	s.log.Info("tools are registered", zap.Int("tools", len(o.manifest.Tools)))
-	s.once.Do(func() { close(s.ready) })
+	s.once.Do(func() {
+		s.unlisted = o.unlisted
+		close(s.ready)
+	})
 	v.stop()
 	var life context.Context
 	life, v.end = context.WithCancel(s.taking)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,6 +26,7 @@ const maxToolsBytes = 120 << 10
 
 // offer is a version of a server's tools.
 type offer struct {
+	unlisted []string // see [Source.Unlisted]
 	manifest wire.Manifest
 	byName   map[string]tool // by the names that sessions have
 }
@@ -59,6 +61,7 @@ func (s *Server) offerOf(ctx context.Context, on *mcp.ClientSession, log *zap.Lo
 		}
 	}
 	slices.SortStableFunc(listed, func(a, b *mcp.Tool) int { return cmp.Compare(a.Name, b.Name) })
+	o.unlisted = s.unlisted(listed)
 	add := &adding{offer: o}
 	for _, t := range append(s.more(capabilities, listed), s.declared(listed)...) {
 		if err := add.add(t); err != nil {
@@ -72,6 +75,16 @@ func (s *Server) offerOf(ctx context.Context, on *mcp.ClientSession, log *zap.Lo
 	o.manifest.Version = "1"
 	o.manifest.Version = o.manifest.Hash()
 	return o, nil
+}
+
+// unlisted are the configured names and patterns that match no listed tool.
+func (s *Server) unlisted(listed []*mcp.Tool) (list []string) {
+	for _, name := range slices.Concat(s.Tools, slices.Sorted(maps.Keys(s.Effects))) {
+		if !slices.Contains(list, name) && !slices.ContainsFunc(listed, func(t *mcp.Tool) bool { return pattern.Match(name, t.Name, "") }) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // candidate is a tool that may be offered.

@@ -47,7 +47,7 @@ func (f *Flags) Explain(err error, role, unreachable string) error {
 		user, _ := f.user()
 		advice = fmt.Sprintf("%s has no permission for that: a user of role %s has it, --tls-cert and --tls-key name its certificate", user, role)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		advice = "the servers do not know who asks: --store DIR has the key of an embedded server, --tls-cert with --tls-key, or --creds, are a user's"
+		advice = "the servers do not accept these credentials: --store DIR has the key of an embedded server; --tls-cert with --tls-key, --creds, or NAME:PASSWORD@ in the URL of --nats, are a user's"
 		if f.TLSCert != "" {
 			user, _ := f.user()
 			advice = fmt.Sprintf("the servers do not know %s: add-user.sh makes its line in the file of its tenant, which they read when they are reloaded", user)

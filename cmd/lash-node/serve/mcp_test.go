@@ -47,10 +47,12 @@ func mcpFile(t *testing.T, text string) string {
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	file := mcpFile(t, fmt.Sprintf(`{"mcpServers": {
-		"notes": {"command": %q, "env": {%q: "the ${SECRET}", "GORACE": "atexit_sleep_ms=0"}},
+		"notes": {"command": %q, "env": {%q: "the ${SECRET}", "GORACE": "atexit_sleep_ms=0"}, "lash": {"tools": ["not*", "nose"], "effects": {"nothing": "idempotent"}}},
 		"other": {"command": "/no/such/program", "disabled": true}}}`, os.Args[0], mcpVariable))
 	cfg := Config{Providers: []llm.Provider{ownOf("mine", "m")}}
 	s := silent()
+	var said strings.Builder
+	s.Err = &said
 	s.Env = func(name string) string { return map[string]string{"SECRET": "milk"}[name] }
 	c, err := cfg.parsed(s, "--store", filepath.Join(t.TempDir(), "store"), "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none", "--mcp", file)
 	if err != nil {
@@ -61,6 +63,11 @@ func TestMCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Stop()
+	for _, name := range []string{"nose", "nothing"} {
+		if want := fmt.Sprintf("MCP server notes lists no tool %q: ", name); strings.Count(said.String(), want) != 1 || strings.Contains(said.String(), `tool "not*"`) {
+			t.Errorf("got %q, want %q", said.String(), want)
+		}
+	}
 	id, err := n.Host().Create(t.Context(), api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)

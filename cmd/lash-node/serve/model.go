@@ -23,6 +23,9 @@ const (
 	scriptedID      = "scripted"
 )
 
+// unreachable is the advice where a provider does not answer.
+const unreachable = "does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?"
+
 // ModelsHelp is the part of a command's help about models.
 const ModelsHelp = `Models come from these variables of the node's environment:
 
@@ -50,12 +53,14 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 	switch {
 	case failed != nil && failed.Kind == llm.KindAuth:
 		return fmt.Errorf("--provider %s: %w: check the key in the environment", p.ID(), err)
+	case c.Model == "" && failed != nil && failed.Kind == llm.KindTransport:
+		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w: %s; --model NAME starts without the list", p.ID(), err, unreachable)
 	case c.Model == "" && err != nil:
 		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w: --model NAME names one", p.ID(), err)
 	case c.Model == "":
 		return fmt.Errorf("--model is missing: %s has %s: --model NAME chooses one", p.ID(), shortened(locks.AllowedModels(names)))
 	case failed != nil && failed.Kind == llm.KindTransport:
-		s.Printf("--model %s is not checked: %s gives no list of models: %s: does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?", c.Model, p.ID(), err)
+		s.Printf("--model %s is not checked: %s gives no list of models: %s: %s", c.Model, p.ID(), err, unreachable)
 	case err != nil:
 		s.Printf("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
 	case !slices.Contains(names, c.Model):

@@ -26,7 +26,7 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 	cfg.Wait, cfg.Waiting = true, func(what string) { s.Printf("waiting: %s", what) }
 	if n.bus, err = access.Open(ctx, bus.Open, cfg, c.NATS != ""); err != nil {
 		if c.NATS != "" {
-			err = c.Explain(err, access.Node, "--nats URL names the servers")
+			err = c.Explain(err, access.Node, "do the servers run? --nats URL names them")
 		}
 		return err
 	}
