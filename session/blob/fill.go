@@ -2,9 +2,11 @@ package blob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -96,13 +98,17 @@ func FillView(ctx context.Context, blobs Reader, v projector.ReadView) (projecto
 	return v, nil
 }
 
-// FillState fills the view that a state and its clones return.
+// FillState fills the view that a state and its clones return. Errors: those of the reader, and an [*events.FieldError] beside
+// [bus.ErrNotFound] where a body does not exist: then the session is wrong, and no server.
 func FillState(ctx context.Context, blobs Reader, s *projector.State) error {
 	v, err := s.View()
 	if err == nil {
 		v, err = FillView(ctx, blobs, v)
 	}
 	if err != nil {
+		if errors.Is(err, bus.ErrNotFound) {
+			err = fmt.Errorf("%w: %w", err, &events.FieldError{Field: "session", Reason: "refers to a body that does not exist", Err: events.ErrInvalid})
+		}
 		return fmt.Errorf("bodies of session %s: %w", s.Session, err)
 	}
 	s.CacheView(v)
