@@ -2,19 +2,13 @@ package blob
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"github.com/lash-go/lash/events"
-)
-
-// Limits of a filter.
-const (
-	maxPatterns     = 256
-	maxPatternBytes = 1000
 )
 
 // Redacted replaces what a filter matches.
@@ -24,7 +18,7 @@ const Redacted = "[redacted]"
 // inputs, replies, arguments, results, nodes, tasks, monitors, and of what hooks decide. In JSON each string and each number is matched alone.
 // States of plugins and of code stay as they are, and so do bodies that are stored already. A nil Filter replaces
 // nothing.
-type Filter struct{ patterns []*regexp.Regexp }
+type Filter struct{ patterns []pattern }
 
 // NewFilter reads patterns, one a line, in the syntax of package regexp. Empty lines and those that begin with # are
 // skipped. An error names the line.
@@ -36,14 +30,12 @@ func NewFilter(text string) (*Filter, error) {
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		p, err := regexp.Compile(line)
-		switch {
-		case err != nil:
+		p, err := newPattern(line)
+		if err == nil && len(f.patterns) == maxPatterns {
+			err = fmt.Errorf("%w: the limit is %d patterns", events.ErrTooLarge, maxPatterns)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
-		case len(line) > maxPatternBytes || len(f.patterns) == maxPatterns:
-			return nil, fmt.Errorf("line %d: %w: the limit is %d patterns of %d bytes", n, events.ErrTooLarge, maxPatterns, maxPatternBytes)
-		case p.MatchString("") || p.MatchString(Redacted):
-			return nil, fmt.Errorf("line %d: %w: the pattern matches the empty text, or %s", n, events.ErrInvalid, Redacted)
 		}
 		f.patterns = append(f.patterns, p)
 	}
@@ -67,24 +59,32 @@ type filteredStore struct {
 	filter *Filter
 }
 
-// filtered is the payload as a store wants it.
-func filtered(s Store, p events.Payload) events.Payload {
-	if f, ok := s.(*filteredStore); ok && p != nil {
-		return f.filter.payload(p)
+// filtered is the payload as a store wants it. Errors: [events.ErrTooLarge] where the patterns need more than maxFilterTime,
+// and that of ctx.
+func filtered(ctx context.Context, s Store, p events.Payload) (events.Payload, error) {
+	f, ok := s.(*filteredStore)
+	if !ok || p == nil {
+		return p, nil
 	}
-	return p
+	w, stop := f.filter.work(ctx)
+	defer stop()
+	out := w.payload(p)
+	return out, w.err
 }
 
-// FilterText is a text as the store wants it, for one that is stored without an event.
-func FilterText(s Store, text string) string {
-	if f, ok := s.(*filteredStore); ok {
-		return f.filter.Text(text)
+// FilterText is a text as the store wants it, for one that is stored without an event. Its errors are those of an event.
+func FilterText(ctx context.Context, s Store, text string) (string, error) {
+	f, ok := s.(*filteredStore)
+	if !ok {
+		return text, nil
 	}
-	return text
+	w, stop := f.filter.work(ctx)
+	defer stop()
+	return w.text(text), w.err
 }
 
 // payload returns a copy where something matches.
-func (f *Filter) payload(p events.Payload) events.Payload {
+func (f *filterWork) payload(p events.Payload) events.Payload {
 	switch p.(type) {
 	case *events.PluginStateSaved, *events.FrameStateSaved, *events.AuditHeadSigned:
 		return p
@@ -129,12 +129,12 @@ func bodies(v any) (texts []*string, jsons []*[]byte) {
 }
 
 // value filters a value that can be set, and what it contains. A slice is copied before its first change.
-func (f *Filter) value(v reflect.Value) (changed bool) {
+func (f *filterWork) value(v reflect.Value) (changed bool) {
 	switch v.Kind() { //nolint:exhaustive // the types of events have no others
 	case reflect.Struct:
 		texts, jsons := bodies(v.Addr().Interface())
 		for _, text := range texts {
-			if now := f.Text(*text); now != *text {
+			if now := f.text(*text); now != *text {
 				*text, changed = now, true
 			}
 		}
@@ -167,24 +167,13 @@ func (f *Filter) value(v reflect.Value) (changed bool) {
 	return changed
 }
 
-// Text is the text with [Redacted] in place of each match.
-func (f *Filter) Text(text string) string {
-	if f == nil || text == "" {
-		return text
-	}
-	for _, p := range f.patterns {
-		text = p.ReplaceAllLiteralString(text, Redacted)
-	}
-	return text
-}
-
 // json filters every string and number. What is no JSON is filtered as text.
-func (f *Filter) json(data []byte) []byte {
+func (f *filterWork) json(data []byte) []byte {
 	if len(data) == 0 {
 		return data
 	}
 	if !json.Valid(data) {
-		return []byte(f.Text(string(data)))
+		return []byte(f.text(string(data)))
 	}
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data); {
@@ -199,12 +188,12 @@ func (f *Filter) json(data []byte) []byte {
 }
 
 // scalar filters a string or a number of JSON.
-func (f *Filter) scalar(literal []byte) []byte {
+func (f *filterWork) scalar(literal []byte) []byte {
 	text := string(literal)
 	if literal[0] == '"' && json.Unmarshal(literal, &text) != nil {
 		return literal
 	}
-	now := f.Text(text)
+	now := f.text(text)
 	if now == text {
 		return literal
 	}

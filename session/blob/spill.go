@@ -77,7 +77,10 @@ func Spill(ctx context.Context, blobs Store, p events.Payload) (events.Payload, 
 // SpillAbove is [Spill] with other bounds, in bytes: inline for one body, and all, at least inline, for
 // the sum of the bodies that stay inside the event.
 func SpillAbove(ctx context.Context, blobs Store, p events.Payload, inline, all int) (events.Payload, error) {
-	p = filtered(blobs, p)
+	p, err := filtered(ctx, blobs, p)
+	if err != nil {
+		return nil, err
+	}
 	c, list := fieldsOf(p)
 	if list.size() < inline {
 		return p, nil

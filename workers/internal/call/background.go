@@ -84,7 +84,10 @@ const blobMark = "[blob] "
 
 // summary converts a result's text to a task summary. A text above the limit of summaries goes to a blob.
 func (e *Env) summary(ctx context.Context, text string) (string, error) {
-	text = blob.FilterText(e.Blobs, text)
+	text, err := blob.FilterText(ctx, e.Blobs, text)
+	if err != nil {
+		return "", err
+	}
 	if len(text) <= events.MaxTaskText && !strings.HasPrefix(text, blobMark) {
 		return text, nil
 	}
