@@ -78,10 +78,11 @@ func (l *Live) Dropped() int {
 
 // LiveMessage is one received commit or delta.
 type LiveMessage struct {
-	Seq        events.Seq // of a commit, 0 for deltas
-	Data       []byte     // encoded commit or delta
-	EndsTurn   bool       // the commit ends a turn, or requests its cancel
-	AboutTasks bool       // the commit has an event of the family task
+	Seq        events.Seq      // of a commit, 0 for deltas
+	Data       []byte          // encoded commit or delta
+	Commit     events.CommitID // of a commit
+	EndsTurn   bool            // the commit ends a turn, or requests its cancel
+	AboutTasks bool            // the commit has an event of the family task
 }
 
 // hasKind reports whether one of a commit's kinds fits. kinds is the value of [headerKinds].
@@ -112,7 +113,7 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	}
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{
-		Seq: events.Seq(seq), Data: m.Data,
+		Seq: events.Seq(seq), Data: m.Data, Commit: events.CommitID(m.Header.Get(jetstream.MsgIDHeader)),
 		EndsTurn:   hasKind(kinds, mayEndTurn),
 		AboutTasks: hasKind(kinds, isOfTask),
 	}

@@ -18,7 +18,7 @@ func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq
 	return l.readFrom(ctx, session, from, true)
 }
 
-// read is [Log.Read] that yields nothing for a stream without commits.
+// read is [Log.Read] that yields nothing for a stream without commits, nor after the end.
 func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
 	return l.readFrom(ctx, session, from, false)
 }
@@ -28,6 +28,9 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 		loc, err := l.b.locateFrom(ctx, session, max(from, 1))
 		if err == nil && loc.last == 0 && mustExist {
 			err = noHistory(session)
+		}
+		if err == nil && mustExist && from > loc.last+1 {
+			err = fmt.Errorf("%s ends at %d: %w", session, loc.last, events.ErrShorter)
 		}
 		if err != nil {
 			yield(events.Entry{}, fmt.Errorf("read: %w", err))

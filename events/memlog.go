@@ -82,8 +82,12 @@ func (l *MemLog) Read(ctx context.Context, session SessionID, from Seq) iter.Seq
 			yield(Entry{}, fmt.Errorf("read %s: %w", session, ErrNoSession))
 			return
 		}
-		first, raw := s.first, s.raw
+		first, raw, last := s.first, s.raw, s.last()
 		l.mu.Unlock()
+		if from > last+1 {
+			yield(Entry{}, fmt.Errorf("read %s at %d: %w", session, from, ErrShorter))
+			return
+		}
 		for i, data := range raw {
 			seq := first + Seq(i)
 			if seq < from {

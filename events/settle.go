@@ -62,6 +62,9 @@ func (p Publication) gone(err error) bool {
 func (p Publication) readBack(ctx context.Context, refused bool) (Seq, error) {
 	last := p.At
 	for entry, err := range p.Read(ctx, p.At+1) {
+		if errors.Is(err, ErrShorter) {
+			break // the tail is empty
+		}
 		if err != nil {
 			return 0, err
 		}

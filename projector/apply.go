@@ -29,7 +29,7 @@ func (s *State) Apply(e events.Entry) error {
 			return fmt.Errorf("apply sequence %d of %s: %w", e.Seq, s.Session, err)
 		}
 	}
-	s.Seq = e.Seq
+	s.Seq, s.last = e.Seq, e.Commit.ID
 	s.UpdatedAt = e.Commit.At
 	s.recordRequest(e.Commit)
 	for i := range e.Commit.Events {
@@ -72,7 +72,7 @@ func (s *State) countOpening() {
 // [State.Clone] from before. The commit comes from a node, so it has no idempotency key.
 func (s *State) Ahead(ev *events.Event, at events.Millis) {
 	if !s.ahead {
-		s.ahead = true
+		s.ahead, s.last = true, ""
 		s.Seq++
 		s.UpdatedAt = at
 	}
@@ -95,7 +95,7 @@ func (s *State) Committed(c *events.Commit) error {
 	if last := &c.Events[len(c.Events)-1]; last.Kind == events.KindAuditHeadSigned {
 		s.applyEvent(last, c.At)
 	}
-	s.ahead = false
+	s.ahead, s.last = false, c.ID
 	if !s.unproven {
 		s.Proof.Commit(s.Seq, leaf)
 	}

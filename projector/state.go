@@ -340,6 +340,8 @@ type State struct {
 	body  stateBody
 	ahead bool // has folded events of a commit that is not in the log yet
 
+	last events.CommitID // of the commit at Seq; empty in a state from a snapshot
+
 	// unproven is a state for readers: Proof is of an earlier sequence, so that it signs no head and has no snapshot.
 	unproven bool
 }
@@ -356,6 +358,15 @@ func NewUnproven(session events.SessionID) *State {
 	s.unproven = true
 	return s
 }
+
+// Reset makes s the state before the first event. It stays one of [New] or of [NewUnproven].
+func (s *State) Reset() { *s = State{Head: Head{Session: s.Session}, unproven: s.unproven} }
+
+// LastCommit is the id of the commit at Seq. It is empty where the state does not know it, as after [Restore].
+func (s *State) LastCommit() events.CommitID { return s.last }
+
+// SetLastCommit names the commit at Seq, for a state from a snapshot.
+func (s *State) SetLastCommit(id events.CommitID) { s.last = id }
 
 // HasSnapshot reports whether [State.Snapshot] can encode the state: it is of the log, and folded with the hashes of its
 // commits, unlike one of [NewUnproven].

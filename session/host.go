@@ -248,7 +248,12 @@ func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptio
 	defer s.Unlock()
 	var list []events.Event
 	for current := old || yielded || s.State == nil; ; current = true {
-		if err := s.Load(ctx, current); err != nil {
+		if old {
+			err = s.LoadAfterConflict(ctx)
+		} else {
+			err = s.Load(ctx, current)
+		}
+		if err != nil {
 			return err
 		}
 		list, err = h.decideOrRepeat(ctx, s.State, o.meta, d, current)

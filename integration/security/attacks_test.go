@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
@@ -66,7 +68,7 @@ func newInstallation(t *testing.T, ctx context.Context) *installation { //nolint
 	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}
 	n, err := workers.NewNode(workers.Config{
 		Bus: d.open(bus.Open, d.config("node@acme")), Provider: "scripted", Tools: f.player.Tools,
-		Providers: map[string]llm.Provider{"scripted": f.player.Provider()}, Scopes: scopes,
+		Providers: map[string]llm.Provider{"scripted": f.player.Provider()}, Scopes: scopes, Logger: errorLog(t),
 	})
 	harness.WantError(t, "node", err, nil)
 	harness.WantError(t, "start", n.Start(ctx), nil)
@@ -84,6 +86,12 @@ func newInstallation(t *testing.T, ctx context.Context) *installation { //nolint
 	}
 	f.http = b.ServeHTTP(httpapi.Config{Service: n.Host(), Tokens: more})
 	return f
+}
+
+// errorLog shows errors alone: hostile requests cause many warnings.
+func errorLog(t *testing.T) *zap.Logger {
+	t.Helper()
+	return zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
 }
 
 // plans are recorded conversations that the fleet can play; none where there are no recordings.

@@ -123,7 +123,7 @@ func (r *run) committed(c *events.Commit) error {
 // redo folds the tail and steps the same inputs again.
 func (r *run) redo(inputs []turn.Input, ahead bool) error {
 	r.w.t.Logf("%s conflicts in %s", r.n.id, r.session)
-	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
+	if err := follow.SyncAfterConflict(r.w.ctx, r.w.log, nil, r.state); err != nil {
 		return err
 	}
 	for _, in := range inputs {

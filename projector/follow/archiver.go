@@ -141,7 +141,7 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	if err := indexSession(ctx, a.b, s); err != nil { // only a warning: without the row a search reads the session
 		a.log.Warn("write the index", zap.String("session", string(session)), zap.Error(err))
 	}
-	if err := putRow(ctx, a.b, s, PlaceCold); err != nil { // before the stream is deleted: a crash in between leads to a repetition
+	if err := PutCold(ctx, a.b, s); err != nil { // before the stream is deleted: a crash in between leads to a repetition
 		return false, err
 	}
 	return true, a.b.Discard(ctx, session)

@@ -84,21 +84,24 @@ func (d *Directory) Inactive() bool {
 	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Unnotified == 0 && d.Status != projector.StatusOpening
 }
 
-// putRow writes the directory row of a session in a place. For equal sequences, a cold row stays.
-func putRow(ctx context.Context, b *bus.Bus, s *projector.State, place string) error {
+// putRow writes the directory row of a session in a place. For equal sequences, a cold row stays. A newer row stays, and newer
+// reports it.
+func putRow(ctx context.Context, b *bus.Bus, s *projector.State, place string) (newer bool, err error) {
 	row := RowOf(s)
 	row.Place = place
 	value, err := json.Marshal(row)
 	if err != nil {
-		return fmt.Errorf("row of %s: %w", s.Session, err)
+		return false, fmt.Errorf("row of %s: %w", s.Session, err)
 	}
-	return replace(ctx, b.Directory(), s.Session, value, func(old []byte) bool {
+	err = replace(ctx, b.Directory(), s.Session, value, func(old []byte) bool {
 		var have Directory
 		if json.Unmarshal(old, &have) != nil {
 			return true
 		}
+		newer = have.Seq > s.Seq && !have.isTombstone()
 		return !have.isTombstone() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value))
 	})
+	return newer, err
 }
 
 // upgradeRow rewrites a row of an earlier version. The session keeps its place.
@@ -141,5 +144,6 @@ func replace(ctx context.Context, rows bus.Rows, session events.SessionID, value
 
 // PutCold writes the directory row of a session that [bus.Bus.Restore] made: it is cold. A row of a later sequence stays.
 func PutCold(ctx context.Context, b *bus.Bus, s *projector.State) error {
-	return putRow(ctx, b, s, PlaceCold)
+	_, err := putRow(ctx, b, s, PlaceCold)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -18,6 +19,8 @@ type snapshotRow struct {
 	Digest string         `msgpack:"d"` // of the head
 	Head   []byte         `msgpack:"h,omitempty"`
 	Blob   events.BlobRef `msgpack:"b,omitempty"` // of the head, if it is too large for a row
+	// Commit is the id of the commit at Seq. Empty: not known, as in rows of earlier versions
+	Commit events.CommitID `msgpack:"c,omitempty"`
 }
 
 // maxRowBytes leaves space for the table's headers in a message.
@@ -71,9 +74,52 @@ func readBlob(ctx context.Context, blobs BlobReader, ref events.BlobRef) ([]byte
 	}
 }
 
-// Sync folds the commits after the state's sequence.
+// Sync folds the commits after the state's sequence. Where the history is shorter than the state, as after the restore of an
+// older stream, the state is of a history that does not exist any more: Sync folds the history from its start.
 func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
-	return Walk(ctx, log, blobs, s, math.MaxUint64, nil)
+	err := Walk(ctx, log, blobs, s, math.MaxUint64, nil)
+	if errors.Is(err, events.ErrShorter) {
+		err = startAgain(ctx, log, blobs, s)
+	}
+	return err
+}
+
+// SyncAfterConflict is [Sync] for a state that the log refused. It compares the state's last commit with that of the log: the
+// history may have been replaced by an older one that is as long by now.
+func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
+	known := s.LastCommit()
+	if known == "" {
+		return Sync(ctx, log, blobs, s)
+	}
+	same := false
+	next := log.Read(ctx, s.Session, s.Seq)
+	err := fold(ctx, func(yield func(events.Entry, error) bool) {
+		for entry, err := range next {
+			switch {
+			case err != nil || same:
+				if !yield(entry, err) {
+					return
+				}
+			case entry.Commit.ID != known:
+				return
+			default:
+				same = true
+			}
+		}
+	}, blobs, s, math.MaxUint64, nil)
+	if err == nil && !same || errors.Is(err, events.ErrShorter) {
+		return startAgain(ctx, log, blobs, s)
+	}
+	return err
+}
+
+// startAgain drops what a state has, and folds the history.
+func startAgain(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
+	s.Reset()
+	if err := Walk(ctx, log, blobs, s, math.MaxUint64, nil); err != nil {
+		return err
+	}
+	return Complete(ctx, blobs, s)
 }
 
 // At returns the complete state of a session at seq, or at its end if that is earlier. It is folded from the log, and
@@ -128,7 +174,12 @@ func Verify(ctx context.Context, blobs BlobReader, v *projector.Verifier, e even
 // Walk folds the commits after the state's sequence up to seq. It calls before, unless that is nil, with the state and
 // each commit that it is about to fold. An error of before ends the walk and is returned as it is.
 func Walk(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq, before func(*projector.State, events.Entry) error) error {
-	for entry, err := range log.Read(ctx, s.Session, s.Seq+1) {
+	return fold(ctx, log.Read(ctx, s.Session, s.Seq+1), blobs, s, seq, before)
+}
+
+// fold is [Walk] for the commits that follow the state.
+func fold(ctx context.Context, commits iter.Seq2[events.Entry, error], blobs BlobReader, s *projector.State, seq events.Seq, before func(*projector.State, events.Entry) error) error {
+	for entry, err := range commits {
 		if err != nil {
 			return fmt.Errorf("sync %s: %w", s.Session, err)
 		}
@@ -196,6 +247,9 @@ func restore(ctx context.Context, b *bus.Bus, blobs BlobReader, session events.S
 		return projector.New(session), stored, err
 	}
 	s, err := decode(ctx, blobs, stored.Value)
+	if err == nil && ofOtherHistory(ctx, b, s) {
+		return projector.New(session), stored, nil
+	}
 	if err != nil {
 		if ctx.Err() != nil || isTransient(err) {
 			return nil, stored, err
@@ -221,7 +275,21 @@ func decode(ctx context.Context, blobs BlobReader, value []byte) (*projector.Sta
 	if projector.RefOf(head).Digest != r.Digest {
 		return nil, fmt.Errorf("snapshot: %w: digest differs", events.ErrMalformed)
 	}
-	return projector.Restore(head)
+	s, err := projector.Restore(head)
+	if err == nil {
+		s.SetLastCommit(r.Commit)
+	}
+	return s, err
+}
+
+// ofOtherHistory reports whether a snapshot is of a history that was replaced by an older one since. It compares the last
+// commit with that in the session's first stream: a stream that continues a cold session has another name each time.
+func ofOtherHistory(ctx context.Context, b *bus.Bus, s *projector.State) bool {
+	if s.LastCommit() == "" {
+		return false
+	}
+	entry, err := b.Log().CommitInFirstStream(ctx, s.Session, s.Seq)
+	return err == nil && entry.Commit.ID != s.LastCommit()
 }
 
 // Save writes a snapshot of s after its fresh segments, unless a usable snapshot that is at least as new exists. It
@@ -243,7 +311,7 @@ func save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 	if err := store(ctx, b, fresh); err != nil {
 		return "", fmt.Errorf("save snapshot of %s: %w", s.Session, err)
 	}
-	r := snapshotRow{Seq: s.Seq, Digest: projector.RefOf(head).Digest, Head: head}
+	r := snapshotRow{Seq: s.Seq, Commit: s.LastCommit(), Digest: projector.RefOf(head).Digest, Head: head}
 	if len(head) > maxRowBytes {
 		r.Head = nil
 		if r.Blob, err = b.PutBlob(ctx, head); err != nil {

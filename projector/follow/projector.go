@@ -82,7 +82,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	return nil
 }
 
-// sweep marks every session whose row is behind its stream.
+// sweep marks every session whose row is behind its stream, or newer: then the stream was replaced by an older one.
 func (p *Projector) sweep(ctx context.Context) error {
 	for hot, err := range p.b.Hot(ctx) {
 		if err != nil {
@@ -93,7 +93,7 @@ func (p *Projector) sweep(ctx context.Context) error {
 			return err
 		}
 		var row Directory
-		if json.Unmarshal(stored.Value, &row) != nil || row.Seq < hot.Last {
+		if json.Unmarshal(stored.Value, &row) != nil || row.Seq != hot.Last {
 			_ = p.b.MarkDirty(hot.ID)
 		}
 	}
@@ -159,8 +159,15 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, cache
 		}
 	}
 	s := cached.state
+	before := s.Seq
 	if err := Sync(ctx, p.b.Log(), p.b, s); err != nil {
 		return err
+	}
+	if s.Seq < before {
+		if err := rewind(ctx, p.b, s); err != nil {
+			return err
+		}
+		*cached = cacheEntry{state: s}
 	}
 	if s.Seq != cached.seen {
 		cached.seen, cached.moved = s.Seq, time.Now()
@@ -186,7 +193,10 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, cache
 }
 
 func (p *Projector) writeRows(ctx context.Context, s *projector.State, cached *cacheEntry) error {
-	err := putRow(ctx, p.b, s, PlaceHot)
+	newer, err := putRow(ctx, p.b, s, PlaceHot)
+	if err == nil && newer {
+		err = rewindIfEnded(ctx, p.b, s)
+	}
 	if err != nil || s.Catalog.Generation == cached.cat {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/session/api"
@@ -77,7 +79,7 @@ func Tokens() []httpapi.Token {
 	return list
 }
 
-// ServeHTTP serves the system's host over HTTP until the test ends.
+// ServeHTTP serves the system's host over HTTP until the test ends. The test's log has the server's errors.
 func (b *System) ServeHTTP(cfg httpapi.Config) *HTTP {
 	b.T.Helper()
 	d := &HTTP{System: b, Client: &http.Client{Transport: &http.Transport{}}}
@@ -86,7 +88,7 @@ func (b *System) ServeHTTP(cfg httpapi.Config) *HTTP {
 	if cfg.Service == nil {
 		cfg.Service = b.Host
 	}
-	cfg.Tokens, cfg.Logger = append(Tokens(), cfg.Tokens...), zap.New(core)
+	cfg.Tokens, cfg.Logger = append(Tokens(), cfg.Tokens...), zap.New(zapcore.NewTee(core, zaptest.NewLogger(b.T, zaptest.Level(zap.ErrorLevel)).Core()))
 	var err error
 	d.Server, err = httpapi.New(cfg)
 	WantError(b.T, "new server", err, nil)

@@ -141,6 +141,18 @@ func (e *Entry) Load(ctx context.Context, fresh bool) error {
 	return api.Authorize(ctx, e.session, e.State, err)
 }
 
+// LoadAfterConflict is Load for a state that the log refused, see [follow.SyncAfterConflict].
+func (e *Entry) LoadAfterConflict(ctx context.Context) error {
+	if e.State == nil {
+		return e.Load(ctx, true)
+	}
+	err := follow.SyncAfterConflict(ctx, e.cache.log, e.cache.b, e.State)
+	if err != nil {
+		e.State = nil
+	}
+	return api.Authorize(ctx, e.session, e.State, err)
+}
+
 // State is a copy of the session's state now.
 func (c *Cache) State(ctx context.Context, id events.SessionID) (s *projector.State, err error) {
 	if err := c.Inspect(ctx, id, true, func(now *projector.State) error { s = now.Clone(); return nil }); err != nil {

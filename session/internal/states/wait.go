@@ -115,6 +115,9 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 	default: // the goroutine with the lock reads the log, or appends
 		return
 	}
+	if e.State != nil && m.Seq == e.State.Seq && m.Commit != e.State.LastCommit() && e.State.LastCommit() != "" {
+		e.State = nil // an older history replaced that of the state
+	}
 	if e.State == nil || m.Seq != e.State.Seq+1 {
 		return
 	}

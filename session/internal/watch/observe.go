@@ -127,6 +127,9 @@ func (o *observer) catchUp(ctx context.Context) error {
 
 func (o *observer) read(ctx context.Context) error {
 	for entry, err := range o.w.log.Read(ctx, o.session, o.seq+1) {
+		if errors.Is(err, events.ErrShorter) {
+			return nil // the caller begins at a commit that is to come
+		}
 		if err != nil {
 			return err
 		}

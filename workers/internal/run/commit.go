@@ -254,7 +254,7 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 // a different one now, its reply is discarded, and a model call for it is cancelled: no history could explain that
 // reply. The state needs the call again.
 func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) error {
-	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
+	if err := follow.SyncAfterConflict(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
 	}
 	old := r.stack.Stack
