@@ -100,7 +100,7 @@ func newNATSAPI(t *testing.T, cfg workers.Config, script ...harness.Step) *natsA
 }
 
 // TestReachOverNATS has a user send every operation to a session without a grant, and to one that does not exist:
-// the responses are the same. With grants of every kind it may do what they allow.
+// the responses are the same. With grants of every kind it may do what they allow. The owner may do everything.
 func TestReachOverNATS(t *testing.T) {
 	t.Parallel()
 	n := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin, Own: true}, "host@acme": {Scope: api.ScopeAdmin, Own: true}}})
@@ -138,6 +138,12 @@ func TestReachOverNATS(t *testing.T) {
 				}
 				harness.Equal(t, "commits after "+what, n.LastSeq(id), before)
 				harness.Equal(t, what, n.StateOf(id).Owner, "host")
+				if len(rights) > 0 {
+					continue
+				}
+				if got := n.askRaw("host@acme", op, api.Request{Session: id, Key: "k2"}, bodies[op]); got.Error.Code == "forbidden" || got.Error.Code == "no_session" {
+					t.Errorf("%s by the owner: got %v, want it allowed", op, got.Error)
+				}
 			}
 		}
 	}
