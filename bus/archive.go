@@ -316,7 +316,7 @@ func (b *Bus) verifyArchive(ctx context.Context, session events.SessionID, entry
 		switch kept, err, ok := next(); {
 		case err != nil:
 			return true, err
-		case !ok || !bytes.Equal(kept.Data, logEntry.Data) && (len(entry.Redactions) == 0 || events.LeafHash(kept.Data) != events.LeafHash(logEntry.Data)):
+		case !ok || !bytes.Equal(kept.Data, logEntry.Data) && (len(entry.Redactions) == 0 || events.CommitHash(kept.Data) != events.CommitHash(logEntry.Data)):
 			return true, fmt.Errorf("%w: archive of %s differs from its stream at sequence %d", events.ErrMalformed, session, logEntry.Seq)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -72,7 +73,7 @@ func (b *Bus) RecreateMissing(ctx context.Context) (made []string, err error) {
 	if err != nil || len(made) == 0 {
 		return nil, err
 	}
-	if !Sleep(ctx, recreateWait) {
+	if !delay.Sleep(ctx, recreateWait) {
 		return nil, context.Cause(ctx)
 	}
 	b.log.Error("shared streams are gone and are made again, empty: what only they held needs a backup", zap.Strings("streams", made))

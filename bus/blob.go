@@ -24,8 +24,8 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 		}
 	}
 	if info, err := b.blobInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) && time.Since(info.ModTime) < blobFresh {
-		pieces, err := b.subjects(ctx, b.names.blobStream(), b.names.blobPieces(info.NUID))
-		if err == nil && pieces[b.names.blobPieces(info.NUID)] == uint64(info.Chunks) {
+		chunks, err := b.subjects(ctx, b.names.blobStream(), b.names.blobChunks(info.NUID))
+		if err == nil && chunks[b.names.blobChunks(info.NUID)] == uint64(info.Chunks) {
 			return ref, nil
 		}
 	}
@@ -73,13 +73,13 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	return body, nil
 }
 
-// content joins the pieces of a body. [ErrNotFound]: the replica that answered lacks some.
+// content joins the chunks of a body. [ErrNotFound]: the replica that answered lacks some.
 func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, error) {
 	if info.Size > events.MaxBlobBytes {
 		return nil, fmt.Errorf("%w: %d bytes, limit is %d", events.ErrMalformed, info.Size, events.MaxBlobBytes)
 	}
 	body := make([]byte, 0, info.Size)
-	for msg, err := range b.messages(ctx, info.Size > bulkBytes, b.names.blobStream(), b.names.blobPieces(info.NUID), 1, 0) {
+	for msg, err := range b.messages(ctx, info.Size > bulkBytes, b.names.blobStream(), b.names.blobChunks(info.NUID), 1, 0) {
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, 
 	return body, nil
 }
 
-// blobTries bounds the reads of a body that has a description: its pieces may be missing for good, and no answer says
+// blobTries bounds the reads of a body that has a description: its chunks may be missing for good, and no answer says
 // so.
 const blobTries = 3
 

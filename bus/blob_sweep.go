@@ -20,13 +20,13 @@ const blobFresh = time.Hour
 
 // StoredBlob is one storage of a blob: the same body stored again is another one.
 type StoredBlob struct {
-	Digest  string // empty: pieces without a description
-	content string // names its pieces
+	Digest  string // empty: chunks without a description
+	content string // names its chunks
 }
 
 // Blobs lists every stored blob.
 func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
-	pieces, err := b.contents(ctx) // first: a blob gets its pieces before its description
+	chunks, err := b.contents(ctx) // first: a blob gets its chunks before its description
 	if err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
@@ -37,19 +37,19 @@ func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	list := make([]StoredBlob, 0, len(infos))
 	for _, info := range infos {
 		list = append(list, StoredBlob{info.Name, info.NUID})
-		delete(pieces, info.NUID)
+		delete(chunks, info.NUID)
 	}
-	for content := range pieces {
+	for content := range chunks {
 		list = append(list, StoredBlob{"", content})
 	}
 	return list, nil
 }
 
 func (b *Bus) contents(ctx context.Context) (map[string]bool, error) {
-	subjects, err := b.subjects(ctx, b.names.blobStream(), b.names.blobPieces("*"))
+	subjects, err := b.subjects(ctx, b.names.blobStream(), b.names.blobChunks("*"))
 	found := make(map[string]bool, len(subjects))
 	for subject := range subjects {
-		found[strings.TrimPrefix(subject, b.names.blobPieces(""))] = true
+		found[strings.TrimPrefix(subject, b.names.blobChunks(""))] = true
 	}
 	return found, err
 }
@@ -57,12 +57,12 @@ func (b *Bus) contents(ctx context.Context) (map[string]bool, error) {
 // DropBlob removes a blob, unless it was stored again.
 func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
 	if blob.Digest == "" {
-		return b.purgeSubject(ctx, b.names.blobStream(), b.names.blobPieces(blob.content))
+		return b.purgeSubject(ctx, b.names.blobStream(), b.names.blobChunks(blob.content))
 	}
 	return b.dropBlob(ctx, blob.Digest, func(content string) bool { return content == blob.content })
 }
 
-// dropBlob removes the blob of a digest if its content is wanted. A process that dies half way leaves pieces without
+// dropBlob removes the blob of a digest if its content is wanted. A process that dies half way leaves chunks without
 // a description.
 func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content string) bool) error {
 	return b.retry(ctx, "remove blob "+digest, func(ctx context.Context) error {
@@ -88,7 +88,7 @@ func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content s
 		if err := stream.DeleteMsg(ctx, meta.Sequence); err != nil && !isMissing(err) {
 			return err
 		}
-		return stream.Purge(ctx, jetstream.WithPurgeSubject(b.names.blobPieces(info.NUID)))
+		return stream.Purge(ctx, jetstream.WithPurgeSubject(b.names.blobChunks(info.NUID)))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -154,7 +155,7 @@ func TestBulkCloses(t *testing.T) {
 	}
 	b.Close()
 	for server.Clients() > 0 {
-		if !bus.Sleep(t.Context(), time.Millisecond) {
+		if !delay.Sleep(t.Context(), time.Millisecond) {
 			t.Fatal("connections are left")
 		}
 	}

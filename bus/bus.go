@@ -24,7 +24,7 @@ type Config struct {
 	URL      string        // of the servers, comma-separated; required unless Options connect otherwise
 	Options  []nats.Option // credentials, TLS, an in-process server
 	Name     string        // of the connection, as the server lists it. Defaults to "lash"
-	Prefix   string        // of every asset's name. Defaults to "lash"
+	Prefix   string        // of every asset's name. Defaults to [events.DefaultPrefix]
 	Inbox    string        // prefix of reply subjects, "_INBOX" or "_INBOX.NAME": the user may have the right to this one only. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5; more where shared streams have more. Defaults to 1
 	// MaxHot limits the hot sessions: above it new sessions are refused with [ErrFull]. The count is of all
@@ -43,7 +43,7 @@ type Config struct {
 func (c *Config) defaults() error {
 	var errs []error
 	c.Name = cmp.Or(c.Name, "lash")
-	c.Prefix = cmp.Or(c.Prefix, "lash")
+	c.Prefix = cmp.Or(c.Prefix, events.DefaultPrefix)
 	c.Inbox = cmp.Or(c.Inbox, inboxes)
 	if c.Inbox != inboxes && !isInbox(c.Inbox) {
 		errs = append(errs, fmt.Errorf("inbox: %q, want %s or %s.NAME", c.Inbox, inboxes, inboxes))

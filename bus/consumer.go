@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus/delay"
 )
 
 // pullBeat is the interval of the server's heartbeats for a waiting pull. After two missing ones the pull is made
@@ -81,7 +83,7 @@ func (c *consumer) recreate(ctx context.Context) (recreated bool, err error) {
 	if !isNoAsset(err) && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, err
 	}
-	if !Sleep(ctx, recreateWait) {
+	if !delay.Sleep(ctx, recreateWait) {
 		return false, context.Cause(ctx)
 	}
 	c.b.log.Warn("a stream or its consumer is gone and is made again", zap.String("stream", c.stream.Name), zap.String("consumer", c.cfg.Durable))

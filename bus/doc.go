@@ -15,7 +15,7 @@
 //	histories     log.go read.go location.go hint.go archive.go restore.go erase.go redact.go priority.go
 //	queues        wake.go timer.go dead.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go
-//	requests      service.go sender.go piece.go peer.go
+//	requests      service.go sender.go listener.go peer.go
 //	plugins       plugin.go pluginevent.go
 //
 // # Durability profiles
@@ -149,17 +149,17 @@
 //
 // # Blobs
 //
-// A body is stored in pieces under a new content id, then its description under the digest of the body.
+// A body is stored in chunks under a new content id, then its description under the digest of the body.
 //
-//	(none) ──pieces──► pieces without description ──description──► stored ──DropBlob──► (none)
+//	(none) ──chunks──► chunks without description ──description──► stored ──DropBlob──► (none)
 //
 //	transition     fault                                  guard
-//	pieces         writer dies                            [Bus.Blobs] lists pieces without description; the sweep removes them
+//	chunks         writer dies                            [Bus.Blobs] lists chunks without description; the sweep removes them
 //	description    answer lost                            the put is repeated; the digest is the same
 //	stored         body about to be referred to           a body older than an hour is stored again before it is
 //	               while the sweep removes it             referred to, so the sweep's DropBlob names older content
-//	DropBlob       sweep dies half way                    the description goes first; its pieces are listed as above
-//	stored         description without pieces             reading fails after three tries; PutBlob counts the pieces
+//	DropBlob       sweep dies half way                    the description goes first; its chunks are listed as above
+//	stored         description without chunks             reading fails after three tries; PutBlob counts the chunks
 //
 // # Services
 //

@@ -92,7 +92,7 @@ func isAnswer(err error) bool {
 }
 
 // mapError maps the errors of requests: those of the client and of the server. [Bus.onceWithin], and everything built on
-// it, returns mapped errors. Package access and waiting.go distinguish the errors of connecting.
+// it, returns mapped errors. Package connect and waiting.go distinguish the errors of connecting.
 func mapError(err error) error {
 	if err == nil {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -53,7 +54,7 @@ func (b *Bus) ensurePluginEvents(ctx context.Context) error {
 	if _, err := b.js.Stream(ctx, cfg.Name); !isNoAsset(err) {
 		return nil // it exists, without a leader
 	}
-	if !Sleep(ctx, recreateWait) {
+	if !delay.Sleep(ctx, recreateWait) {
 		return context.Cause(ctx)
 	}
 	_, err := b.js.CreateOrUpdateStream(ctx, cfg)

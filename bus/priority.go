@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -57,7 +58,7 @@ func (b *Bus) MustYield(session events.SessionID, began time.Time) bool {
 func (b *Bus) Yield(ctx context.Context, session events.SessionID, began time.Time) {
 	const interval = 200 * time.Microsecond
 	for end := time.Now().Add(yieldTime); b.MustYield(session, began) && time.Now().Before(end); {
-		if !Sleep(ctx, interval) {
+		if !delay.Sleep(ctx, interval) {
 			return
 		}
 	}

@@ -93,7 +93,7 @@ func (b *Bus) compareRedacted(ctx context.Context, session events.SessionID, loc
 		if err != nil {
 			return 0, err
 		}
-		if !ok || now.Seq != old.Seq || events.LeafHash(now.Data) != events.LeafHash(old.Data) {
+		if !ok || now.Seq != old.Seq || events.CommitHash(now.Data) != events.CommitHash(old.Data) {
 			return 0, fmt.Errorf("%w: the redacted archive has another history from sequence %d on", events.ErrMalformed, old.Seq)
 		}
 		replaced += redactedIn(now.Commit) - redactedIn(old.Commit)

@@ -304,4 +304,4 @@ func (n names) blobStream() string { return "OBJ_" + n.blobs() }
 func (n names) blobMeta(digest string) string {
 	return "$O." + n.blobs() + ".M." + base64.URLEncoding.EncodeToString([]byte(digest))
 }
-func (n names) blobPieces(content string) string { return "$O." + n.blobs() + ".C." + content }
+func (n names) blobChunks(content string) string { return "$O." + n.blobs() + ".C." + content }

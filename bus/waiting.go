@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus/delay"
 )
 
 // openTry bounds the first try of a request while a bus opens; each next try gets twice as much. Servers that elect
@@ -28,7 +30,7 @@ func (w *waiting) limit(most time.Duration, try int) time.Duration {
 	if w == nil {
 		return most
 	}
-	return Backoff(openTry, most, try)
+	return delay.Backoff(openTry, most, try)
 }
 
 // report reports an error, at most once per [waitEvery].

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -98,7 +99,7 @@ func readHint(header nats.Header) WakeHint {
 func (b *Bus) Wakes(ctx context.Context) (map[WakeKey]bool, error) {
 	subjects, err := b.subjects(ctx, b.names.workStream(), b.names.workAll())
 	if isNoAsset(err) {
-		if !Sleep(ctx, recreateWait) {
+		if !delay.Sleep(ctx, recreateWait) {
 			return nil, context.Cause(ctx)
 		}
 		subjects, err = nil, b.ensureStream(ctx, b.workConfig())
@@ -110,6 +111,19 @@ func (b *Bus) Wakes(ctx context.Context) (map[WakeKey]bool, error) {
 		}
 	}
 	return list, err
+}
+
+// PurgeWakes removes all wakes from the queue, delivered or not, as a loss of the queue does. For a program that makes faults.
+// Errors: [ErrNotFound] for a queue that does not exist.
+func (b *Bus) PurgeWakes(ctx context.Context) error {
+	stream, err := b.js.Stream(ctx, b.names.workStream())
+	if isNoAsset(err) {
+		return fmt.Errorf("queue of wakes: %w", ErrNotFound)
+	}
+	if err != nil {
+		return mapError(err)
+	}
+	return mapError(stream.Purge(ctx))
 }
 
 // HasWake reports whether the queue has a wake of a key, delivered or not.

@@ -75,7 +75,7 @@ func (l *layout) appendSlice(b []byte, at unsafe.Pointer) []byte {
 	if s == nil {
 		return append(b, 0xc0)
 	}
-	b = appendArrayHead(b, len(s))
+	b = appendArrayHeader(b, len(s))
 	first := unsafe.Pointer(unsafe.SliceData(s))
 	for i := range uintptr(len(s)) {
 		b = l.elem.append(b, unsafe.Add(first, i*l.size))
@@ -91,7 +91,7 @@ func appendTexts(b []byte, m map[string]string) []byte {
 	var few [16]string
 	keys := slices.AppendSeq(few[:0], maps.Keys(m))
 	slices.Sort(keys)
-	b = appendMapHead(b, len(keys))
+	b = appendMapHeader(b, len(keys))
 	for _, k := range keys {
 		b = appendText(appendText(b, k), m[k])
 	}
@@ -101,7 +101,7 @@ func appendTexts(b []byte, m map[string]string) []byte {
 // appendStruct writes a map of the fields that are present. Most fields are optional texts and numbers without a
 // value, so the loop handles these without a function call.
 func (l *layout) appendStruct(b []byte, at unsafe.Pointer) []byte {
-	head, n := len(b), 0
+	header, n := len(b), 0
 	b = append(b, emptyMap)
 	for i := range l.fields {
 		f := &l.fields[i]
@@ -132,25 +132,25 @@ func (l *layout) appendStruct(b []byte, at unsafe.Pointer) []byte {
 		}
 		n++
 	}
-	return countMap(b, head, n)
+	return countMap(b, header, n)
 }
 
-// countMap sets the number of pairs in a map head of one byte, and makes the head longer for 16 or more pairs.
-func countMap(b []byte, head, n int) []byte {
+// countMap sets the number of pairs in a map header of one byte, and makes the header longer for 16 or more pairs.
+func countMap(b []byte, header, n int) []byte {
 	if n < 16 {
-		b[head] |= byte(n)
+		b[header] |= byte(n)
 		return b
 	}
 	b = append(b, 0, 0)
-	copy(b[head+3:], b[head+1:])
-	appendMapHead(b[:head], n)
+	copy(b[header+3:], b[header+1:])
+	appendMapHeader(b[:header], n)
 	return b
 }
 
-// emptyMap is the head of an empty map. Its low bits take the number of pairs up to 15.
+// emptyMap is the header of an empty map. Its low bits take the number of pairs up to 15.
 const emptyMap = 0x80
 
-// The functions below append one value in its shortest form, see FORMAT.md.
+// The functions below append one value in its shortest encoding, see FORMAT.md.
 
 func appendText(b []byte, s string) []byte {
 	switch n := len(s); {
@@ -222,9 +222,9 @@ func appendFloat(b []byte, v float64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0xcb), math.Float64bits(v))
 }
 
-func appendArrayHead(b []byte, n int) []byte { return appendCount(b, n, 0x90, 0xdc) }
+func appendArrayHeader(b []byte, n int) []byte { return appendCount(b, n, 0x90, 0xdc) }
 
-func appendMapHead(b []byte, n int) []byte { return appendCount(b, n, emptyMap, 0xde) }
+func appendMapHeader(b []byte, n int) []byte { return appendCount(b, n, emptyMap, 0xde) }
 
 // appendCount appends the number of elements or pairs: up to 15 in the low bits of fixed, up to 65 535 after wide,
 // and otherwise after wide+1 as 32 bits.

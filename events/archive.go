@@ -74,12 +74,12 @@ func NewArchiveWriter(w io.Writer, session SessionID, first Seq) (*ArchiveWriter
 	}
 	sum := sha256.New()
 	a := &ArchiveWriter{w: io.MultiWriter(w, sum), sum: sum, zip: zip, session: session, end: archiveEnd{Last: first - 1}}
-	head, err := EncodePayload(&archiveHeader{Format: 1, Session: session, First: first})
+	header, err := EncodePayload(&archiveHeader{Format: 1, Session: session, First: first})
 	if err != nil {
 		return nil, err
 	}
 	a.write([]byte(archiveMagic))
-	a.frame(frameHeader, head)
+	a.frame(frameHeader, header)
 	return a, a.err
 }
 
@@ -153,10 +153,10 @@ func (a *ArchiveWriter) flush() {
 }
 
 func (a *ArchiveWriter) frame(kind byte, body []byte) {
-	var head [5]byte
-	head[0] = kind
-	binary.BigEndian.PutUint32(head[1:], uint32(len(body)))
-	a.write(head[:])
+	var header [5]byte
+	header[0] = kind
+	binary.BigEndian.PutUint32(header[1:], uint32(len(body)))
+	a.write(header[:])
 	a.write(body)
 }
 
@@ -229,11 +229,11 @@ func (a *archiveReader) readAll() error {
 }
 
 func (a *archiveReader) frame() (byte, []byte, error) {
-	var head [5]byte
-	if _, err := io.ReadFull(a.r, head[:]); err != nil {
+	var header [5]byte
+	if _, err := io.ReadFull(a.r, header[:]); err != nil {
 		return 0, nil, fmt.Errorf("%w: ends without an end frame", ErrMalformed)
 	}
-	size := binary.BigEndian.Uint32(head[1:])
+	size := binary.BigEndian.Uint32(header[1:])
 	if size > maxFrameBytes {
 		return 0, nil, tooLarge("frame", int(size), maxFrameBytes)
 	}
@@ -241,9 +241,9 @@ func (a *archiveReader) frame() (byte, []byte, error) {
 	if err != nil || len(body) != int(size) {
 		return 0, nil, fmt.Errorf("%w: frame is cut short", ErrMalformed)
 	}
-	a.sum.Write(head[:])
+	a.sum.Write(header[:])
 	a.sum.Write(body)
-	return head[0], body, nil
+	return header[0], body, nil
 }
 
 func (a *archiveReader) accept(kind byte, body []byte) error {

@@ -85,7 +85,7 @@ func (w *writer) commit(c *Commit) {
 	if c.Salt != nil {
 		n++
 	}
-	w.b = appendMapHead(w.b, n)
+	w.b = appendMapHeader(w.b, n)
 	w.num("\xa1f", FormatVersion)
 	w.str("\xa1i", string(c.ID))
 	w.str("\xa1s", string(c.Session))
@@ -104,7 +104,7 @@ func (w *writer) commit(c *Commit) {
 	if c.Salt != nil {
 		w.b = appendSalt(append(w.b, "\xa1n"...), c.Salt)
 	}
-	w.b = appendArrayHead(append(w.b, "\xa1e"...), len(c.Events))
+	w.b = appendArrayHeader(append(w.b, "\xa1e"...), len(c.Events))
 	for i := range c.Events {
 		w.event(&c.Events[i])
 	}
@@ -123,7 +123,7 @@ func (w *writer) event(e *Event) {
 	if e.Turn != "" {
 		n++
 	}
-	w.b = appendMapHead(w.b, n)
+	w.b = appendMapHeader(w.b, n)
 	w.str("\xa1k", string(e.Kind))
 	w.num("\xa1v", e.V)
 	if e.Turn != "" {

@@ -68,12 +68,12 @@ func BenchmarkEncodeTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkLeafHash hashes a commit of every field of a model's reply.
-func BenchmarkLeafHash(b *testing.B) {
+// BenchmarkCommitHash hashes a commit of every field of a model's reply.
+func BenchmarkCommitHash(b *testing.B) {
 	data := encode(b, goldenCommit(events.KindModelReplied))
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = events.LeafHash(data)
+		_ = events.CommitHash(data)
 	}
 }

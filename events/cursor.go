@@ -42,26 +42,26 @@ func newCursor(data []byte) cursor {
 
 func (c *cursor) left() int { return len(c.data) - c.at }
 
-// form is the type of value that a msgpack head announces.
-type form byte
+// valueType is the type of value that a msgpack header announces.
+type valueType byte
 
 const (
-	formBad form = iota
-	formNil
-	formBool
-	formInt  // negative integers only
-	formUint // integers from 0
-	formFloat
-	formString
-	formBytes
-	formArray
-	formMap
+	typeBad valueType = iota
+	typeNil
+	typeBool
+	typeInt  // negative integers only
+	typeUint // integers from 0
+	typeFloat
+	typeString
+	typeBytes
+	typeArray
+	typeMap
 )
 
 //nolint:gochecknoglobals // read-only table
-var formNames = [...]string{"nothing", "nil", "bool", "negative integer", "integer", "float", "string", "bytes", "array", "map"}
+var typeNames = [...]string{"nothing", "nil", "bool", "negative integer", "integer", "float", "string", "bytes", "array", "map"}
 
-func (f form) String() string { return formNames[f] }
+func (v valueType) String() string { return typeNames[v] }
 
 func (c *cursor) fail(format string, args ...any) {
 	if c.err == nil {
@@ -89,91 +89,91 @@ func (c *cursor) uint(size uint64) uint64 {
 	return n
 }
 
-// head reads the head of a value. For nil, bools and numbers, n has the bits of the value. For other forms it is the
+// header reads the header of a value. For nil, bools and numbers, n has the bits of the value. For other types it is the
 // number of bytes, elements or pairs that follow, checked against the remaining bytes.
-func (c *cursor) head() (f form, n uint64) {
+func (c *cursor) header() (f valueType, n uint64) {
 	if c.left() == 0 {
 		c.fail("ends too early")
-		return formBad, 0
+		return typeBad, 0
 	}
 	b := c.data[c.at]
 	c.at++
 	switch {
 	case b < 0x80:
-		return formUint, uint64(b)
+		return typeUint, uint64(b)
 	case b < 0x90:
-		return c.sized(formMap, uint64(b&0x0f))
+		return c.sized(typeMap, uint64(b&0x0f))
 	case b < 0xa0:
-		return c.sized(formArray, uint64(b&0x0f))
+		return c.sized(typeArray, uint64(b&0x0f))
 	case b < 0xc0:
-		return c.sized(formString, uint64(b&0x1f))
+		return c.sized(typeString, uint64(b&0x1f))
 	case b >= 0xe0:
-		return formInt, uint64(int64(int8(b)))
+		return typeInt, uint64(int64(int8(b)))
 	}
-	return c.longHead(b)
+	return c.longHeader(b)
 }
 
-func (c *cursor) longHead(b byte) (form, uint64) {
+func (c *cursor) longHeader(b byte) (valueType, uint64) {
 	switch b {
 	case 0xc0:
-		return formNil, 0
+		return typeNil, 0
 	case 0xc2, 0xc3:
-		return formBool, uint64(b & 1)
+		return typeBool, uint64(b & 1)
 	case 0xc4, 0xc5, 0xc6:
-		return c.sized(formBytes, c.uint(1<<(b-0xc4)))
+		return c.sized(typeBytes, c.uint(1<<(b-0xc4)))
 	case 0xca:
-		return formFloat, math.Float64bits(float64(math.Float32frombits(uint32(c.uint(4)))))
+		return typeFloat, math.Float64bits(float64(math.Float32frombits(uint32(c.uint(4)))))
 	case 0xcb:
-		return formFloat, c.uint(8)
+		return typeFloat, c.uint(8)
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		return formUint, c.uint(1 << (b - 0xcc))
+		return typeUint, c.uint(1 << (b - 0xcc))
 	case 0xd0, 0xd1, 0xd2, 0xd3:
 		return signed(c.uint(1<<(b-0xd0)), 8<<(b-0xd0))
 	case 0xd9, 0xda, 0xdb:
-		return c.sized(formString, c.uint(1<<(b-0xd9)))
+		return c.sized(typeString, c.uint(1<<(b-0xd9)))
 	case 0xdc, 0xdd:
-		return c.sized(formArray, c.uint(2<<(b-0xdc)))
+		return c.sized(typeArray, c.uint(2<<(b-0xdc)))
 	case 0xde, 0xdf:
-		return c.sized(formMap, c.uint(2<<(b-0xde)))
+		return c.sized(typeMap, c.uint(2<<(b-0xde)))
 	}
 	c.fail("byte %#02x begins no value of this format", b) // extensions and 0xc1
-	return formBad, 0
+	return typeBad, 0
 }
 
 // signed extends a number of the given width to 64 bits.
-func signed(n uint64, bits int) (form, uint64) {
+func signed(n uint64, bits int) (valueType, uint64) {
 	wide := int64(n<<(64-bits)) >> (64 - bits)
 	if wide < 0 {
-		return formInt, uint64(wide)
+		return typeInt, uint64(wide)
 	}
-	return formUint, uint64(wide)
+	return typeUint, uint64(wide)
 }
 
-func (c *cursor) sized(f form, n uint64) (form, uint64) {
+func (c *cursor) sized(f valueType, n uint64) (valueType, uint64) {
 	need := n // an element has at least one byte
-	if f == formMap {
+	if f == typeMap {
 		need = 2 * n
 	}
 	if need > uint64(c.left()) {
 		c.fail("ends too early")
-		return formBad, 0
+		return typeBad, 0
 	}
 	return f, n
 }
 
-// want reads a head of the wanted form. Nil means the zero value of every form.
-func (c *cursor) want(f form) uint64 {
+// want reads a header of the wanted type. Nil means the zero value of every type.
+func (c *cursor) want(f valueType) uint64 {
 	n, _ := c.wantOrNil(f)
 	return n
 }
 
 // wantOrNil distinguishes nil, and an error, from an encoded zero.
-func (c *cursor) wantOrNil(f form) (n uint64, isNil bool) {
-	got, n := c.head()
+func (c *cursor) wantOrNil(f valueType) (n uint64, isNil bool) {
+	got, n := c.header()
 	if got == f {
 		return n, false
 	}
-	if got != formNil {
+	if got != typeNil {
 		c.fail("want %s, found %s", f, got)
 	}
 	return 0, true
@@ -182,13 +182,13 @@ func (c *cursor) wantOrNil(f form) (n uint64, isNil bool) {
 // text returns a string that shares the memory of data.
 func (c *cursor) text() string {
 	if c.at < len(c.data) {
-		// Tags and most strings are short: below 32 bytes the head is one byte.
+		// Tags and most strings are short: below 32 bytes the header is one byte.
 		if n := int(c.data[c.at]) - 0xa0; n >= 0 && n < 0x20 && n < c.left() {
 			c.at += 1 + n
 			return c.data[c.at-n : c.at]
 		}
 	}
-	return c.bytes(c.want(formString))
+	return c.bytes(c.want(typeString))
 }
 
 func (c *cursor) str() string {
@@ -198,12 +198,12 @@ func (c *cursor) str() string {
 	return strings.Clone(c.text())
 }
 
-func (c *cursor) bool() bool { return c.want(formBool) == 1 }
+func (c *cursor) bool() bool { return c.want(typeBool) == 1 }
 
 func (c *cursor) int() int64 {
-	f, n := c.head()
+	f, n := c.header()
 	switch {
-	case f == formInt || f == formNil || f == formUint && n <= math.MaxInt64:
+	case f == typeInt || f == typeNil || f == typeUint && n <= math.MaxInt64:
 		return int64(n)
 	default:
 		c.fail("want an integer below 2^63, found %s", f)
@@ -211,16 +211,16 @@ func (c *cursor) int() int64 {
 	}
 }
 
-// raw returns the encoding of one whole value of any form. It shares the memory of data.
+// raw returns the encoding of one whole value of any type. It shares the memory of data.
 func (c *cursor) raw() string {
 	start := c.at
 	for left := uint64(1); left > 0 && c.err == nil; left-- {
-		switch f, n := c.head(); f {
-		case formString, formBytes:
+		switch f, n := c.header(); f {
+		case typeString, typeBytes:
 			c.bytes(n)
-		case formArray:
+		case typeArray:
 			left += n
-		case formMap:
+		case typeMap:
 			left += 2 * n
 		default:
 		}

@@ -100,7 +100,7 @@ func (c *cursor) stop(err error) {
 // commit decodes into a commit and its parts. Both have room for the events of most commits.
 func (c *cursor) commit(into *Commit, parts *commitParts) {
 	versioned := false
-	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+	for n := c.want(typeMap); n > 0 && c.err == nil; n-- {
 		at := c.at
 		switch c.text() {
 		case "f":
@@ -149,7 +149,7 @@ func (c *cursor) format() {
 }
 
 func (c *cursor) events(into *Commit, parts *commitParts) {
-	n := c.want(formArray)
+	n := c.want(typeArray)
 	if n > MaxEvents {
 		c.stop(&FieldError{Field: "commit.events", Reason: fmt.Sprintf("holds %d, limit is %d", n, MaxEvents), Err: ErrTooLarge})
 		return
@@ -169,7 +169,7 @@ func (c *cursor) events(into *Commit, parts *commitParts) {
 
 func (c *cursor) event(e *Event, parts *commitParts, part *eventPart) {
 	done := false
-	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+	for n := c.want(typeMap); n > 0 && c.err == nil; n-- {
 		at := c.at
 		tag := c.text()
 		if done && (tag == "k" || tag == "v" || tag == "p" || tag == "h") {

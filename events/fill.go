@@ -3,13 +3,11 @@ package events
 import (
 	"math"
 	"reflect"
-	"slices"
-	"strings"
 	"sync"
 	"unsafe"
 )
 
-// filler decodes one value of a fixed type. It is the counterpart of layout, with the same tags and types.
+// filler decodes one value of a fixed type. It is the counterpart of layout, with the fields of [fieldsOf].
 type filler func(c *cursor, v reflect.Value)
 
 // fillers caches the filler of each type. The number of types is small and fixed.
@@ -38,7 +36,7 @@ func (s structs) filler(t reflect.Type) filler {
 	case reflect.Int, reflect.Int64:
 		return fillInt
 	case reflect.Uint64:
-		return func(c *cursor, v reflect.Value) { v.SetUint(c.want(formUint)) }
+		return func(c *cursor, v reflect.Value) { v.SetUint(c.want(typeUint)) }
 	case reflect.Float64:
 		return fillFloat
 	case reflect.Slice:
@@ -59,11 +57,6 @@ func (s structs) filler(t reflect.Type) filler {
 	return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
 }
 
-// isTexts reports whether t is a map from text to text, the only map type of the format.
-func isTexts(t reflect.Type) bool {
-	return t.Key() == reflect.TypeFor[string]() && t.Elem() == reflect.TypeFor[string]()
-}
-
 func fillInt(c *cursor, v reflect.Value) {
 	n := c.int()
 	if v.OverflowInt(n) {
@@ -73,10 +66,10 @@ func fillInt(c *cursor, v reflect.Value) {
 	v.SetInt(n)
 }
 
-func fillFloat(c *cursor, v reflect.Value) { v.SetFloat(math.Float64frombits(c.want(formFloat))) }
+func fillFloat(c *cursor, v reflect.Value) { v.SetFloat(math.Float64frombits(c.want(typeFloat))) }
 
 func fillBytes(c *cursor, v reflect.Value) {
-	n, isNil := c.wantOrNil(formBytes)
+	n, isNil := c.wantOrNil(typeBytes)
 	if isNil {
 		v.SetZero()
 		return
@@ -92,7 +85,7 @@ func fillBytes(c *cursor, v reflect.Value) {
 func (s structs) slice(t reflect.Type) filler {
 	elem := s.filler(t.Elem())
 	return func(c *cursor, v reflect.Value) {
-		n, isNil := c.wantOrNil(formArray)
+		n, isNil := c.wantOrNil(typeArray)
 		if isNil {
 			v.SetZero()
 			return
@@ -101,7 +94,7 @@ func (s structs) slice(t reflect.Type) filler {
 			v.Set(reflect.MakeSlice(t, 0, 0)) // not nil
 			return
 		}
-		v.Grow(int(n)) // in place: MakeSlice allocates the slice's head too
+		v.Grow(int(n)) // in place: MakeSlice allocates the slice's header too
 		v.SetLen(int(n))
 		v.SetCap(int(n))
 		for i := 0; i < int(n) && c.err == nil; i++ {
@@ -111,7 +104,7 @@ func (s structs) slice(t reflect.Type) filler {
 }
 
 func fillTexts(c *cursor, v reflect.Value) {
-	n, isNil := c.wantOrNil(formMap)
+	n, isNil := c.wantOrNil(typeMap)
 	if isNil {
 		v.SetZero()
 		return
@@ -141,7 +134,8 @@ func (s structs) pointer(t reflect.Type) filler {
 type fields struct {
 	list  []field
 	made  bool
-	nests bool // a recursive type: the input determines the depth
+	nests bool  // a recursive type: the input determines the depth
+	err   error // of [fieldsOf]
 }
 
 type field struct {
@@ -164,31 +158,20 @@ func (s structs) structure(t reflect.Type) *fields {
 	}
 	fs := &fields{}
 	s[t] = fs
-	s.collect(fs, t, nil)
+	list, err := fieldsOf(t)
+	fs.err = err
+	for _, f := range list {
+		fs.list = append(fs.list, field{tag: f.tag, index: f.index, fill: s.filler(f.t)})
+	}
 	fs.made = true
 	return fs
 }
 
-// collect adds the fields of t, which is embedded in the struct of fs at an index.
-func (s structs) collect(fs *fields, t reflect.Type, at []int) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		index := append(slices.Clip(at), i)
-		tag, _, _ := strings.Cut(f.Tag.Get("msgpack"), ",")
-		switch {
-		case tag == "-" || !f.IsExported():
-			continue
-		case tag == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
-			s.collect(fs, f.Type, index) // fields of an embedded struct are encoded with the others
-			continue
-		case tag == "":
-			tag = f.Name
-		}
-		fs.list = append(fs.list, field{tag: tag, index: index, fill: s.filler(f.Type)})
-	}
-}
-
 func (fs *fields) fill(c *cursor, v reflect.Value) {
+	if fs.err != nil {
+		c.fail("%v", fs.err)
+		return
+	}
 	if fs.nests {
 		if c.depth++; c.depth > maxNesting {
 			c.fail("a value nests deeper than %d levels", maxNesting)
@@ -197,7 +180,7 @@ func (fs *fields) fill(c *cursor, v reflect.Value) {
 		defer func() { c.depth-- }()
 	}
 	next := 0 // encoders write the fields in order, so the next field is the likely one
-	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+	for n := c.want(typeMap); n > 0 && c.err == nil; n-- {
 		tag := c.text()
 		at := fs.find(tag, next)
 		if at < 0 {

@@ -66,6 +66,9 @@ func DerivedID(prefix string, names ...string) string {
 // MaxTokenBytes limits identifiers that become subject tokens.
 const MaxTokenBytes = 64
 
+// DefaultPrefix begins the names of streams, buckets and subjects where no other prefix is configured.
+const DefaultPrefix = "lash"
+
 // CheckToken refuses an id that cannot become a subject token. The error names the field and wraps [ErrInvalidID].
 func CheckToken[T ~string](field string, id T) error {
 	if isToken(string(id)) {

@@ -1,18 +1,15 @@
 package events
 
 import (
-	"cmp"
-	"encoding"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"unsafe"
 )
 
-// layout describes the memory of a type's values and their encoding. It is the counterpart of filler, with the same
-// tags and types. It is built once per type. Values are read through their addresses, without reflection: the offsets
+// layout describes the memory of a type's values and their encoding. It is the counterpart of filler, with the fields of
+// [fieldsOf]. It is built once per type. Values are read through their addresses, without reflection: the offsets
 // are those of the type.
 type layout struct {
 	kind   reflect.Kind
@@ -139,58 +136,25 @@ func (s layoutTypes) structure(t reflect.Type) (*layout, error) {
 	}
 	l := &layout{kind: reflect.Struct}
 	s[t] = l
-	return l, s.collect(l, t, 0)
-}
-
-// collect adds the fields of t, which is embedded in the struct of l at an offset.
-func (s layoutTypes) collect(l *layout, t reflect.Type, at uintptr) error {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag, option, _ := strings.Cut(f.Tag.Get("msgpack"), ",")
-		var err error
-		switch {
-		case option != "" && option != "omitempty":
-			err = fmt.Errorf("%w: option %q is not part of this format", ErrInvalid, option)
-		case tag == "-" || !f.IsExported() && !f.Anonymous:
-		case !f.Anonymous:
-			err = s.add(l, f, cmp.Or(tag, f.Name), at+f.Offset, option != "")
-		case tag == "" && option == "" && f.IsExported() && f.Type.Kind() == reflect.Struct && !encodesItself(f.Type):
-			err = s.collect(l, f.Type, at+f.Offset) // fields of an embedded struct are encoded with the others
-		default:
-			err = unsupported(f.Type)
-		}
-		if err != nil {
-			return fmt.Errorf("%s.%s: %w", t, f.Name, err)
-		}
+	list, err := fieldsOf(t)
+	for i := 0; i < len(list) && err == nil; i++ {
+		err = s.add(l, &list[i])
 	}
-	return nil
+	return l, err
 }
 
-func (s layoutTypes) add(l *layout, f reflect.StructField, tag string, at uintptr, optional bool) error {
-	of, err := s.layout(f.Type)
+func (s layoutTypes) add(l *layout, f *structField) error {
+	of, err := s.layout(f.t)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	field := layoutField{layout: of, key: string(appendText(nil, tag)), offset: at, optional: optional}
-	if slices.ContainsFunc(l.fields, func(other layoutField) bool { return other.key == field.key }) {
-		return fmt.Errorf("%w: a second field %q is not part of this format", ErrInvalid, tag)
-	}
-	if optional && f.Type.Implements(reflect.TypeFor[zeroer]()) {
-		if field.zeroTest, err = newZeroTest(f.Type); err != nil {
-			return err
+	field := layoutField{layout: of, key: string(appendText(nil, f.tag)), offset: f.offset, optional: f.optional}
+	if f.optional && f.t.Implements(reflect.TypeFor[zeroer]()) {
+		if field.zeroTest, err = newZeroTest(f.t); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
-	field.vanishes = optional && field.zeroTest == nil && of.kind == reflect.Struct
+	field.vanishes = f.optional && field.zeroTest == nil && of.kind == reflect.Struct
 	l.fields = append(l.fields, field)
 	return nil
-}
-
-// encodesItself reports whether t has its own encoding, as [time.Time] has. Then its fields are not its value.
-func encodesItself(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]())
-}
-
-func unsupported(t reflect.Type) error {
-	return fmt.Errorf("%w: type %s is not part of this format", ErrInvalid, t)
 }

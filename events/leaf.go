@@ -17,27 +17,27 @@ const DigestBytes = sha256.Size
 // signatureBytes is the size of a head's signature, which ends its payload.
 const signatureBytes = 64
 
-// signatureHead begins the value of a head's signature.
-const signatureHead = "\xc4\x40"
+// signatureHeader begins the value of a head's signature.
+const signatureHeader = "\xc4\x40"
 
-// LeafHash is the hash of a commit in the session's tree: RFC 6962's hash of a leaf, of the commit's leaf data as
+// CommitHash is the hash of a commit in the session's tree: RFC 6962's hash of a leaf, of the commit's leaf data as
 // FORMAT.md defines them. data is the stored encoding. A commit and its redacted forms have the same hash.
-func LeafHash(data []byte) [DigestBytes]byte { return partsOf(data).leaf(data) }
+func CommitHash(data []byte) [DigestBytes]byte { return partsOf(data).leaf(data) }
 
-// Leaf is the LeafHash of the entry's stored encoding, or of the encoding of its commit where it has none. For entries of
-// [DecodeEntry] the encoding is not read again. Errors: those of [LeafOf].
-func (e *Entry) Leaf() ([DigestBytes]byte, error) {
+// Hash is the CommitHash of the entry's stored encoding, or of the encoding of its commit where it has none. For entries of
+// [DecodeEntry] the encoding is not read again. Errors: those of [HashOf].
+func (e *Entry) Hash() ([DigestBytes]byte, error) {
 	switch {
 	case len(e.Data) == 0:
-		return LeafOf(e.Commit)
+		return HashOf(e.Commit)
 	case e.parts != nil && e.parts.of == unsafe.SliceData(e.Data) && e.parts.size == len(e.Data):
 		return e.parts.leaf(e.Data), nil
 	}
-	return LeafHash(e.Data), nil
+	return CommitHash(e.Data), nil
 }
 
-// LeafOf is the LeafHash of the encoding of c. The encoding is not checked otherwise. Errors: those of [Encode].
-func LeafOf(c *Commit) ([DigestBytes]byte, error) {
+// HashOf is the CommitHash of the encoding of c. The encoding is not checked otherwise. Errors: those of [Encode].
+func HashOf(c *Commit) ([DigestBytes]byte, error) {
 	w := newWriter()
 	defer w.release()
 	w.commit(c)
@@ -47,12 +47,12 @@ func LeafOf(c *Commit) ([DigestBytes]byte, error) {
 	if w.err != nil {
 		return [DigestBytes]byte{}, fmt.Errorf("leaf of commit: %w", w.err)
 	}
-	return LeafHash(w.b), nil
+	return CommitHash(w.b), nil
 }
 
-// Redact replaces payloads of a stored commit by their digests. The commit keeps its LeafHash. Heads stay. keep
+// Redact replaces payloads of a stored commit by their digests. The commit keeps its CommitHash. Heads stay. keep
 // says which other events stay; the index is that in the commit. Error: [ErrMalformed], also where another program
-// wrote the commit in a form of its own.
+// wrote the commit in an encoding of its own.
 func Redact(data []byte, keep func(index int, kind Kind) bool) ([]byte, error) {
 	parts := partsOf(data)
 	if parts.loose {
@@ -101,7 +101,7 @@ type eventPart struct {
 func partsOf(data []byte) *commitParts {
 	c := newCursor(data)
 	p := &commitParts{}
-	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+	for n := c.want(typeMap); n > 0 && c.err == nil; n-- {
 		at := c.at
 		switch tag := c.text(); tag {
 		case "n":
@@ -118,7 +118,7 @@ func partsOf(data []byte) *commitParts {
 }
 
 func (c *cursor) parts(p *commitParts) {
-	n := c.want(formArray)
+	n := c.want(typeArray)
 	if n > MaxEvents {
 		c.fail("%d events", n)
 		return
@@ -126,7 +126,7 @@ func (c *cursor) parts(p *commitParts) {
 	p.events = make([]eventPart, n)
 	for i := range p.events {
 		e := &p.events[i]
-		for n := c.want(formMap); n > 0 && c.err == nil; n-- {
+		for n := c.want(typeMap); n > 0 && c.err == nil; n-- {
 			at := c.at
 			switch tag := c.text(); tag {
 			case "k":
@@ -154,17 +154,17 @@ func (p *commitParts) readSalts(c *cursor, at int) string {
 	return p.salts
 }
 
-// shortBytes reads bytes, which must have the shortest head, or nil.
+// shortBytes reads bytes, which must have the shortest header, or nil.
 func (p *commitParts) shortBytes(c *cursor) string {
 	at := c.at
-	n, isNil := c.wantOrNil(formBytes)
+	n, isNil := c.wantOrNil(typeBytes)
 	b := c.bytes(n)
-	p.loose = p.loose || !isNil && c.at-at != bytesHead(len(b))+len(b)
+	p.loose = p.loose || !isNil && c.at-at != bytesHeader(len(b))+len(b)
 	return b
 }
 
-// bytesHead is the size of the shortest head of n bytes.
-func bytesHead(n int) int {
+// bytesHeader is the size of the shortest header of n bytes.
+func bytesHeader(n int) int {
 	switch {
 	case n <= math.MaxUint8:
 		return 2
@@ -208,7 +208,7 @@ func (p *commitParts) finish(data []byte, err error) {
 	p.loose = p.loose || err != nil || !p.listed || !p.saltsFit()
 }
 
-// saltsFit reports whether the salts are those of the form: one of the commit where no event is redacted, else one of
+// saltsFit reports whether the salts are those of the format: one of the commit where no event is redacted, else one of
 // each event with a payload.
 func (p *commitParts) saltsFit() bool {
 	switch {
@@ -270,7 +270,7 @@ func (p *commitParts) writeEvents(w *writer, data []byte, from int, stays []bool
 // digest is the digest that replaces the payload of an event: of its salt and of the payload, without the signature
 // of a head. The memory after the end of w is overwritten.
 func (p *commitParts) digest(w *writer, i int, payload []byte) [DigestBytes]byte {
-	if n := len(payload) - signatureBytes; p.events[i].kind == KindAuditHeadSigned && n > 2 && string(payload[n-2:n]) == signatureHead {
+	if n := len(payload) - signatureBytes; p.events[i].kind == KindAuditHeadSigned && n > 2 && string(payload[n-2:n]) == signatureHeader {
 		payload = payload[:n]
 	}
 	if !p.salted {

@@ -33,7 +33,7 @@ func TestLeafData(t *testing.T) {
 			}
 			sum := sha256.Sum256(hashed)
 			want = bytes.Replace(want, append([]byte("\xa1p"), payload...), append([]byte("\xa1h\xc4\x20"), sum[:]...), 1)
-			if got := events.LeafHash(data); got != sha256.Sum256(append([]byte{0}, want...)) {
+			if got := events.CommitHash(data); got != sha256.Sum256(append([]byte{0}, want...)) {
 				t.Errorf("got %x, want the hash of %x", got, want)
 			}
 			redacted, err := events.Redact(data, func(int, events.Kind) bool { return false })
@@ -51,7 +51,7 @@ func TestHeadCoversItsCommit(t *testing.T) {
 	leaf := func(change func(*events.AuditHeadSigned)) [32]byte {
 		h := head
 		change(&h)
-		return events.LeafHash(encode(t, commitOf("c1", events.Of("", &events.SessionClosed{}), events.Of("", &h))))
+		return events.CommitHash(encode(t, commitOf("c1", events.Of("", &events.SessionClosed{}), events.Of("", &h))))
 	}
 	plain := leaf(func(*events.AuditHeadSigned) {})
 	if got := leaf(func(h *events.AuditHeadSigned) { h.Signature = make([]byte, 64) }); got != plain {
@@ -95,24 +95,24 @@ func TestRedactKeepsLeaf(t *testing.T) {
 
 // checkEntryLeaf compares the leaf of an entry, whose decoder noted the places, with that of its bytes.
 func checkEntryLeaf(t interface{ Errorf(string, ...any) }, e events.Entry, want [32]byte) {
-	if got, err := e.Leaf(); err != nil || got != want {
+	if got, err := e.Hash(); err != nil || got != want {
 		t.Errorf("%x: leaf of the entry: got %x, %v, want %x", e.Data, got, err, want)
 	}
 	e.Data = append(bytes.Clone(e.Data[:len(e.Data)-1]), e.Data[len(e.Data)-1]^1)
-	if got, err := e.Leaf(); err != nil || got != events.LeafHash(e.Data) {
+	if got, err := e.Hash(); err != nil || got != events.CommitHash(e.Data) {
 		t.Errorf("%x: leaf of an entry with other data: got %x, %v", e.Data, got, err)
 	}
 }
 
 func checkRedacted(t *rapid.T, c *events.Commit, data, redacted []byte, kept []bool) {
-	if got, want := events.LeafHash(redacted), events.LeafHash(data); got != want {
+	if got, want := events.CommitHash(redacted), events.CommitHash(data); got != want {
 		t.Fatalf("leaf: got %x, want %x", got, want)
 	}
 	e, err := events.DecodeEntry(1, redacted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkEntryLeaf(t, e, events.LeafHash(data))
+	checkEntryLeaf(t, e, events.CommitHash(data))
 	got := e.Commit
 	again, err := events.Encode(got)
 	if err != nil || !bytes.Equal(again, redacted) {
@@ -148,7 +148,7 @@ func TestLeafOfOtherForms(t *testing.T) {
 		if bytes.Equal(other, data) {
 			t.Fatalf("%s: nothing changed", name)
 		}
-		if events.LeafHash(other) == events.LeafHash(data) {
+		if events.CommitHash(other) == events.CommitHash(data) {
 			t.Errorf("%s: got the same leaf", name)
 		}
 		e, err := events.DecodeEntry(1, other)
@@ -158,7 +158,7 @@ func TestLeafOfOtherForms(t *testing.T) {
 		if want := sha256.Sum256(append([]byte{0}, other...)); name != "long text in a payload" && name != "long array" {
 			checkEntryLeaf(t, e, want)
 		} else {
-			checkEntryLeaf(t, e, events.LeafHash(other))
+			checkEntryLeaf(t, e, events.CommitHash(other))
 		}
 	}
 	long := bytes.Replace(data, []byte("\xa1p\x81\xa1r"), []byte("\xd9\x01p\x81\xa1r"), 1)
@@ -178,12 +178,12 @@ func FuzzLeaf(f *testing.F) {
 	}
 	f.Add(redacted)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		leaf := events.LeafHash(data)
+		leaf := events.CommitHash(data)
 		if e, err := events.DecodeEntry(1, data); err == nil {
 			checkEntryLeaf(t, e, leaf)
 		}
 		redacted, err := events.Redact(data, func(int, events.Kind) bool { return false })
-		if err == nil && events.LeafHash(redacted) != leaf {
+		if err == nil && events.CommitHash(redacted) != leaf {
 			t.Errorf("%x: redacted to %x, which has another leaf", data, redacted)
 		}
 	})

@@ -25,7 +25,7 @@ func (s *State) Apply(e events.Entry) error {
 	var leaf proof.Hash
 	if !s.unproven {
 		var err error
-		if leaf, err = e.Leaf(); err != nil {
+		if leaf, err = e.Hash(); err != nil {
 			return fmt.Errorf("apply sequence %d of %s: %w", e.Seq, s.Session, err)
 		}
 	}
@@ -80,7 +80,7 @@ func (s *State) Ahead(ev *events.Event, at events.Millis) {
 }
 
 // Committed ends the ahead state: the log has the commit with the events that were folded ahead. Another event of the
-// commit is its head, which was signed after that, and is folded now. Errors: those of [events.LeafOf].
+// commit is its head, which was signed after that, and is folded now. Errors: those of [events.HashOf].
 func (s *State) Committed(c *events.Commit) error {
 	if !s.ahead {
 		return nil
@@ -88,7 +88,7 @@ func (s *State) Committed(c *events.Commit) error {
 	var leaf proof.Hash
 	if !s.unproven {
 		var err error
-		if leaf, err = events.LeafOf(c); err != nil {
+		if leaf, err = events.HashOf(c); err != nil {
 			return err
 		}
 	}

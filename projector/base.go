@@ -60,7 +60,7 @@ func (e *MissingBaseError) Error() string {
 func (e *MissingBaseError) Is(target error) bool { return target == ErrPartial }
 
 // EncodeBase encodes the initial content of a copy of the state: its graph and frames. The caller must store the
-// fresh pieces before the base, as with [State.Snapshot].
+// fresh bodies before the base, as with [State.Snapshot].
 func (s *State) EncodeBase() (base []byte, fresh []Segment, err error) {
 	if s.ahead {
 		return nil, nil, fmt.Errorf("base of %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
@@ -323,7 +323,7 @@ func filterNodes(nodes []*Node, wanted func(*Node) bool) []*Node {
 	return list
 }
 
-// Unstored is the state without the references of its loaded pieces, so that Snapshot returns all of them again.
+// Unstored is the state without the references of its loaded bodies, so that Snapshot returns all of them again.
 func (s *State) Unstored() *State {
 	c := s.Clone()
 	b := &c.body

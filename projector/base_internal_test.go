@@ -40,8 +40,8 @@ func refs(n int) []events.BlobRef {
 	return list
 }
 
-// pieces of the base format: a golden value, its decoder, and its section in FORMAT.md.
-var pieces = map[string]struct {
+// bodies of the base format: a golden value, its decoder, and its section in FORMAT.md.
+var bodies = map[string]struct {
 	value   any
 	steps   upcasters
 	fresh   func() interface{ check() error }
@@ -57,7 +57,7 @@ var pieces = map[string]struct {
 // TestBaseGolden compares the base format with its golden files, which stay forever.
 func TestBaseGolden(t *testing.T) {
 	t.Parallel()
-	for name, p := range pieces {
+	for name, p := range bodies {
 		data, err := events.EncodePayload(p.value)
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestBaseFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	types := map[string]any{"Frame": Frame{}, "Node": Node{}}
-	for _, p := range pieces {
+	for _, p := range bodies {
 		types[p.section] = reflect.ValueOf(p.value).Elem().Interface()
 	}
 	for section, v := range types {
@@ -115,7 +115,7 @@ func TestBaseFormat(t *testing.T) {
 // TestBaseVersions converts older versions, and refuses newer ones and those without a converter.
 func TestBaseVersions(t *testing.T) {
 	t.Parallel()
-	for name, p := range pieces {
+	for name, p := range bodies {
 		data, err := events.EncodePayload(p.value)
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestBaseRefused(t *testing.T) {
 		"nodes[1].id":          func(b *Base) { b.Tail[1].ID = b.Tail[0].ID },
 		"base.segments.digest": func(b *Base) { b.Segments[1].Digest = strings.Repeat("X", 64) },
 	} {
-		b := *pieces["base"].value.(*Base)
+		b := *bodies["base"].value.(*Base)
 		b.Frames, b.Pages, b.Segments, b.Tail = append([]Frame(nil), b.Frames...), refs(2), refs(2), append([]Node(nil), b.Tail...)
 		spoil(&b)
 		data, err := events.EncodePayload(&b)
@@ -190,7 +190,7 @@ func encode(t *testing.T, v any) []byte {
 
 // FuzzBase: decoding does not panic. An accepted base can be folded and has the same encoding again.
 func FuzzBase(f *testing.F) {
-	for _, p := range pieces {
+	for _, p := range bodies {
 		data, err := events.EncodePayload(p.value)
 		if err != nil {
 			f.Fatal(err)

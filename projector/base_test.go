@@ -19,8 +19,8 @@ func copyOf(t interface{ Fatal(...any) }, st store, id events.SessionID, s *proj
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, piece := range fresh {
-		st[piece.Ref] = piece.Data
+	for _, body := range fresh {
+		st[body.Ref] = body.Data
 	}
 	ref := projector.RefOf(base)
 	st[ref] = base
@@ -141,7 +141,7 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-// TestCopyCost: a copy uses stored pieces, however long the history is, and needs none of them loaded.
+// TestCopyCost: a copy uses stored bodies, however long the history is, and needs none of them loaded.
 func TestCopyCost(t *testing.T) {
 	t.Parallel()
 	var sizes []int
@@ -170,7 +170,7 @@ func TestCopyCost(t *testing.T) {
 		}
 		base, fresh, err := alone.EncodeBase()
 		if err != nil || len(fresh) != 0 {
-			t.Fatalf("base of a session that is stored: got %d pieces to store, %v, want none", len(fresh), err)
+			t.Fatalf("base of a session that is stored: got %d bodies to store, %v, want none", len(fresh), err)
 		}
 		sizes = append(sizes, len(base))
 		h.branchTo("ma0")

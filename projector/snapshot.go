@@ -28,7 +28,7 @@ type bookData struct {
 	Requests []Request      `msgpack:"q,omitempty"`
 }
 
-// Segment is a piece of state to store under its reference.
+// Segment is a part of a state, which is stored under its reference.
 type Segment struct {
 	Ref  events.BlobRef
 	Data []byte
@@ -172,7 +172,7 @@ func (d *bookData) decoded() records {
 	return records{turns: d.Turns, settled: d.Settled, requests: d.Requests}
 }
 
-// Missing lists the references of pieces that are not attached: pages, known segments (oldest first) and books. The
+// Missing lists the references of bodies that are not attached: pages, known segments (oldest first) and books. The
 // segments of a page are listed after the page is attached.
 func (s *State) Missing() []events.BlobRef {
 	var refs []events.BlobRef
@@ -194,7 +194,7 @@ func (s *State) Missing() []events.BlobRef {
 	return refs
 }
 
-// Attach adds a missing piece. Data with another digest is refused with [events.ErrMalformed].
+// Attach adds a missing body. Data with another digest is refused with [events.ErrMalformed].
 func (s *State) Attach(ref events.BlobRef, data []byte) error {
 	if RefOf(data) != ref {
 		return fmt.Errorf("attach segment %s: %w: digest differs", ref.Digest, events.ErrMalformed)
@@ -210,7 +210,7 @@ func (s *State) Attach(ref events.BlobRef, data []byte) error {
 }
 
 func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
-	page, err := pieceIndex(b.pages, ref)
+	page, err := bodyIndex(b.pages, ref)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
 		}
 		copy(b.refs[first:], d.Segments)
 	}
-	i, err := pieceIndex(b.refs, ref)
+	i, err := bodyIndex(b.refs, ref)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
 		}
 		b.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes)}
 	}
-	if i, err = pieceIndex(b.bookRefs, ref); err != nil {
+	if i, err = bodyIndex(b.bookRefs, ref); err != nil {
 		return err
 	}
 	if i >= 0 && !b.books[i].loaded {
@@ -248,9 +248,9 @@ func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
 	return nil
 }
 
-// pieceIndex returns the index of a piece in a list, or -1. A state has no two equal pieces, so each piece is decoded once,
-// and a state is never larger than its stored pieces. A list that names a piece twice is refused.
-func pieceIndex(list []events.BlobRef, ref events.BlobRef) (int, error) {
+// bodyIndex returns the index of a body in a list, or -1. A state has no two equal bodies, so each body is decoded once,
+// and a state is never larger than its stored bodies. A list that names a body twice is refused.
+func bodyIndex(list []events.BlobRef, ref events.BlobRef) (int, error) {
 	i := slices.Index(list, ref)
 	if i >= 0 && slices.Contains(list[i+1:], ref) {
 		return -1, errTwice(ref)
@@ -259,5 +259,5 @@ func pieceIndex(list []events.BlobRef, ref events.BlobRef) (int, error) {
 }
 
 func errTwice(ref events.BlobRef) error {
-	return fmt.Errorf("%w: piece %s is named twice", events.ErrMalformed, ref.Digest)
+	return fmt.Errorf("%w: body %s is named twice", events.ErrMalformed, ref.Digest)
 }

@@ -38,14 +38,14 @@ type Verifier struct {
 }
 
 // NewVerifier starts before the first commit of session.
-func NewVerifier(session events.SessionID) *Verifier {
-	s := New(session)
+func NewVerifier(session events.SessionID) *Verifier { return verifierOf(New(session)) }
+
+// NewUnprovenVerifier is NewVerifier with a state of [NewUnproven], for a verification that compares no snapshot.
+func NewUnprovenVerifier(session events.SessionID) *Verifier { return verifierOf(NewUnproven(session)) }
+
+func verifierOf(s *State) *Verifier {
 	return &Verifier{s: s, commits: make(map[events.CommitID]events.Seq), prompts: NewPrompts(s)}
 }
-
-// Unproven makes the fold one of [NewUnproven], for a verification that compares no snapshot. Call it before the first
-// commit.
-func (v *Verifier) Unproven() { v.s.unproven = true }
 
 // State is the fold so far. The caller must not change it.
 func (v *Verifier) State() *State { return v.s }

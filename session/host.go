@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
@@ -225,7 +226,7 @@ func (h *Host) decideUntilAppended(ctx context.Context, id events.SessionID, o d
 		if conflicts > 0 {
 			h.b.RequestPriority(id, began)
 		}
-		if conflicts >= manyConflicts && !bus.Sleep(ctx, manyWait) {
+		if conflicts >= manyConflicts && !delay.Sleep(ctx, manyWait) {
 			return context.Cause(ctx)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -155,7 +155,7 @@ const recreateEvery = 3 * time.Second
 // recreateStreams creates shared streams and buckets again that were deleted. The consumers are created by the code
 // that fetches from them.
 func (n *Node) recreateStreams(ctx context.Context) {
-	for bus.Sleep(ctx, recreateEvery) {
+	for delay.Sleep(ctx, recreateEvery) {
 		made, err := n.cfg.Bus.RecreateMissing(ctx)
 		if err != nil && ctx.Err() == nil {
 			n.log.Warn("shared streams", zap.Error(err))

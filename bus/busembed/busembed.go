@@ -51,7 +51,7 @@ type Config struct {
 	// Plugins each have an account of their own, with their subjects only, and a key in the store, see [PluginFile]. The
 	// server needs Keyed.
 	Plugins []string
-	Prefix  string // of the plugins' subjects. Defaults to "lash"
+	Prefix  string // of the plugins' subjects. Defaults to [events.DefaultPrefix]
 
 	Host    string // Defaults to 127.0.0.1; an address that is not loopback needs Exposed
 	Exposed bool   // Host may be an address that other machines reach

@@ -9,6 +9,8 @@ import (
 	"regexp"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/lash-go/lash/events"
 )
 
 // pluginsName is the directory in the store with the accesses of plugins.
@@ -51,7 +53,7 @@ func (s *Server) addPlugins(cfg Config, opts *server.Options) error {
 		if err != nil {
 			return err
 		}
-		account, user, err := a.pluginUser(cmp.Or(cfg.Prefix, "lash"), name, nodes)
+		account, user, err := a.pluginUser(cmp.Or(cfg.Prefix, events.DefaultPrefix), name, nodes)
 		if err != nil {
 			return fmt.Errorf("plugin %s: %w", name, err)
 		}

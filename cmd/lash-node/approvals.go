@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/bus/delay"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/session/transcript"
@@ -48,7 +49,7 @@ func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
 	over := s.Waiting("a call that asks for an approval, %s in all", c.Wait)
-	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, pollEvery) {
+	for len(list) == 0 && !connect.Final(err) && time.Now().Before(deadline) && delay.Sleep(ctx, pollEvery) {
 		list, err = c.collect(ctx, s)
 	}
 	over()
@@ -134,7 +135,7 @@ func (c *approvalsCmd) print(s *streams, list []waiting) {
 func (c *approvalsCmd) howToAnswer(id events.SessionID, call events.EffectID) string {
 	if c.Named() || strings.Contains(c.NATS, "@") {
 		return fmt.Sprintf("answer with: lash-node chat%s --session %s, as a user of role %s\n         or: lash-node approve --nats %s %s %s, with the credentials and the inbox of a user of role %s\n",
-			c.where(), id, access.Host, access.Quoted(bus.Redacted(c.NATS)), id, call, access.Node)
+			c.where(), id, connect.Host, connect.Quoted(bus.Redacted(c.NATS)), id, call, connect.Node)
 	}
 	approve := fmt.Sprintf("lash-node approve%s %s %s", c.where(), id, call)
 	return fmt.Sprintf("answer with: %s\n         or: %s --deny REASON\n", approve, approve)

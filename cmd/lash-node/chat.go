@@ -14,7 +14,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/chat"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
@@ -69,12 +69,12 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	link := chat.NewLink()
-	ctx, end, refusals := access.EndOnRefusal(ctx, link)
+	ctx, end, refusals := connect.EndOnRefusal(ctx, link)
 	defer end()
 	link.Also = refusals
 	err := c.converse(ctx, s, link)
-	if refused := access.Refused(ctx); refused != nil {
-		return c.Explain(refused, access.Host, "")
+	if refused := connect.Refused(ctx); refused != nil {
+		return c.Explain(refused, connect.Host, "")
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (c *chatCmd) starts() string {
 	if c.NATS == "" || !c.Named() {
 		return "lash-node serve" + c.where() + " starts one"
 	}
-	return "lash-node serve starts one, with the certificate and the inbox of a user of role " + access.Node
+	return "lash-node serve starts one, with the certificate and the inbox of a user of role " + connect.Node
 }
 
 // inTerminal reports whether input and output are a terminal that can move its cursor.
@@ -195,11 +195,11 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
 	defer cancel()
 	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
-	b, err := access.Open(ctx, bus.OpenReader, bus.Config{
+	b, err := connect.Open(ctx, bus.OpenReader, bus.Config{
 		URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox,
 	}, c.NATS != "")
 	if err != nil {
-		return nil, c.Explain(err, access.Host, "is the node running? lash-node serve starts one, --nats URL names its servers")
+		return nil, c.Explain(err, connect.Host, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
 	return &chatting{bus: b, where: c.where(), stop: b.Close}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 
@@ -48,10 +48,10 @@ func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access
 // nodeFlags are the flags that start the same node again, each after a space.
 func (c *chatCmd) nodeFlags() (flags string) {
 	if c.Provider != "" {
-		flags += " --provider " + access.Quoted(c.Provider)
+		flags += " --provider " + connect.Quoted(c.Provider)
 	}
 	if c.Model != "" {
-		flags += " --model " + access.Quoted(c.Model)
+		flags += " --model " + connect.Quoted(c.Model)
 	}
 	return flags + c.Given()
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/keyring"
@@ -22,7 +22,7 @@ import (
 type clientFlags struct {
 	Store string `help:"Directory of the node's embedded server, which says where it listens and has the key to it. Defaults to .lash." default:".lash" placeholder:"DIR" type:"path"`
 	NATS  string `name:"nats" help:"Servers of the node, comma-separated URLs. Defaults to the embedded server of --store." placeholder:"URL"`
-	access.Flags
+	connect.Flags
 	actor string        // of the commits. Defaults to lash-node
 	keys  *keyring.Keys // sign tombstones and redactions. Defaults to none
 }
@@ -64,7 +64,7 @@ type client struct {
 
 // with connects and calls do. It returns an error where the servers refuse an operation to the user.
 func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.Context, on *client) error) error {
-	ctx, end, option := access.EndOnRefusal(ctx, s.Err)
+	ctx, end, option := connect.EndOnRefusal(ctx, s.Err)
 	defer end()
 	on, err := f.open(ctx, s, option)
 	if err == nil {
@@ -73,7 +73,7 @@ func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.
 			err = f.explain(err)
 		}
 	}
-	if refused := access.Refused(ctx); err != nil && refused != nil {
+	if refused := connect.Refused(ctx); err != nil && refused != nil {
 		return f.explain(refused)
 	}
 	return err
@@ -81,7 +81,7 @@ func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.
 
 // explain adds advice to errors of commands that write to the streams as nodes do.
 func (f *clientFlags) explain(err error) error {
-	return f.Explain(err, access.Node, "is the node running? lash-node serve starts one, --store DIR or --nats URL names its servers")
+	return f.Explain(err, connect.Node, "is the node running? lash-node serve starts one, --store DIR or --nats URL names its servers")
 }
 
 func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*client, error) {
@@ -98,7 +98,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 		return nil, err
 	}
 	over := s.Waiting("the servers at %s", bus.Redacted(servers))
-	b, err := access.Open(ctx, bus.OpenReader, bus.Config{
+	b, err := connect.Open(ctx, bus.OpenReader, bus.Config{
 		URL: servers, Options: append(opts, more), Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox,
 	}, f.NATS != "")
 	over()
@@ -121,10 +121,10 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 func (f *clientFlags) where() string {
 	where := ""
 	if f.NATS != "" {
-		where = " --nats " + access.Quoted(bus.Redacted(f.NATS))
+		where = " --nats " + connect.Quoted(bus.Redacted(f.NATS))
 	}
-	if own, err := filepath.Abs(access.DefaultStore); err != nil || f.Store != own {
-		where += " --store " + access.Quoted(f.Store)
+	if own, err := filepath.Abs(connect.DefaultStore); err != nil || f.Store != own {
+		where += " --store " + connect.Quoted(f.Store)
 	}
 	return where + f.Where()
 }

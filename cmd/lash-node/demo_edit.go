@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
@@ -73,7 +73,7 @@ const partWait = 10 * time.Second
 func parted(ctx context.Context, node *serve.Node) {
 	ctx, cancel := context.WithTimeout(ctx, partWait)
 	defer cancel()
-	for node.Clients() > 0 && bus.Sleep(ctx, pollEvery) {
+	for node.Clients() > 0 && delay.Sleep(ctx, pollEvery) {
 	}
 }
 

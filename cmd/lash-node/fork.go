@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -60,7 +60,7 @@ func (c *forkCmd) fork(ctx context.Context, s *streams, on *client) error {
 	id, err := cl.Fork(ctx, c.Session, api.CreateRequest{ID: c.ID, At: seq, Labels: c.Label})
 	over()
 	if err != nil {
-		return c.Explain(err, access.Host, "")
+		return c.Explain(err, connect.Host, "")
 	}
 	made, err := cl.State(ctx, id)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers/external/stdio"
 	"github.com/lash-go/lash/workers/mcp"
@@ -24,7 +25,7 @@ type pluginCmd struct {
 }
 
 type pluginRunCmd struct {
-	access.Flags
+	connect.Flags
 
 	Name    string   `arg:"" help:"The plugin's name, which the operator gave it."`
 	Command []string `arg:"" optional:"" help:"The program and its arguments, after --. Not with --mcp." placeholder:"COMMAND"`
@@ -83,7 +84,7 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 		err = c.serve(ctx, s, conn, cfg)
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return c.Explain(cause, access.Node, unreachable) // the connection was closed
+		return c.Explain(cause, connect.Node, unreachable) // the connection was closed
 	}
 	if errors.Is(err, context.Canceled) {
 		return nil // a signal ended it before it was registered
@@ -213,7 +214,7 @@ func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *n
 	if c.NATS+c.Nkey == "" && !c.Named() {
 		c.Connection = cmp.Or(c.Connection, s.Env("LASH_PLUGIN_CONNECTION"))
 	}
-	if c.Connection != "" && (c.NATS+c.Nkey != "" || c.Named() || c.Inbox != access.DefaultInbox) {
+	if c.Connection != "" && (c.NATS+c.Nkey != "" || c.Named() || c.Inbox != connect.DefaultInbox) {
 		return nil, errors.New("--connection names the servers and the credentials: without --nats, --nkey, --creds, --tls-* and --inbox")
 	}
 	c.fromEnv(s)
@@ -239,7 +240,7 @@ func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *n
 		conn, err = remote.Dial(c.NATS, append(opts, nats.CustomInboxPrefix(c.Inbox))...)
 	}
 	if err != nil {
-		return nil, c.Explain(err, access.Node, unreachable)
+		return nil, c.Explain(err, connect.Node, unreachable)
 	}
 	return conn, nil
 }
@@ -250,13 +251,13 @@ func (c *pluginRunCmd) fromEnv(s *streams) {
 		flag          *string
 		name, without string
 	}{
-		{&c.Prefix, "PREFIX", access.DefaultPrefix},
+		{&c.Prefix, "PREFIX", events.DefaultPrefix},
 		{&c.NATS, "NATS", ""},
 		{&c.Nkey, "NKEY", ""},
 		{&c.TLSCA, "TLS_CA", ""},
 		{&c.TLSCert, "TLS_CERT", ""},
 		{&c.TLSKey, "TLS_KEY", ""},
-		{&c.Inbox, "INBOX", access.DefaultInbox},
+		{&c.Inbox, "INBOX", connect.DefaultInbox},
 	} {
 		if *v.flag == v.without {
 			*v.flag = cmp.Or(s.Env("LASH_PLUGIN_"+v.name), v.without)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 )
@@ -57,7 +55,10 @@ func (c *rerunCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	files, err := archivesOf(c.Targets)
+	files, err := program.Archives(c.Targets)
+	for i := 0; i < len(files) && err == nil; i++ {
+		_, err = os.Stat(files[i])
+	}
 	if err != nil {
 		return err
 	}
@@ -97,36 +98,6 @@ func (c *rerunCmd) instructions() (*string, error) {
 		return nil, fmt.Errorf("--instructions: %w", err)
 	}
 	return new(string(data)), nil
-}
-
-// archivesOf replaces folders by the archives in them, sorted.
-func archivesOf(targets []string) ([]string, error) {
-	var files []string
-	for _, target := range targets {
-		info, err := os.Stat(target)
-		if err != nil {
-			return nil, err
-		}
-		if !info.IsDir() {
-			files = append(files, target)
-			continue
-		}
-		had := len(files)
-		err = filepath.WalkDir(target, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".lash") {
-				files = append(files, path)
-			}
-			return err
-		})
-		if err == nil && len(files) == had {
-			err = fmt.Errorf("there is no archive in the folder %s: lash-replay export --all -o DIR writes some", target)
-		}
-		if err != nil {
-			return nil, err
-		}
-		slices.Sort(files[had:])
-	}
-	return files, nil
 }
 
 // print prints the turns of one session, and a table of several.

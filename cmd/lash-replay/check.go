@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -103,7 +100,7 @@ func (c *checkCmd) Run(ctx context.Context, e *env) error {
 
 func (c *checkCmd) checkAll(ctx context.Context, e *env, r *checkReport) error {
 	p := &progress{w: e.Err, now: e.now, began: e.now()}
-	files, err := archivesIn(c.Targets)
+	files, err := program.Archives(c.Targets)
 	if err != nil {
 		return err
 	}
@@ -125,33 +122,6 @@ func (c *checkCmd) checkAll(ctx context.Context, e *env, r *checkReport) error {
 		one := &checked{Session: id}
 		return c.finish(e, r, one, one.run(ctx, src, p))
 	})
-}
-
-// archivesIn replaces folders by the archives in them, sorted.
-func archivesIn(targets []string) ([]string, error) {
-	var files []string
-	for _, target := range targets {
-		info, err := os.Stat(target)
-		if err != nil || !info.IsDir() {
-			files = append(files, target)
-			continue
-		}
-		had := len(files)
-		err = filepath.WalkDir(target, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".lash") {
-				files = append(files, path)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if len(files) == had {
-			return nil, fmt.Errorf("there is no archive in the folder %s: lash-replay export writes files like session.lash", target)
-		}
-		slices.Sort(files[had:])
-	}
-	return files, nil
 }
 
 // finish adds a result and prints it. A history that is damaged is a result too, so that it does not hide others.

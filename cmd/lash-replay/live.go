@@ -16,7 +16,8 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/bus/delay"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -36,9 +37,9 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	}
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
-	b, err := access.Open(bounded, bus.OpenReader, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox}, f.NATS != "")
+	b, err := connect.Open(bounded, bus.OpenReader, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox}, f.NATS != "")
 	if err != nil {
-		return nil, f.Explain(err, access.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
+		return nil, f.Explain(err, connect.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
 	return &live{Bus: b}, nil
 }
@@ -74,7 +75,7 @@ func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, erro
 	}
 	if err != nil {
 		l.Close()
-		return nil, f.Explain(err, access.Auditor, "is it a node's store?")
+		return nil, f.Explain(err, connect.Auditor, "is it a node's store?")
 	}
 	return l, nil
 }
@@ -126,7 +127,7 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 		if !errors.Is(err, events.ErrOutcomeUnknown) {
 			return err
 		}
-		if !bus.Sleep(ctx, probeEvery) {
+		if !delay.Sleep(ctx, probeEvery) {
 			return err
 		}
 	}

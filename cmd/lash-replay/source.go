@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -24,7 +24,7 @@ type sourceFlags struct {
 	File         string      `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
 	MaxMiB       int64       `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
 	At           point.Point `placeholder:"SEQ|TIME|EVENT" group:"Source" help:"Read histories up to a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago), as if they ended there. Of several sessions give a time. Defaults to the end."`
-	access.Flags `group:"Source"`
+	connect.Flags `group:"Source"`
 }
 
 // source is the source of histories. It has two implementations: an archive, and the bus of a running server or a
@@ -73,8 +73,8 @@ func (f *sourceFlags) defaults(targets ...string) {
 		_, err := os.Stat(target)
 		return target != "" && err == nil
 	}
-	if f.count() == 0 && !f.Named() && isStore(access.DefaultStore) && !slices.ContainsFunc(targets, isFile) {
-		f.Store = access.DefaultStore
+	if f.count() == 0 && !f.Named() && isStore(connect.DefaultStore) && !slices.ContainsFunc(targets, isFile) {
+		f.Store = connect.DefaultStore
 	}
 }
 
@@ -82,13 +82,13 @@ func (f *sourceFlags) defaults(targets ...string) {
 func (f *sourceFlags) where() string {
 	switch {
 	case f.NATS != "":
-		return " --nats " + access.Quoted(bus.Redacted(f.NATS)) + f.Where()
+		return " --nats " + connect.Quoted(bus.Redacted(f.NATS)) + f.Where()
 	case f.File != "":
-		return " --file " + access.Quoted(f.File)
-	case f.Store == "" || f.Store == access.DefaultStore:
+		return " --file " + connect.Quoted(f.File)
+	case f.Store == "" || f.Store == connect.DefaultStore:
 		return f.Where()
 	}
-	return " --store " + access.Quoted(f.Store) + f.Where()
+	return " --store " + connect.Quoted(f.Store) + f.Where()
 }
 
 // open opens the source of the flags. Without such a flag, file is an archive.
@@ -103,7 +103,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	switch {
 	case f.NATS != "":
 		defer e.Waiting("the servers at %s", bus.Redacted(f.NATS))()
-		return openServer(ctx, f, f.NATS, access.DefaultStore, e.Err)
+		return openServer(ctx, f, f.NATS, connect.DefaultStore, e.Err)
 	case f.Store != "":
 		return openStore(ctx, f, e.Err)
 	case f.File != "":

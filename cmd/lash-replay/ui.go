@@ -17,6 +17,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
@@ -137,7 +138,7 @@ func (c *uiCmd) open(ctx context.Context, e *env) (*live, string, error) {
 
 // openArchives puts archives into a temporary server.
 func openArchives(ctx context.Context, e *env, files []string) (src *live, name string, err error) {
-	list, err := archivesIn(files)
+	list, err := program.Archives(files)
 	if err != nil {
 		return nil, "", err
 	}

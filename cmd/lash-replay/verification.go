@@ -47,7 +47,7 @@ func (v *verification) run(ctx context.Context) error {
 		return err
 	}
 	if v.startAudit(last); v.stored == nil {
-		v.v.Unproven() // the audit hashes the commits, where there is a key
+		v.v = projector.NewUnprovenVerifier(v.id) // the audit hashes the commits, where there is a key
 	}
 	for entry, err := range v.src.Log().Read(ctx, v.id, 1) {
 		if err == nil {

@@ -130,7 +130,7 @@ func TestRolledBack(t *testing.T) {
 		for i := range e.Commit.Events {
 			o.state.Apply(&e.Commit.Events[i], e.Seq)
 		}
-		o.state.Commit(e.Seq, events.LeafHash(e.Data))
+		o.state.Commit(e.Seq, events.CommitHash(e.Data))
 	}
 	o.append(events.Of("", &events.TaskRemoved{Task: "k"}))
 	o.turn(4)

@@ -100,7 +100,7 @@ func HeadOf(e events.Entry) *Head {
 	if err != nil || !signed || tree.Check() != nil {
 		return nil
 	}
-	h := &Head{Session: e.Commit.Session, Size: events.Seq(tree.Size() + 1), Root: tree.Root(events.LeafHash(e.Data)), Origin: c.Origin(e.Commit.Session)}
+	h := &Head{Session: e.Commit.Session, Size: events.Seq(tree.Size() + 1), Root: tree.Root(events.CommitHash(e.Data)), Origin: c.Origin(e.Commit.Session)}
 	h.Note = signedNote(c, h.Origin, checkpoint(h.Origin, int64(h.Size), h.Root), head.Signature)
 	return h
 }

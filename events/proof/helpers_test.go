@@ -90,7 +90,7 @@ func (w *writer) append(list ...events.Event) {
 	for i := range c.Events {
 		w.state.Apply(&c.Events[i], events.Seq(n))
 	}
-	w.state.Commit(events.Seq(n), events.LeafHash(data))
+	w.state.Commit(events.Seq(n), events.CommitHash(data))
 }
 
 // turn appends a turn of that many commits.

@@ -24,9 +24,9 @@ func erasedHistory(t *testing.T, signer *proof.Signer) (*writer, *proof.Tombston
 	tree := w.state.Tree.Clone()
 	full := proof.State{}
 	for _, e := range w.log[:last] {
-		full.Commit(e.Seq, events.LeafHash(e.Data))
+		full.Commit(e.Seq, events.CommitHash(e.Data))
 	}
-	root := full.Tree.Root(events.LeafHash(w.log[last].Data))
+	root := full.Tree.Root(events.CommitHash(w.log[last].Data))
 	if tree.Size() != int64(len(w.log)) {
 		t.Fatalf("got a tree of %d, want %d", tree.Size(), len(w.log))
 	}

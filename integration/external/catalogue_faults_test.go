@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
@@ -223,7 +223,7 @@ func (f *faults) disturb(n int) {
 			p.thaw = time.Now().Add(time.Duration(500+f.random.IntN(4000)) * time.Millisecond)
 			count["programs frozen"]++
 		}
-		bus.Sleep(f.Ctx, time.Duration(300+f.random.IntN(700))*time.Millisecond)
+		delay.Sleep(f.Ctx, time.Duration(300+f.random.IntN(700))*time.Millisecond)
 		f.thaw(time.Now())
 	}
 	f.thaw(time.Now().Add(time.Hour))

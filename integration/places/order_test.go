@@ -22,7 +22,7 @@ var floors = []struct{ name, packages string }{
 	{"the fold", "projector projector/index"},
 	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/schema session/api session/turn session/task session/lock
 		session/transcript session/plugin/wire session/plugin/output session/plugin`},
-	{"the bus", "bus/busembed bus bus/bustest projector/follow"},
+	{"the bus", "bus/delay bus/busembed bus bus/bustest projector/follow"},
 	{"parts of the host", `session/internal/callback session/internal/convert session/internal/nodes session/internal/toolset session/blob
 		session/decision session/exchange session/hint session/internal/check session/internal/completion session/internal/quota session/internal/states session/operation
 		session/archive session/internal/reader session/internal/stack session/internal/watch`},
@@ -35,7 +35,7 @@ var floors = []struct{ name, packages string }{
 	{"parts of the node", `workers/prices workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task`},
 	{"the node", "workers workers/playback workers/embedded"},
-	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/access cmd/internal/terminal cmd/internal/point cmd/internal/program
+	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/connect cmd/internal/terminal cmd/internal/point cmd/internal/program
 		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
 	{"examples", `examples examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
 		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},

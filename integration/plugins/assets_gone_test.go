@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
@@ -44,7 +44,7 @@ func TestAssetsGone(t *testing.T) {
 			t.Errorf("without %v: got a node that is ready", names)
 		}
 		for node.Ready(b.Ctx) != nil {
-			if !bus.Sleep(b.Ctx, 10*time.Millisecond) {
+			if !delay.Sleep(b.Ctx, 10*time.Millisecond) {
 				t.Fatalf("%v: not made again: got %v", names, node.Ready(b.Ctx))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
@@ -55,7 +56,7 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 	retained := time.Now()
 	swept := retained
-	for bus.Sleep(ctx, every) {
+	for delay.Sleep(ctx, every) {
 		now := time.Now()
 		var errs []error
 		if a.cfg.After >= 0 {

@@ -125,7 +125,7 @@ func (s *BlobSweeper) markBases(ctx context.Context, bases map[events.BlobRef]bo
 		return body, err
 	}
 	for ref := range bases {
-		err := projector.WalkBase(ref, read, func(p projector.Piece) error {
+		err := projector.WalkBase(ref, read, func(p projector.BaseBody) error {
 			markReferenced(p.Body, unseen)
 			return nil
 		})

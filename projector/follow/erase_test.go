@@ -48,7 +48,7 @@ func rootOf(t *testing.T, b *bus.Bus, id events.SessionID) proof.Hash {
 		if e.Seq > 1 {
 			before.Append(leaf)
 		}
-		leaf = events.LeafHash(e.Data)
+		leaf = events.CommitHash(e.Data)
 	}
 	return before.Root(leaf)
 }

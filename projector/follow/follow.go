@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -68,7 +69,7 @@ func isTransient(err error) bool { return errors.Is(err, events.ErrOutcomeUnknow
 func readBlob(ctx context.Context, blobs BlobReader, ref events.BlobRef) ([]byte, error) {
 	for n := 1; ; n++ {
 		data, err := blobs.Blob(ctx, ref)
-		if err == nil || !isTransient(err) || n == readTries || !bus.Sleep(ctx, bus.Backoff(readBase, readLimit, n)) {
+		if err == nil || !isTransient(err) || n == readTries || !delay.Sleep(ctx, delay.Backoff(readBase, readLimit, n)) {
 			return data, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -76,7 +77,7 @@ func (p *Projector) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			p.log.Warn("follow marks", zap.Error(err))
-			bus.Sleep(ctx, time.Second)
+			delay.Sleep(ctx, time.Second)
 		}
 	}
 	return nil

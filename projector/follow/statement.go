@@ -35,7 +35,7 @@ func readEnds(ctx context.Context, b *bus.Bus, session events.SessionID) (found 
 			tree.Append(last)
 			tree.Keep(proof.KeptLeaves)
 		}
-		last, found.size = events.LeafHash(e.Data), e.Seq
+		last, found.size = events.CommitHash(e.Data), e.Seq
 		if h := proof.HeadOf(e); h != nil {
 			found.head = h.Note
 		}

@@ -80,7 +80,7 @@ func leaves(t *testing.T, b *bus.Bus, id events.SessionID) (list []proof.Hash) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, events.LeafHash(e.Data))
+		list = append(list, events.CommitHash(e.Data))
 	}
 	return list
 }

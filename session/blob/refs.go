@@ -30,7 +30,7 @@ func Visit(ctx context.Context, blobs Reader, p events.Payload, visit func(ref e
 		return err
 	}
 	read := func(ref events.BlobRef) ([]byte, error) { return blobs.Blob(ctx, ref) }
-	return projector.WalkBase(opened.Base, read, func(piece projector.Piece) error {
+	return projector.WalkBase(opened.Base, read, func(piece projector.BaseBody) error {
 		if err := visit(piece.Ref, func() ([]byte, error) { return piece.Body, nil }); err != nil {
 			return err
 		}

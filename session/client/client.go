@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/reader"
@@ -102,7 +103,7 @@ func repeat(ctx context.Context, worth func(error) bool, try func() error) error
 		if !worth(err) {
 			return err
 		}
-		if !bus.Sleep(ctx, pause) {
+		if !delay.Sleep(ctx, pause) {
 			return errors.Join(context.Cause(ctx), err)
 		}
 	}

@@ -147,7 +147,7 @@ func TestKeySigns(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, cert, err := proof.ReadHead([]byte(head.Note), tenants)
-	if err != nil || got.Size != 1 || got.Root != events.LeafHash(encode(t, signed)) {
+	if err != nil || got.Size != 1 || got.Root != events.CommitHash(encode(t, signed)) {
 		t.Errorf("read head: got %+v, %v", got, err)
 	}
 	h := signed.Events[1].Payload.(*events.AuditHeadSigned)

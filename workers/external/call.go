@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
@@ -294,7 +295,7 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 			o.p.gone(o.plugin, id)
 			return nil, delivered, errGone
 		}
-		if !bus.Sleep(o.ctx, pause) {
+		if !delay.Sleep(o.ctx, pause) {
 			return nil, delivered, context.Cause(o.ctx)
 		}
 	}

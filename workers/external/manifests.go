@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -351,7 +352,7 @@ func (p *Plugins) reread(name, id, hash string) {
 
 // check reads the rows from time to time: a table that was lost is written again while a node knows its contents.
 func (p *Plugins) check() {
-	for bus.Sleep(p.ctx, checkEvery) {
+	for delay.Sleep(p.ctx, checkEvery) {
 		for _, name := range p.names {
 			if err := p.read(p.ctx, name); err != nil && p.ctx.Err() == nil {
 				p.log.Warn("read manifest", zap.String("plugin", name), zap.Error(err))

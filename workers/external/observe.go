@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -101,7 +102,7 @@ func (p *Plugins) deliverEvents(name string) {
 		case queue == nil:
 			queue, err = p.bus.PluginEvents(p.ctx, name)
 		case p.pick(name, wire.CallID{}) == "":
-			bus.Sleep(p.ctx, observePause)
+			delay.Sleep(p.ctx, observePause)
 		default:
 			event, err = queue.Fetch(p.ctx, observeFetch)
 		}
@@ -110,7 +111,7 @@ func (p *Plugins) deliverEvents(name string) {
 		}
 		if err != nil && p.ctx.Err() == nil {
 			p.log.Warn("deliver events", zap.String("plugin", name), zap.Error(err))
-			bus.Sleep(p.ctx, observePause)
+			delay.Sleep(p.ctx, observePause)
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (p *Plugins) deliver(name string, event *bus.PluginEvent) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	p.work.Go(func() { // ends with the delivery
-		for bus.Sleep(ctx, bus.AckWait/4) {
+		for delay.Sleep(ctx, bus.AckWait/4) {
 			_ = event.Progress() // the next one follows
 		}
 	})
@@ -130,7 +131,7 @@ func (p *Plugins) deliver(name string, event *bus.PluginEvent) {
 	}
 	list := p.hooksAt(name, in.Point)
 	if len(list) == 0 && !p.current(ctx, name) {
-		bus.Sleep(ctx, observePause)
+		delay.Sleep(ctx, observePause)
 		_ = event.Nak() // another node knows the manifest that observes
 		return
 	}
@@ -164,7 +165,7 @@ func (p *Plugins) observed(ctx context.Context, name string, h *wire.Hook, in wi
 			in.Redelivered = true
 			p.log.Warn("an observing hook failed", zap.String("plugin", name), zap.String("hook", h.Name), zap.String("session", string(in.Session)), zap.Error(err))
 		}
-		if !bus.Sleep(ctx, observePause) {
+		if !delay.Sleep(ctx, observePause) {
 			return false
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/remote"
 )
@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Server   Server
 	Conn     *nats.Conn // with the credentials of the plugin of the server's name; the caller closes it
-	Prefix   string     // of the fleet's subjects. Defaults to "lash"
+	Prefix   string     // of the fleet's subjects. Defaults to [events.DefaultPrefix]
 	Instance string     // begins the ids of the source's instances, see [remote.Config]
 	Logger   *zap.Logger
 }
@@ -138,7 +138,7 @@ func (s *Source) run() {
 		}
 		if s.ctx.Err() == nil {
 			s.log.Warn("the server does not run: it is started again", zap.String("error", s.cfg.Server.redacted(err)))
-			bus.Sleep(s.ctx, bus.Backoff(startBase, startLimit, failures))
+			delay.Sleep(s.ctx, delay.Backoff(startBase, startLimit, failures))
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (s *Source) serve(on *mcp.ClientSession, serving *serving) error {
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		}
-		bus.Sleep(s.ctx, pause-time.Since(listed))
+		delay.Sleep(s.ctx, pause-time.Since(listed))
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *Server) offerOf(ctx context.Context, on *mcp.ClientSession, log *zap.Lo
 	slices.SortStableFunc(listed, func(a, b *mcp.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	o.unlisted = s.unlisted(listed)
 	add := &adding{offer: o}
-	for _, t := range append(s.more(capabilities, listed), s.declared(listed)...) {
+	for _, t := range append(s.readTools(capabilities, listed), s.declared(listed)...) {
 		if err := add.add(t); err != nil {
 			log.Warn("a tool is left out", zap.String("tool", t.wire.Name), zap.Error(err))
 			if errors.Is(err, errFull) {

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -100,7 +100,7 @@ func (g *rig) rests(ctx context.Context, id events.SessionID) error {
 		if last <= tail || stored != nil && stored.Seq+tail >= last {
 			return err
 		}
-		if err == nil && !bus.Sleep(ctx, 100*time.Millisecond) {
+		if err == nil && !delay.Sleep(ctx, 100*time.Millisecond) {
 			err = context.Cause(ctx)
 		}
 	}

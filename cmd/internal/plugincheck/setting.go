@@ -18,6 +18,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers"
@@ -224,7 +225,7 @@ func (s *setting) await(ctx context.Context, is func() error, of *program) error
 			return fmt.Errorf("the program ended (%w): %w", cmp.Or(of.err, errors.New("exit status 0")), err)
 		default:
 		}
-		if !bus.Sleep(ctx, 20*time.Millisecond) {
+		if !delay.Sleep(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}

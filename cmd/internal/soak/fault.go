@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -182,7 +183,7 @@ func (t *injector) between(low, high time.Duration) time.Duration {
 
 // sleep pauses for a random time. It is false when ctx ended.
 func (t *injector) sleep(ctx context.Context, low, high time.Duration) bool {
-	return bus.Sleep(ctx, t.between(low, high))
+	return delay.Sleep(ctx, t.between(low, high))
 }
 
 // most is how many of a group may be disturbed at once.
@@ -230,11 +231,11 @@ func (t *injector) onMember(ctx context.Context, i *incident, d draw) error {
 		if err := m.child.freeze(); err != nil {
 			return err
 		}
-		bus.Sleep(ctx, d.length)
+		delay.Sleep(ctx, d.length)
 		return m.child.thaw()
 	case d.fault == FaultPartition:
 		cut(m.links, d.short)
-		bus.Sleep(ctx, d.length)
+		delay.Sleep(ctx, d.length)
 		heal(m.links)
 		return nil
 	case d.group == groupPlugins:
@@ -245,7 +246,7 @@ func (t *injector) onMember(ctx context.Context, i *incident, d draw) error {
 		}
 	}
 	if !d.short {
-		bus.Sleep(ctx, d.length)
+		delay.Sleep(ctx, d.length)
 	}
 	return t.f.startMember(context.WithoutCancel(ctx), m)
 }
@@ -257,17 +258,17 @@ func (t *injector) onServer(ctx context.Context, d draw) (err error) {
 		if err := s.child.freeze(); err != nil {
 			return err
 		}
-		bus.Sleep(ctx, d.length)
+		delay.Sleep(ctx, d.length)
 		err = s.child.thaw()
 	case FaultPartition:
 		all := slices.Concat(s.to, s.from)
 		cut(all, d.short)
-		bus.Sleep(ctx, d.length)
+		delay.Sleep(ctx, d.length)
 		heal(all)
 	case FaultServer, FaultKill, FaultWakes, FaultPlugin, FaultMCP:
 		s.child.kill()
 		if !d.short {
-			bus.Sleep(ctx, d.length)
+			delay.Sleep(ctx, d.length)
 		}
 		s.child, err = t.f.launch.start(context.WithoutCancel(ctx), Spec{Server: &s.spec})
 	}
@@ -277,7 +278,7 @@ func (t *injector) onServer(ctx context.Context, d draw) (err error) {
 	healed, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
 	for !t.bus.Agreed(healed) {
-		if !bus.Sleep(healed, 100*time.Millisecond) {
+		if !delay.Sleep(healed, 100*time.Millisecond) {
 			return fmt.Errorf("the servers do not agree after %s", readyWait)
 		}
 	}

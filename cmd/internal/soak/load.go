@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/playback"
@@ -81,7 +81,7 @@ func (l *load) play(ctx context.Context, id events.SessionID) error {
 		}
 		l.errorsSurvived.Add(1)
 		_, _ = fmt.Fprintf(l.o.Progress, "a client goes on after: %v\n", c.err)
-		if !bus.Sleep(ctx, 200*time.Millisecond) {
+		if !delay.Sleep(ctx, 200*time.Millisecond) {
 			return nil
 		}
 	}

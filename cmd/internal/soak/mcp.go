@@ -10,7 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -68,7 +68,7 @@ func RunMCP(ctx context.Context, ledger, order string) error {
 	}
 	defer out.Close() //nolint:errcheck // it is only appended to
 	go func() {       // ends with the process
-		for bus.Sleep(ctx, orderEvery) {
+		for delay.Sleep(ctx, orderEvery) {
 			if os.Remove(order) == nil {
 				self, _ := os.FindProcess(os.Getpid())
 				_ = self.Kill()
@@ -84,7 +84,7 @@ func RunMCP(ctx context.Context, ledger, order string) error {
 			if _, err := fmt.Fprintf(out, "%s %s\n", name, in.Key); err != nil {
 				return nil, nil, err
 			}
-			bus.Sleep(ctx, time.Duration(hash(in.Key)%80)*time.Millisecond)
+			delay.Sleep(ctx, time.Duration(hash(in.Key)%80)*time.Millisecond)
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "did " + in.Key}}}, nil, ctx.Err()
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -63,7 +64,7 @@ func (l *load) runMCP(ctx, limit context.Context) {
 func (l *load) until(limit context.Context, do func() error) error {
 	for {
 		err := do()
-		if err == nil || !bus.Sleep(limit, 200*time.Millisecond) {
+		if err == nil || !delay.Sleep(limit, 200*time.Millisecond) {
 			return err
 		}
 		l.errorsSurvived.Add(1)

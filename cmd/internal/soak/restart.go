@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/playback"
 )
@@ -98,7 +99,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 
 // halfway waits until a node's ledger has a number of lines.
 func (l *load) halfway(ctx context.Context, n *member, lines int) error {
-	for bus.Sleep(ctx, 5*time.Millisecond) {
+	for delay.Sleep(ctx, 5*time.Millisecond) {
 		data, err := os.ReadFile(filepath.Join(l.o.Store, "ledger-"+string(n.id)))
 		if err != nil || bytes.Count(data, []byte("\n")) >= lines {
 			return err

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/playback"
@@ -109,7 +110,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		<-faulty.Done() // without faults the load runs for the same time
 		for before := int64(-1); errs[1] == nil && limit.Err() == nil && l.turns.Load() > before; {
 			before = l.turns.Load()
-			bus.Sleep(limit, endWait)
+			delay.Sleep(limit, endWait)
 		}
 		cancel()
 	})
@@ -123,7 +124,7 @@ const progressEvery = 3 * time.Second
 
 func (l *load) printProgress(ctx context.Context, incidents *journal) {
 	began := time.Now()
-	for bus.Sleep(ctx, progressEvery) {
+	for delay.Sleep(ctx, progressEvery) {
 		l.mu.Lock()
 		started := len(l.started)
 		l.mu.Unlock()

@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 )
-
-// workStream is the queue of wakes.
-const workStream = "lash-work"
 
 // queueWait bounds a request to the queue. Disturbed servers may not answer.
 const queueWait = 2 * time.Second
@@ -32,7 +27,7 @@ func (t *injector) kill(ctx context.Context, i *incident, n *member) error {
 	}
 	err := purgeWakes(unbounded, t.bus)
 	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
+	case errors.Is(err, bus.ErrNotFound):
 		return fmt.Errorf("lose the wakes: %w", err)
 	case err == nil:
 		i.Lost = time.Now()
@@ -61,13 +56,5 @@ func wakesOf(ctx context.Context, b *bus.Bus) map[events.SessionID]bool {
 func purgeWakes(ctx context.Context, b *bus.Bus) error {
 	once, cancel := context.WithTimeout(ctx, queueWait)
 	defer cancel()
-	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		return err
-	}
-	stream, err := js.Stream(once, workStream)
-	if err != nil {
-		return err
-	}
-	return stream.Purge(once)
+	return b.PurgeWakes(once)
 }

@@ -109,7 +109,7 @@ func TestPurgeWakes(t *testing.T) {
 	}
 	js, err := jetstream.New(b.Conn())
 	if err == nil {
-		err = js.DeleteStream(t.Context(), workStream)
+		err = js.DeleteStream(t.Context(), "lash-work")
 	}
 	if err == nil {
 		err = purgeWakes(t.Context(), b)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -42,18 +42,18 @@ type PluginFlags struct {
 // Given are the flags that do not have their default, as a shell reads them, each after a space.
 func (f *PluginFlags) Given() (flags string) {
 	if !slices.Equal(f.Plugins, []string{"default"}) {
-		flags += " --plugins " + access.Quoted(strings.Join(f.Plugins, ","))
+		flags += " --plugins " + connect.Quoted(strings.Join(f.Plugins, ","))
 	}
 	if f.Root != "" {
-		flags += " --root " + access.Quoted(f.Root)
+		flags += " --root " + connect.Quoted(f.Root)
 	}
 	for _, rules := range f.lists() {
 		for _, rule := range rules.list {
-			flags += " --" + rules.flag + " " + access.Quoted(rule)
+			flags += " --" + rules.flag + " " + connect.Quoted(rule)
 		}
 	}
 	if f.MCP != "" {
-		flags += " --mcp " + access.Quoted(f.MCP)
+		flags += " --mcp " + connect.Quoted(f.MCP)
 	}
 	if f.CommandTimeout != defaultCommandTimeout {
 		flags += " --command-timeout " + f.CommandTimeout.String()
@@ -193,7 +193,7 @@ func (c *Command) chosen() ([]string, error) {
 		case slices.Contains(known, name):
 			names = append(names, name)
 		case strings.HasSuffix(name, ".json") || strings.ContainsAny(name, `/\`):
-			return nil, fmt.Errorf("--plugins: %q is no plugin: did you mean --external-plugins %s of lash-node serve?", name, access.Quoted(name))
+			return nil, fmt.Errorf("--plugins: %q is no plugin: did you mean --external-plugins %s of lash-node serve?", name, connect.Quoted(name))
 		default:
 			return nil, fmt.Errorf("--plugins: %q is no plugin: want %s, default or none alone", name, strings.Join(known, ", "))
 		}

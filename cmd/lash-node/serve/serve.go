@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/external"
@@ -56,7 +56,7 @@ type Command struct {
 	Profile busembed.Profile `help:"What an acknowledged append survives: interval or always." default:"interval" enum:"interval,always"`
 
 	NATS string `name:"nats" help:"Run on existing servers instead of an embedded one." placeholder:"URL"`
-	access.Flags
+	connect.Flags
 	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5. Where there are more already, that many." default:"1"`
 
 	PluginFlags

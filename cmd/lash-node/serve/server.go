@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 )
 
@@ -24,9 +24,9 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 	}
 	cfg.Logger, cfg.MaxHot = log, c.MaxHot
 	cfg.Wait, cfg.Waiting = true, func(what string) { s.Printf("waiting: %s", what) }
-	if n.bus, err = access.Open(ctx, bus.Open, cfg, c.NATS != ""); err != nil {
+	if n.bus, err = connect.Open(ctx, bus.Open, cfg, c.NATS != ""); err != nil {
 		if c.NATS != "" {
-			err = c.Explain(err, access.Node, "do the servers run? --nats URL names them")
+			err = c.Explain(err, connect.Node, "do the servers run? --nats URL names them")
 		}
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
@@ -119,7 +120,7 @@ func (o *observer) catchUp(ctx context.Context) error {
 		if !errors.Is(err, events.ErrOutcomeUnknown) || ctx.Err() != nil {
 			return err
 		}
-		if !bus.Sleep(ctx, observeRetry) {
+		if !delay.Sleep(ctx, observeRetry) {
 			return context.Cause(ctx)
 		}
 	}

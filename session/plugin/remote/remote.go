@@ -26,7 +26,7 @@ type Config struct {
 	Conn    *nats.Conn // a connection with the credentials of the plugin; the caller closes it
 	Plugin  plugin.Factory
 	Version string // of the plugin: instances of one version have the same tools
-	Prefix  string // of the fleet's subjects. Defaults to "lash"
+	Prefix  string // of the fleet's subjects. Defaults to [events.DefaultPrefix]
 	// Instance begins the id of the instance, as a pod's name: a token of at most 51 characters. Each start adds a random
 	// part, so that no start has the id of another. Empty: the id is random.
 	Instance string
@@ -147,7 +147,7 @@ func (i *Instance) endWork() {
 
 // declared fills in the defaults, and lists the plugin's tools and hooks.
 func declared(cfg *Config) (*Instance, error) {
-	cfg.Prefix = cmp.Or(cfg.Prefix, "lash")
+	cfg.Prefix = cmp.Or(cfg.Prefix, events.DefaultPrefix)
 	cfg.Keep = cmp.Or(cfg.Keep, wire.KeepOutcome)
 	cfg.Grace = cmp.Or(cfg.Grace, time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -72,7 +72,7 @@ func (a *Adapter) openIn(ctx context.Context, s *slot) (*child, error) {
 		}
 		s.count(c)
 	}
-	if s.failures > 0 && !bus.Sleep(ctx, bus.Backoff(startBase, startLimit, s.failures)) {
+	if s.failures > 0 && !delay.Sleep(ctx, delay.Backoff(startBase, startLimit, s.failures)) {
 		return nil, context.Cause(ctx)
 	}
 	c, err := a.open(ctx)

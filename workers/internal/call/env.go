@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -110,14 +111,14 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= e.Retry.Attempts {
 			return resp, t, err
 		}
-		wait := bus.Backoff(e.Retry.Base, e.Retry.Max, n)
+		wait := delay.Backoff(e.Retry.Base, e.Retry.Max, n)
 		if failure.RetryAfter > 0 {
 			wait = min(failure.RetryAfter, e.Retry.MaxAfter)
 		}
 		if onRetry != nil {
 			onRetry(n, wait, failure)
 		}
-		if !bus.Sleep(ctx, wait) {
+		if !delay.Sleep(ctx, wait) {
 			return resp, t, context.Cause(ctx)
 		}
 	}

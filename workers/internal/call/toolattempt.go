@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -36,7 +36,7 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []
 		if err == nil || ctx.Err() != nil || n >= tool.Retry.Attempts || !errors.As(err, &failure) || !failure.Safe {
 			return result, n, err
 		}
-		if !bus.Sleep(ctx, retryWait(tool.Retry, failure, n)) {
+		if !delay.Sleep(ctx, retryWait(tool.Retry, failure, n)) {
 			return result, n, context.Canceled
 		}
 	}
@@ -51,7 +51,7 @@ func retryWait(policy plugin.Retry, failure *plugin.Failure, n int) time.Duratio
 	if failure.After > 0 {
 		return min(failure.After, limit)
 	}
-	return bus.Backoff(policy.Base, limit, n)
+	return delay.Backoff(policy.Base, limit, n)
 }
 
 // attempt runs a tool once, within its timeout. A panic of the tool, and a result that cannot be recorded, fail the

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -50,7 +50,7 @@ func (r *run) handleRecordRequest(ctx context.Context, f recordRequest) error {
 	for err == nil && r.isAged() {
 		if err = r.renewState(ctx); errors.Is(err, errUnanswered) {
 			r.reportProgress()
-			bus.Sleep(ctx, wake.WatchEvery)
+			delay.Sleep(ctx, wake.WatchEvery)
 			err = context.Cause(ctx)
 		}
 	}

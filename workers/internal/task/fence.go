@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -93,7 +94,7 @@ func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake,
 			return true, nil
 		}
 		_ = w.Progress()
-		if !bus.Sleep(ctx, wake.WatchEvery) {
+		if !delay.Sleep(ctx, wake.WatchEvery) {
 			return false, context.Cause(ctx)
 		}
 	}

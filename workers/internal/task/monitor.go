@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
@@ -95,7 +95,7 @@ func (r *taskRun) retry(ctx context.Context, do func(context.Context) error) err
 			return err
 		}
 		r.t.log.Warn("record monitor", zap.String("session", string(r.session)), zap.Error(err))
-		if !bus.Sleep(ctx, 200*time.Millisecond) {
+		if !delay.Sleep(ctx, 200*time.Millisecond) {
 			return err
 		}
 	}

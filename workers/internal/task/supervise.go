@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
@@ -314,7 +315,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 			r.ackWake()
 		default:
 			r.t.log.Warn("record the end of a task", zap.Error(err))
-			if !bus.Sleep(r.t.life, 200*time.Millisecond) {
+			if !delay.Sleep(r.t.life, 200*time.Millisecond) {
 				r.giveBack()
 				return
 			}

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 )
 
 // fetchWait limits the wait of one pull.
@@ -39,7 +39,7 @@ func (f Fetcher) Run(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			f.Log.Warn("fetch", zap.Error(err))
-			bus.Sleep(ctx, time.Second)
+			delay.Sleep(ctx, time.Second)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -204,7 +205,7 @@ func (p *Peers) watched() events.WorkerID {
 // gone reports whether a worker has no subscriber in several checks in a row.
 func (p *Peers) gone(ctx context.Context, worker events.WorkerID) bool {
 	for n := range GoneTimes {
-		if n > 0 && !bus.Sleep(ctx, WatchEvery) || !p.bus.WorkerGone(ctx, worker) {
+		if n > 0 && !delay.Sleep(ctx, WatchEvery) || !p.bus.WorkerGone(ctx, worker) {
 			return false
 		}
 	}
@@ -214,7 +215,7 @@ func (p *Peers) gone(ctx context.Context, worker events.WorkerID) bool {
 // wakeAtStart wakes the sessions that an earlier run may have left. A node with a name may have been killed and
 // restarted. No other worker watches the only worker, so none would have noticed its end.
 func (p *Peers) wakeAtStart(ctx context.Context) {
-	if p.name != "" || bus.Sleep(ctx, WatchEvery) && p.watched() == "" {
+	if p.name != "" || delay.Sleep(ctx, WatchEvery) && p.watched() == "" {
 		p.wakeAll(ctx, "")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -41,7 +41,7 @@ func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.D
 	if n < 0 {
 		return 0
 	}
-	pause := bus.Backoff(r.Base, min(r.Max, math.MaxInt64/2), int(n+1))
+	pause := delay.Backoff(r.Base, min(r.Max, math.MaxInt64/2), int(n+1))
 	h := fnv.New32a()
 	_, _ = fmt.Fprintf(h, "%s/%d", spread, n)
 	pause = pause/2 + pause/1024*time.Duration(h.Sum32()%1024)

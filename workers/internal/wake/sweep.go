@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -71,7 +72,7 @@ func NewSweeper(b *bus.Bus, host session.Worker, lead func() bool, log *zap.Logg
 
 // Run sweeps until ctx ends, while this node leads.
 func (s *Sweeper) Run(ctx context.Context) {
-	for bus.Sleep(ctx, min(s.every, WatchEvery*2)) {
+	for delay.Sleep(ctx, min(s.every, WatchEvery*2)) {
 		if s.leads() {
 			s.lead(ctx)
 		}

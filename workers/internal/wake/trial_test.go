@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/hint"
 )
@@ -39,7 +40,7 @@ func TestPauseRange(t *testing.T) {
 		n := rapid.Int64Range(0, 200).Draw(t, "free attempts and more")
 		began := time.Now()
 		got := r.Pause(freeAttempts+n, events.MillisOf(began), rapid.String().Draw(t, "spread"))
-		want, late := bus.Backoff(r.Base, r.Max, int(n+1)), time.Since(began)+time.Millisecond // Millis cuts
+		want, late := delay.Backoff(r.Base, r.Max, int(n+1)), time.Since(began)+time.Millisecond // Millis cuts
 		if got < want/2-late || got-want/2 > want {
 			t.Errorf("%+v, %d further attempts: got %v, want %v by half", r, n, got, want)
 		}

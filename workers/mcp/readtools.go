@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// more are the tools that read the resources and prompts of a server which has such. The server's own tools of these names
-// stand for them.
-func (s *Server) more(has *mcp.ServerCapabilities, listed []*mcp.Tool) (list []candidate) {
+// readTools are the tools that read the resources and prompts of a server which has such. A tool of the server replaces the one
+// of its name.
+func (s *Server) readTools(has *mcp.ServerCapabilities, listed []*mcp.Tool) (list []candidate) {
 	add := func(name, description, schema string, call callFunc) {
 		if slices.ContainsFunc(listed, func(t *mcp.Tool) bool { return t.Name == name }) {
 			return

@@ -41,7 +41,7 @@ func (st store) put(t *testing.T, v any) events.BlobRef {
 	return projector.RefOf(data)
 }
 
-// fill attaches all missing pieces.
+// fill attaches all missing bodies.
 func (st store) fill(s *projector.State) error {
 	for missing := s.Missing(); len(missing) > 0; missing = s.Missing() {
 		for _, ref := range missing {
@@ -53,9 +53,9 @@ func (st store) fill(s *projector.State) error {
 	return nil
 }
 
-// TestPieceIsNamedOnce: a snapshot or a base that lists a piece twice is refused, in every list of pieces. Otherwise
-// a small body that lists one small piece a hundred thousand times would exhaust the reader's memory.
-func TestPieceIsNamedOnce(t *testing.T) {
+// TestBodyIsNamedOnce: a snapshot or a base that lists a body twice is refused, in every list of bodies. Otherwise
+// a small body that lists another one a hundred thousand times would exhaust the reader's memory.
+func TestBodyIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	st := make(store)
 	segments := make([]events.BlobRef, 2*projector.PageSegments)
@@ -120,7 +120,7 @@ func TestPieceIsNamedOnce(t *testing.T) {
 					return base, nil
 				}
 				return st[r], nil
-			}, func(projector.Piece) error { return nil }))
+			}, func(projector.BaseBody) error { return nil }))
 		})
 	}
 }

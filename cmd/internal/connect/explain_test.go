@@ -1,4 +1,4 @@
-package access_test
+package connect_test
 
 import (
 	"crypto/tls"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/cmd/internal/connect"
 )
 
 // TestRefusedCertificate has each way in which a server refuses a certificate, and two errors of other causes.
@@ -28,7 +28,7 @@ func TestRefusedCertificate(t *testing.T) {
 		"no_tls":       {fmt.Errorf("%w: %w", nats.ErrTLS, tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), false},
 		"nobody_there": {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
 	} {
-		got := (&access.Flags{}).Explain(tc.err, access.Host, "is the node running?").Error()
+		got := (&connect.Flags{}).Explain(tc.err, connect.Host, "is the node running?").Error()
 		if strings.Contains(got, "--tls-cert and --tls-key are a user's") != tc.refused || strings.Contains(got, "is the node running?") == tc.refused {
 			t.Errorf("%s: got %q", name, got)
 		}
@@ -38,7 +38,7 @@ func TestRefusedCertificate(t *testing.T) {
 // TestKeyOfAnotherServer has a server without keys where the store's embedded server listened.
 func TestKeyOfAnotherServer(t *testing.T) {
 	t.Parallel()
-	err := (&access.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), access.Host, "is the node running?")
+	err := (&connect.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), connect.Host, "is the node running?")
 	if !strings.Contains(err.Error(), "another server listens") || strings.Contains(err.Error(), "is the node running?") {
 		t.Errorf("got %q, want the other server named", err)
 	}
@@ -47,7 +47,7 @@ func TestKeyOfAnotherServer(t *testing.T) {
 // TestUnknownCertificate has a user with a certificate whom the servers do not know.
 func TestUnknownCertificate(t *testing.T) {
 	t.Parallel()
-	err := (&access.Flags{TLSCert: "node.pem"}).Explain(fmt.Errorf("connect: %w", nats.ErrAuthorization), access.Node, "")
+	err := (&connect.Flags{TLSCert: "node.pem"}).Explain(fmt.Errorf("connect: %w", nats.ErrAuthorization), connect.Node, "")
 	if !strings.Contains(err.Error(), "do not know this user: add-user.sh") {
 		t.Errorf("got %q, want what makes the user known", err)
 	}

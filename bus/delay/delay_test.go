@@ -1,4 +1,4 @@
-package bus_test
+package delay_test
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 )
 
 // TestBackoff compares waits with base times a power of two, computed without a limit of size.
@@ -23,7 +23,7 @@ func TestBackoff(t *testing.T) {
 		if exact.Cmp(big.NewInt(int64(want))) < 0 {
 			want = time.Duration(exact.Int64())
 		}
-		if got := bus.Backoff(time.Duration(base), time.Duration(limit), n); got != want {
+		if got := delay.Backoff(time.Duration(base), time.Duration(limit), n); got != want {
 			t.Errorf("base %d, limit %d, try %d: got %d, want %d", base, limit, n, got, want)
 		}
 	})

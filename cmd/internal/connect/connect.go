@@ -1,5 +1,5 @@
-// Package access has the connection flags that the programs share.
-package access
+// Package connect has the connection flags that the programs share.
+package connect
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
 )
 
 // Flags are the flags of a connection to NATS servers.
@@ -42,15 +43,14 @@ func (f *Flags) Named() bool {
 
 // Defaults of flags.
 const (
-	DefaultStore  = ".lash" // directory of an embedded server
-	DefaultPrefix = "lash"
-	DefaultInbox  = "_INBOX"
+	DefaultStore = ".lash" // directory of an embedded server
+	DefaultInbox = "_INBOX"
 )
 
 // Where are the flags for another command line, each after a space. Flags with their default are left out.
 func (f *Flags) Where() string {
 	where := ""
-	for _, flag := range append(f.files(), flag{"prefix", f.Prefix, DefaultPrefix}, flag{"inbox", f.Inbox, DefaultInbox}) {
+	for _, flag := range append(f.files(), flag{"prefix", f.Prefix, events.DefaultPrefix}, flag{"inbox", f.Inbox, DefaultInbox}) {
 		if flag.value != flag.unless {
 			where += " --" + flag.name + " " + Quoted(flag.value)
 		}

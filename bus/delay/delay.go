@@ -1,4 +1,5 @@
-package bus
+// Package delay has waits between tries. It imports nothing of lash.
+package delay
 
 import (
 	"context"
@@ -24,12 +25,4 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 	}
 	return ctx.Err() == nil
-}
-
-// pause waits after try n, from 2 ms to half a second.
-func pause(ctx context.Context, n int) error {
-	if !Sleep(ctx, Backoff(2*time.Millisecond, 500*time.Millisecond, n)) {
-		return context.Cause(ctx)
-	}
-	return nil
 }
