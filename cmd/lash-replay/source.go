@@ -19,11 +19,11 @@ import (
 
 // sourceFlags name the source of histories.
 type sourceFlags struct {
-	NATS         string      `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
-	Store        string      `placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
-	File         string      `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
-	MaxMiB       int64       `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
-	At           point.Point `placeholder:"SEQ|TIME|EVENT" group:"Source" help:"Read histories up to a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago), as if they ended there. Of several sessions give a time. Defaults to the end."`
+	NATS          string      `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
+	Store         string      `placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
+	File          string      `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
+	MaxMiB        int64       `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	At            point.Point `placeholder:"SEQ|TIME|EVENT" group:"Source" help:"Read histories up to a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago), as if they ended there. Of several sessions give a time. Defaults to the end."`
 	connect.Flags `group:"Source"`
 }
 
