@@ -30,7 +30,7 @@ func Archives(args []string) ([]string, error) {
 			return nil, err
 		}
 		if len(files) == had {
-			return nil, fmt.Errorf("there is no archive in the folder %s: lash-replay export --all -o DIR writes some", arg)
+			return nil, fmt.Errorf("there is no archive in the folder %s: lash-replay export writes files like session.lash", arg)
 		}
 		slices.Sort(files[had:])
 	}
