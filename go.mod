@@ -29,6 +29,7 @@ require (
 	github.com/prometheus/client_golang v1.24.1
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/synadia-io/orbit.go/jetstreamext v0.3.1
+	github.com/tink-crypto/tink-go/v2 v2.9.0
 	github.com/veraison/go-cose v1.3.0
 	github.com/vmihailenco/msgpack/v5 v5.4.1
 	go.opentelemetry.io/otel v1.47.0

@@ -261,7 +261,7 @@ func (b *Bus) writeRun(ctx context.Context, log events.Log, session events.Sessi
 }
 
 func (b *Bus) moveToBlob(ctx context.Context, r *archiveRun) (err error) {
-	r.Blob, err = b.PutBlob(ctx, r.File)
+	r.Blob, err = b.putStored(ctx, r.File)
 	r.File = nil
 	return err
 }
@@ -328,7 +328,7 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r archiveRu
 	return func(yield func(events.Entry, error) bool) {
 		file, err := r.File, error(nil)
 		if !r.Blob.IsZero() {
-			file, err = b.Blob(ctx, r.Blob)
+			file, err = b.storedBlob(ctx, r.Blob.Digest, r.Blob)
 		}
 		var archive *events.Archive
 		if err == nil {
@@ -341,7 +341,14 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r archiveRu
 			yield(events.Entry{}, fmt.Errorf("read archive of %s from %d: %w", session, r.First, err))
 			return
 		}
-		archive.Log.Read(ctx, session, max(from, r.First))(yield)
+		for entry, err := range archive.Log.Read(ctx, session, max(from, r.First)) {
+			if err == nil {
+				err = b.decrypt(&entry)
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 

@@ -11,32 +11,57 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 )
 
 // PutBlob stores a body under its reference. A body that was stored within the last hour is not stored again. An
 // event that refers to the body must be stored within hours: see [Bus.DropBlob]. Errors: [events.ErrTooLarge].
 func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
-	sum := sha256.Sum256(body)
-	ref := events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(body))}
+	ref, err := refOf(body)
+	if err != nil {
+		return ref, err
+	}
+	name, stored, err := b.storeBlob(ref.Digest, body)
+	if err == nil {
+		err = b.putObject(ctx, name, stored)
+	}
+	return ref, err
+}
+
+// putStored is PutBlob for archive files, which have bodies as they are stored.
+func (b *Bus) putStored(ctx context.Context, file []byte) (events.BlobRef, error) {
+	ref, err := refOf(file)
+	if err == nil {
+		err = b.putObject(ctx, ref.Digest, file)
+	}
+	return ref, err
+}
+
+func refOf(body []byte) (events.BlobRef, error) {
 	if len(body) > events.MaxBlobBytes {
 		return events.BlobRef{}, &events.FieldError{
 			Field: "blob", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(body), events.MaxBlobBytes), Err: events.ErrTooLarge,
 		}
 	}
-	if info, err := b.blobInfo(ctx, ref.Digest); err == nil && info.Size == uint64(len(body)) && time.Since(info.ModTime) < blobFresh {
+	sum := sha256.Sum256(body)
+	return events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(body))}, nil
+}
+
+// putObject stores bytes under a name that they determine.
+func (b *Bus) putObject(ctx context.Context, name string, data []byte) error {
+	if info, err := b.blobInfo(ctx, name); err == nil && info.Size == uint64(len(data)) && time.Since(info.ModTime) < blobFresh {
 		chunks, err := b.subjects(ctx, b.names.blobStream(), b.names.blobChunks(info.NUID))
 		if err == nil && chunks[b.names.blobChunks(info.NUID)] == uint64(info.Chunks) {
-			return ref, nil
+			return nil
 		}
 	}
-	err := b.retryWithin(ctx, b.transfer(ref.Size), "put blob "+ref.Digest, func(ctx context.Context) error {
-		store, err := b.blobsOver(ctx, b.linkOf(len(body) > bulkBytes))
+	return b.retryWithin(ctx, b.transfer(int64(len(data))), "put blob "+name, func(ctx context.Context) error {
+		store, err := b.blobsOver(ctx, b.linkOf(len(data) > bulkBytes))
 		if err == nil {
-			_, err = store.PutBytes(ctx, ref.Digest, body)
+			_, err = store.PutBytes(ctx, name, data)
 		}
 		return err
 	})
-	return ref, err
 }
 
 // blobsOver is the object store over a connection.
@@ -47,9 +72,30 @@ func (b *Bus) blobsOver(ctx context.Context, l link) (jetstream.ObjectStore, err
 	return l.js.ObjectStore(ctx, b.names.blobs())
 }
 
-// Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed].
+// Blob reads a body and checks it against its reference. Errors: [ErrNotFound], [events.ErrMalformed]; a
+// [*events.KeyError] where the body may be encrypted with a key that is not here.
 func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
-	info, err := b.blobInfo(ctx, ref.Digest)
+	names, err := b.blobNames(ref.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
+	}
+	for _, name := range names {
+		body, err := b.storedBlob(ctx, name, ref)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		return body, err
+	}
+	err = ErrNotFound
+	if locked := b.bodies.writable(); locked != nil {
+		err = locked
+	}
+	return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
+}
+
+// storedBlob reads the body that is stored under a name.
+func (b *Bus) storedBlob(ctx context.Context, name string, ref events.BlobRef) ([]byte, error) {
+	info, err := b.blobInfo(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +112,11 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 		}
 	}
+	if name != ref.Digest {
+		if body, err = b.bodies.keys.Load(body); err != nil {
+			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
+		}
+	}
 	sum := sha256.Sum256(body)
 	if hex.EncodeToString(sum[:]) != ref.Digest {
 		return nil, fmt.Errorf("blob %s: %w: digest differs", ref.Digest, events.ErrMalformed)
@@ -75,8 +126,8 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 
 // content joins the chunks of a body. [ErrNotFound]: the replica that answered lacks some.
 func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, error) {
-	if info.Size > events.MaxBlobBytes {
-		return nil, fmt.Errorf("%w: %d bytes, limit is %d", events.ErrMalformed, info.Size, events.MaxBlobBytes)
+	if limit := uint64(events.MaxBlobBytes + bodykey.OverheadBytes); info.Size > limit {
+		return nil, fmt.Errorf("%w: %d bytes, limit is %d", events.ErrMalformed, info.Size, limit)
 	}
 	body := make([]byte, 0, info.Size)
 	for msg, err := range b.messages(ctx, info.Size > bulkBytes, b.names.blobStream(), b.names.blobChunks(info.NUID), 1, 0) {

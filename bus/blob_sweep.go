@@ -21,10 +21,11 @@ const blobFresh = time.Hour
 // StoredBlob is one storage of a blob: the same body stored again is another one.
 type StoredBlob struct {
 	Digest  string // empty: chunks without a description
+	name    string // under which it is stored
 	content string // names its chunks
 }
 
-// Blobs lists every stored blob.
+// Blobs lists every stored blob, without those whose key is not here.
 func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	chunks, err := b.contents(ctx) // first: a blob gets its chunks before its description
 	if err != nil {
@@ -36,11 +37,13 @@ func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	}
 	list := make([]StoredBlob, 0, len(infos))
 	for _, info := range infos {
-		list = append(list, StoredBlob{info.Name, info.NUID})
+		if digest, ok := b.blobDigest(info.Name); ok {
+			list = append(list, StoredBlob{digest, info.Name, info.NUID})
+		}
 		delete(chunks, info.NUID)
 	}
 	for content := range chunks {
-		list = append(list, StoredBlob{"", content})
+		list = append(list, StoredBlob{"", "", content})
 	}
 	return list, nil
 }
@@ -59,17 +62,17 @@ func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
 	if blob.Digest == "" {
 		return b.purgeSubject(ctx, b.names.blobStream(), b.names.blobChunks(blob.content))
 	}
-	return b.dropBlob(ctx, blob.Digest, func(content string) bool { return content == blob.content })
+	return b.dropBlob(ctx, blob.name, func(content string) bool { return content == blob.content })
 }
 
-// dropBlob removes the blob of a digest if its content is wanted. A process that dies half way leaves chunks without
+// dropBlob removes the blob of a name if its content is wanted. A process that dies half way leaves chunks without
 // a description.
-func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content string) bool) error {
-	return b.retry(ctx, "remove blob "+digest, func(ctx context.Context) error {
+func (b *Bus) dropBlob(ctx context.Context, name string, wanted func(content string) bool) error {
+	return b.retry(ctx, "remove blob "+name, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, b.names.blobStream())
 		var meta *jetstream.RawStreamMsg
 		if err == nil {
-			meta, err = stream.GetLastMsgForSubject(ctx, b.names.blobMeta(digest))
+			meta, err = stream.GetLastMsgForSubject(ctx, b.names.blobMeta(name))
 		}
 		if isNoAsset(err) || isMissing(err) {
 			return nil
@@ -92,13 +95,13 @@ func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content s
 	})
 }
 
-// BlobMentions yields everything except rows that may refer to a blob, as it is stored: archive entries and
-// histories.
-func (b *Bus) BlobMentions(ctx context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
+// BlobMentions yields everything except rows that may refer to a blob: the digests in archive entries, and the stored
+// commits of histories with their decrypted payloads. Errors: a [*events.KeyError] where a payload cannot be read.
+func (b *Bus) BlobMentions(ctx context.Context) iter.Seq2[Mention, error] {
+	return func(yield func(Mention, error) bool) {
 		for id, err := range b.Sessions(ctx) {
 			if err != nil {
-				yield(nil, err)
+				yield(Mention{}, err)
 				return
 			}
 			if !b.mentionsIn(ctx, id, yield) {
@@ -108,14 +111,14 @@ func (b *Bus) BlobMentions(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-func (b *Bus) mentionsIn(ctx context.Context, id events.SessionID, yield func([]byte, error) bool) bool {
+func (b *Bus) mentionsIn(ctx context.Context, id events.SessionID, yield func(Mention, error) bool) bool {
 	row, err := b.readEntry(ctx, id)
 	if err != nil {
-		yield(nil, err)
+		yield(Mention{}, err)
 		return false
 	}
 	for _, r := range row.Runs {
-		if !yield([]byte(r.Blob.Digest), nil) {
+		if !yield(Mention{Data: [][]byte{[]byte(r.Blob.Digest)}}, nil) {
 			return false
 		}
 	}
@@ -123,11 +126,45 @@ func (b *Bus) mentionsIn(ctx context.Context, id events.SessionID, yield func([]
 		switch {
 		case errors.Is(err, events.ErrNoSession):
 			return true // erased or not created yet
-		case !yield(entry.Data, err) || err != nil:
+		case err != nil:
+			yield(Mention{}, err)
+			return false
+		}
+		m, err := b.mentions(entry)
+		if !yield(m, err) || err != nil {
 			return false
 		}
 	}
 	return true
+}
+
+// Mention is text that may name blobs by their digests.
+type Mention struct {
+	Data   [][]byte
+	Commit *events.Commit // nil for an archive entry
+}
+
+// mentions are the stored commit, and what of it is encrypted.
+func (b *Bus) mentions(e events.Entry) (Mention, error) {
+	m := Mention{Data: [][]byte{e.Data}, Commit: e.Commit}
+	if id := e.Commit.Locked(); id != 0 {
+		return m, fmt.Errorf("sequence %d of %s: %w", e.Seq, e.Commit.Session, &events.KeyError{ID: id})
+	}
+	for i := range e.Commit.Events {
+		ev := &e.Commit.Events[i]
+		if ev.Encrypted == nil {
+			continue
+		}
+		body := ev.Raw
+		if ev.Payload != nil {
+			var err error
+			if body, err = events.EncodePayload(ev.Payload); err != nil {
+				return m, err
+			}
+		}
+		m.Data = append(m.Data, body)
+	}
+	return m, nil
 }
 
 // Erased lists the erased sessions, in no order.

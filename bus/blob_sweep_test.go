@@ -106,7 +106,7 @@ func TestBlobMentions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, data)
+		got = append(got, data.Data...)
 	}
 	hot, err := events.Encode(commit("hot", 1))
 	if err != nil {

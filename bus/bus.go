@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 )
 
 // Config says where the servers are and how assets are made.
@@ -36,6 +37,7 @@ type Config struct {
 	// Wait makes Open wait for servers that do not answer yet, and OpenReader for the assets that the first node
 	// makes, until ctx ends.
 	Wait    bool
+	Keys    *bodykey.Keys     // encrypt and decrypt what sessions say. Defaults to none: it is stored plain
 	Waiting func(what string) // called once a second with what Open waits for. Optional
 	Logger  *zap.Logger       // nil is silent
 }
@@ -80,6 +82,7 @@ type Bus struct {
 	bulk       bulk
 	hints      streamHints
 	priorities priorities
+	bodies     bodies
 	waiting    *waiting // nil once the bus is open
 
 	pluginEvents atomic.Bool // the fleet has plugins that observe sessions
@@ -93,7 +96,8 @@ type Bus struct {
 	archives  jetstream.Stream // nil: a reader, of a store without archives
 }
 
-// Open connects and creates the shared assets that are missing. Any number of nodes may do so at once. It raises the
+// Open connects and creates the shared assets that are missing. [bodykey.ErrWrong]: the store's bodies are encrypted with
+// a key that [Config.Keys] does not have. Any number of nodes may do so at once. It raises the
 // replicas of shared streams to [Config.Replicas], and never lowers them.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	return open(ctx, cfg, (*Bus).ensure)
@@ -118,7 +122,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		l.nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, priorities: priorities{seed: maphash.MakeSeed()}}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, bodies: bodies{keys: cfg.Keys}, priorities: priorities{seed: maphash.MakeSeed()}}
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
 	b.waiting = nil

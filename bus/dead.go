@@ -55,7 +55,7 @@ func (b *Bus) deadConfig() jetstream.StreamConfig {
 func (b *Bus) PutDead(ctx context.Context, letter *DeadLetter) error {
 	body, err := events.EncodePayload(letter)
 	if err == nil {
-		err = b.publishUntilAcked(ctx, &nats.Msg{Subject: b.names.dead(letter.Session), Data: body})
+		err = b.publishBodyUntilAcked(ctx, b.names.dead(letter.Session), body)
 	}
 	if err != nil {
 		return fmt.Errorf("put dead letter of %s: %w", letter.Session, err)
@@ -69,7 +69,7 @@ func (b *Bus) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 		for msg, err := range b.lastMessages(ctx, b.names.deadStream(), b.names.deadLetters()) {
 			var letter DeadLetter
 			if err == nil {
-				letter, err = readLetter(msg)
+				letter, err = b.readLetter(msg)
 			}
 			if !yield(letter, err) || err != nil {
 				return
@@ -87,12 +87,16 @@ func (b *Bus) DeadLetter(ctx context.Context, session events.SessionID) (DeadLet
 	if err != nil {
 		return DeadLetter{}, fmt.Errorf("dead letter of %s: %w", session, err)
 	}
-	return readLetter(msg)
+	return b.readLetter(msg)
 }
 
-func readLetter(msg *jetstream.RawStreamMsg) (DeadLetter, error) {
+func (b *Bus) readLetter(msg *jetstream.RawStreamMsg) (DeadLetter, error) {
 	var letter DeadLetter
-	if err := events.DecodePayload(msg.Data, &letter); err != nil {
+	body, err := b.loadBody(msg.Data, msg.Subject)
+	if err == nil {
+		err = events.DecodePayload(body, &letter)
+	}
+	if err != nil {
 		return letter, fmt.Errorf("dead letter at %d: %w", msg.Sequence, err)
 	}
 	letter.Seq = msg.Sequence
@@ -111,8 +115,12 @@ func (b *Bus) Trial(ctx context.Context, session events.SessionID) (Trial, error
 	if errors.Is(err, ErrNotFound) {
 		return t, nil
 	}
+	var body []byte
 	if err == nil {
-		err = events.DecodePayload(msg.Data, &t)
+		body, err = b.loadBody(msg.Data, msg.Subject)
+	}
+	if err == nil {
+		err = events.DecodePayload(body, &t)
 	}
 	if err != nil {
 		return Trial{}, fmt.Errorf("trial of %s: %w", session, err)
@@ -124,7 +132,7 @@ func (b *Bus) Trial(ctx context.Context, session events.SessionID) (Trial, error
 func (b *Bus) PutTrial(ctx context.Context, session events.SessionID, t Trial) error {
 	body, err := events.EncodePayload(&t)
 	if err == nil {
-		err = b.publishUntilAcked(ctx, &nats.Msg{Subject: b.names.trial(session), Data: body}, jetstream.WithMsgTTL(trialTTL))
+		err = b.publishBodyUntilAcked(ctx, b.names.trial(session), body, jetstream.WithMsgTTL(trialTTL))
 	}
 	if err != nil {
 		return fmt.Errorf("trial of %s: %w", session, err)
@@ -135,6 +143,15 @@ func (b *Bus) PutTrial(ctx context.Context, session events.SessionID, t Trial) e
 // DropTrial removes a session's trial.
 func (b *Bus) DropTrial(ctx context.Context, session events.SessionID) error {
 	return b.purgeSubject(ctx, b.names.deadStream(), b.names.trial(session))
+}
+
+// publishBodyUntilAcked is publishUntilAcked for a body.
+func (b *Bus) publishBodyUntilAcked(ctx context.Context, subject string, body []byte, opts ...jetstream.PublishOpt) error {
+	stored, err := b.storeBody(body, subject)
+	if err != nil {
+		return err
+	}
+	return b.publishUntilAcked(ctx, &nats.Msg{Subject: subject, Data: stored}, opts...)
 }
 
 // publishUntilAcked publishes a message that may be published twice, until it is acked or ctx ends.

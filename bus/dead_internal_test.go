@@ -16,7 +16,7 @@ func FuzzReadLetter(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		letter, err := readLetter(&jetstream.RawStreamMsg{Sequence: 7, Data: data})
+		letter, err := (&Bus{}).readLetter(&jetstream.RawStreamMsg{Sequence: 7, Data: data})
 		if err == nil && (letter.Seq != 7 || len(letter.Error) > len(data)) {
 			t.Errorf("got %+v of %x", letter, data)
 		}

@@ -10,11 +10,12 @@
 // archive entry. A cut between them would export the entry, the location of a history and the loop to each other.
 // Files are grouped by subject:
 //
-//	connection    bus.go waiting.go request.go backoff.go bulk.go errors.go batch.go
+//	connection    bus.go waiting.go request.go pause.go bulk.go errors.go batch.go
 //	assets        subject.go topology.go assets.go reader.go list.go capacity.go stats.go agreed.go
 //	histories     log.go read.go location.go hint.go archive.go restore.go erase.go redact.go priority.go
 //	queues        wake.go timer.go dead.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go
+//	bodies        bodies.go
 //	requests      service.go sender.go listener.go peer.go
 //	plugins       plugin.go pluginevent.go
 //
@@ -160,6 +161,32 @@
 //	               while the sweep removes it             referred to, so the sweep's DropBlob names older content
 //	DropBlob       sweep dies half way                    the description goes first; its chunks are listed as above
 //	stored         description without chunks             reading fails after three tries; PutBlob counts the chunks
+//
+// # Encrypted bodies
+//
+// With [Config.Keys] everything that a session says is encrypted before it is sent to a server, and decrypted where it is
+// read: bodies.go lists the writers. The keys encrypt deterministically, so a repeated append or put has the same bytes,
+// and an append of a lost answer is found again by them. The payloads of events stay in their places in the encoded commit,
+// so kinds, ids, times and actors can be read without keys; leaf hashes are over what is stored. So streams are routed,
+// archived, restored, erased and verified without keys.
+//
+//	found                                  without keys, or without its key
+//	a commit                               read with its payloads locked ([events.Event.Locked])
+//	a row                                  Get fails ([*events.KeyError]); listings leave it out
+//	a delta                                fails; the commit that follows has its text
+//	a blob                                 not found: its name is encrypted too; listings leave it out
+//	a write of any of these                fails, if the store's bodies are encrypted
+//
+// The bucket of manifests has a check: a ciphertext by which Open refuses keys that are not the store's. Rotation:
+//
+//	keys of the nodes      check       a node with
+//	[1]                    1           [2] is refused
+//	[1 2], one by one      1           [1] runs on: nothing is encrypted with 2 yet
+//	[2 1], one by one      2           [1] is refused; one that still runs leaves sessions with 2 to other nodes
+//	[2]                    2           [2] leaves sessions with 1 to other nodes; without any, they are erased
+//
+// Two nodes that start with different first keys both write the check: the replacement is by revision, and the later one
+// reads it again and is refused.
 //
 // # Services
 //

@@ -78,8 +78,9 @@ func (l *Live) Dropped() int {
 
 // LiveMessage is one received commit or delta.
 type LiveMessage struct {
-	Seq        events.Seq      // of a commit, 0 for deltas
-	Data       []byte          // encoded commit or delta
+	Seq        events.Seq // of a commit, 0 for deltas
+	Data       []byte     // commit or delta as it is stored: [Bus.Entry] and [Bus.Delta] decode it
+	subject    string
 	Commit     events.CommitID // of a commit
 	EndsTurn   bool            // the commit ends a turn, or requests its cancel
 	AboutTasks bool            // the commit has an event of the family task
@@ -109,25 +110,40 @@ func isOfTaskOrMonitor(k events.Kind) bool { return isOfTask(k) || k.Family() ==
 func ParseLive(m *nats.Msg) LiveMessage {
 	seq, err := strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
 	if err != nil || !ofSession(m.Header.Get(jetstream.StreamHeader), m.Subject) {
-		return LiveMessage{Data: m.Data}
+		return LiveMessage{Data: m.Data, subject: m.Subject}
 	}
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{
-		Seq: events.Seq(seq), Data: m.Data, Commit: events.CommitID(m.Header.Get(jetstream.MsgIDHeader)),
+		Seq: events.Seq(seq), Data: m.Data, subject: m.Subject, Commit: events.CommitID(m.Header.Get(jetstream.MsgIDHeader)),
 		EndsTurn:   hasKind(kinds, mayEndTurn),
 		AboutTasks: hasKind(kinds, isOfTask),
 	}
 }
 
+// Entry is the commit of a live message. Errors: those of [events.Decode].
+func (b *Bus) Entry(m LiveMessage) (events.Entry, error) { return b.decodeCommit(m.Seq, m.Data) }
+
+// Delta is the delta of a live message. Errors: a [*events.KeyError], [events.ErrMalformed].
+func (b *Bus) Delta(m LiveMessage) ([]byte, error) { return b.loadBody(m.Data, m.subject) }
+
 // PublishDelta publishes a piece of streamed output, without waiting for an ack. Deltas are not part of the history.
 func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []byte) error {
-	return mapError(b.nc.Publish(b.names.delta(session, turn), data))
+	return b.publishBody(b.names.delta(session, turn), data)
 }
 
 // PublishOutput publishes what a running tool prints, encoded as a delta, to the subscriptions of [Bus.Live]. The delta
 // stream stores it too, as it stores each delta, but [Bus.Deltas] does not read it.
 func (b *Bus) PublishOutput(session events.SessionID, data []byte) error {
-	return mapError(b.nc.Publish(b.names.output(session), data))
+	return b.publishBody(b.names.output(session), data)
+}
+
+// publishBody publishes a body without waiting for an ack.
+func (b *Bus) publishBody(subject string, body []byte) error {
+	stored, err := b.storeBody(body, subject)
+	if err != nil {
+		return err
+	}
+	return mapError(b.nc.Publish(subject, stored))
 }
 
 // StoredDelta is a delta with its sequence in the delta stream, which all sessions share.
@@ -149,7 +165,8 @@ func (b *Bus) Deltas(ctx context.Context, session events.SessionID, turn events.
 				yield(StoredDelta{}, fmt.Errorf("read deltas of %s: %w", session, err))
 				return
 			}
-			if !yield(StoredDelta{msg.Sequence, msg.Data}, nil) {
+			data, err := b.loadBody(msg.Data, msg.Subject)
+			if !yield(StoredDelta{msg.Sequence, data}, err) || err != nil {
 				return
 			}
 		}

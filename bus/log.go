@@ -31,7 +31,7 @@ func (b *Bus) Log() Log { return Log{b} }
 
 // Append implements [events.Log]. At 0 it creates the session's stream.
 func (l Log) Append(ctx context.Context, c *events.Commit, expected events.Seq) (events.Seq, error) {
-	data, err := events.Encode(c)
+	data, err := l.b.encodeCommit(c)
 	if err != nil {
 		return 0, err
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 // Manifests has the last registered manifest of each plugin, by the plugin's name.
-func (b *Bus) Manifests() Rows { return Rows{b, b.manifests} }
+func (b *Bus) Manifests() Rows { return Rows{b: b, kv: b.manifests, plain: true} }
 
 // ServePlugins answers the requests of plugins, each at one node of all that serve that plugin, until stop. The server
 // lets a plugin use its own name only. A request whose reply subject is no inbox is ignored. Each plugin has limits of

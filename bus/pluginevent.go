@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +12,14 @@ import (
 
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 )
 
 // Limits of events for plugins. Beyond them the oldest events of a plugin are dropped.
 const (
 	pluginEventAge   = 24 * time.Hour
 	pluginEventCount = 1 << 14 // of one plugin
-	maxPluginEvent   = 16 << 10
+	maxPluginEvent   = 16<<10 + bodykey.OverheadBytes
 )
 
 // pluginEventConfig is the stream of events for plugins that observe sessions: one subject of each plugin, until an
@@ -25,7 +27,7 @@ const (
 func (b *Bus) pluginEventConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.pluginEventStream(), Subjects: []string{b.names.pluginEvent("*")},
-		Storage: jetstream.FileStorage, Replicas: b.replicas, MaxMsgSize: maxPluginEvent,
+		Storage: jetstream.FileStorage, Replicas: b.replicas, MaxMsgSize: int32(maxPluginEvent),
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardOld, MaxMsgsPerSubject: pluginEventCount,
 		MaxAge: pluginEventAge,
 	}
@@ -37,7 +39,11 @@ func (b *Bus) StorePluginEvent(ctx context.Context, plugin, id string, data []by
 	if err := events.CheckToken("plugin", plugin); err != nil {
 		return err
 	}
-	msg := &nats.Msg{Subject: b.names.pluginEvent(plugin), Data: data}
+	stored, err := b.storeBody(data, b.names.pluginEvent(plugin))
+	if err != nil {
+		return err
+	}
+	msg := &nats.Msg{Subject: b.names.pluginEvent(plugin), Data: stored}
 	return b.retry(ctx, "store an event for "+plugin, func(ctx context.Context) error {
 		err := b.publishOnce(msg, jetstream.WithMsgID(id))(ctx)
 		if isNoResponder(err) {
@@ -79,7 +85,10 @@ func (e *PluginEvent) Progress() error { return mapError(e.msg.InProgress()) }
 func (e *PluginEvent) Nak() error { return mapError(e.msg.Nak()) }
 
 // PluginEvents is the nodes' consumer of the events of one plugin.
-type PluginEvents struct{ consumer *consumer }
+type PluginEvents struct {
+	b        *Bus
+	consumer *consumer
+}
 
 // PluginEvents joins the nodes' consumer of the events of one plugin, and creates the stream where it is missing.
 func (b *Bus) PluginEvents(ctx context.Context, plugin string) (*PluginEvents, error) {
@@ -97,21 +106,28 @@ func (b *Bus) PluginEvents(ctx context.Context, plugin string) (*PluginEvents, e
 	if err != nil {
 		return nil, err
 	}
-	return &PluginEvents{c}, nil
+	return &PluginEvents{b, c}, nil
 }
 
 // Fetch returns the oldest event, or nil where none arrives within wait. The consumers of a plugin have one event at a
 // time. A deleted stream is created again, and the events in it are lost.
 func (e *PluginEvents) Fetch(ctx context.Context, wait time.Duration) (event *PluginEvent, err error) {
+	var failed error
 	_, err = e.consumer.fetch(ctx, 1, wait, func(msg jetstream.Msg) {
 		meta, err := msg.Metadata()
 		if err != nil {
 			_ = msg.Term() // not an event
 			return
 		}
-		event = &PluginEvent{Data: msg.Data(), Deliveries: int(meta.NumDelivered), msg: msg} //nolint:gosec // a count of deliveries
+		data, err := e.b.loadBody(msg.Data(), msg.Subject())
+		if err != nil {
+			failed = err
+			_ = msg.NakWithDelay(AckWait) // for a node with the key
+			return
+		}
+		event = &PluginEvent{Data: data, Deliveries: int(meta.NumDelivered), msg: msg} //nolint:gosec // a count of deliveries
 	})
-	if err != nil {
+	if err = cmp.Or(err, failed); err != nil {
 		err = fmt.Errorf("events for plugins: %w", err)
 	}
 	return event, err

@@ -101,7 +101,7 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, loc loc
 	for raw, err := range l.readDirect(ctx, loc.stream, *next, last) {
 		entry := events.Entry{}
 		if err == nil {
-			entry, err = events.DecodeEntry(raw.seq, raw.data)
+			entry, err = l.b.decodeCommit(raw.seq, raw.data)
 		}
 		if err := deliver(entry, err); err != nil {
 			return err
@@ -307,5 +307,5 @@ func (l Log) CommitInFirstStream(ctx context.Context, session events.SessionID, 
 	if err != nil {
 		return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, err)
 	}
-	return events.DecodeEntry(seq, raw.data)
+	return l.b.decodeCommit(seq, raw.data)
 }

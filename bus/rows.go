@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,26 +10,32 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 )
 
 // Rows is a table of projected state, one row per session. Projectors write the rows; all can be made again from the
 // histories.
 type Rows struct {
-	b  *Bus
-	kv jetstream.KeyValue
+	b     *Bus
+	kv    jetstream.KeyValue
+	plain bool // values have no bodies, and are stored plain
 }
 
 // Directory has what is listed of every session.
-func (b *Bus) Directory() Rows { return Rows{b, b.directory} }
+func (b *Bus) Directory() Rows { return Rows{b: b, kv: b.directory} }
+
+// Tombstones is the directory for rows of erased sessions, which have no bodies: they are stored plain, and replace rows
+// whose key is not here. Such a row is read without a value.
+func (b *Bus) Tombstones() Rows { return Rows{b: b, kv: b.directory, plain: true} }
 
 // Catalogs has the projected tool catalogues.
-func (b *Bus) Catalogs() Rows { return Rows{b, b.catalogs} }
+func (b *Bus) Catalogs() Rows { return Rows{b: b, kv: b.catalogs} }
 
 // Snapshots has the heads of snapshots.
-func (b *Bus) Snapshots() Rows { return Rows{b, b.snapshots} }
+func (b *Bus) Snapshots() Rows { return Rows{b: b, kv: b.snapshots} }
 
 // Index has what a search finds of every session. Only a reader of a store that is older than the index has none.
-func (b *Bus) Index() (rows Rows, ok bool) { return Rows{b, b.index}, b.index != nil }
+func (b *Bus) Index() (rows Rows, ok bool) { return Rows{b: b, kv: b.index}, b.index != nil }
 
 // Row is a value with its revision, which a replacement names.
 type Row struct {
@@ -36,7 +43,8 @@ type Row struct {
 	Revision uint64 // 0: there is no row
 }
 
-// Get reads a row. A session without one has the zero row and no error.
+// Get reads a row. A session without one has the zero row and no error. Errors: a [*events.KeyError] where the key of the
+// row is not here.
 func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return Row{}, err
@@ -52,7 +60,14 @@ func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	return Row{Value: entry.Value(), Revision: entry.Revision()}, nil
+	value, err := r.load(entry.Value())
+	if err == nil && value.of != "" && value.of != session {
+		err = fmt.Errorf("%w: the row is that of %s", events.ErrMalformed, value.of)
+	}
+	if err != nil && !r.plain {
+		return Row{}, fmt.Errorf("get %s/%s: %w", r.kv.Bucket(), session, err)
+	}
+	return Row{Value: value.text, Revision: entry.Revision()}, nil
 }
 
 // Put replaces the row of a revision, 0 for none, and returns the new revision. [ErrStale]: the row has another
@@ -61,8 +76,12 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 	if err := events.CheckToken("session", session); err != nil {
 		return 0, err
 	}
+	value, err := r.store(session, value)
+	if err != nil {
+		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
+	}
 	var next uint64
-	err := r.b.once(ctx, func(ctx context.Context) (err error) {
+	err = r.b.once(ctx, func(ctx context.Context) (err error) {
 		if revision == 0 {
 			next, err = r.kv.Create(ctx, string(session), value)
 		} else {
@@ -77,6 +96,36 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, ErrStale)
 	}
 	return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
+}
+
+// rowValue is a decrypted row.
+type rowValue struct {
+	of   events.SessionID // empty for a row that is stored plain
+	text []byte
+}
+
+// store is the stored form of a row. It names its session, because the readers of all rows get no subjects.
+func (r Rows) store(session events.SessionID, value []byte) ([]byte, error) {
+	if r.plain || r.b.bodies.keys == nil && r.b.bodies.store == 0 {
+		return value, nil
+	}
+	return r.b.storeBody(append(append([]byte(session), 0), value...), r.kv.Bucket())
+}
+
+// load is the inverse of store.
+func (r Rows) load(stored []byte) (rowValue, error) {
+	if !bodykey.IsStored(stored) {
+		return rowValue{text: stored}, nil
+	}
+	text, err := r.b.loadBody(stored, r.kv.Bucket())
+	if err != nil {
+		return rowValue{}, err
+	}
+	session, value, ok := bytes.Cut(text, []byte{0})
+	if !ok {
+		return rowValue{}, fmt.Errorf("%w: the row names no session", events.ErrMalformed)
+	}
+	return rowValue{events.SessionID(session), value}, nil
 }
 
 // Update replaces a row by what change makes of it, and returns the row as it is then. If another process wrote first,
@@ -119,7 +168,7 @@ func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 }
 
 // Changed reads the rows that were written after a revision, 0 for all, in the order of the writes. A row that was
-// written twice appears once, with the newer value.
+// written twice appears once, with the newer value. A row whose key is not here is left out.
 func (r Rows) Changed(ctx context.Context, after uint64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		stream := r.b.names.rowStream(r.kv.Bucket())
@@ -130,8 +179,14 @@ func (r Rows) Changed(ctx context.Context, after uint64) iter.Seq2[Row, error] {
 				yield(Row{}, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))
 				return
 			case msg.Header.Get("KV-Operation") != "": // a deletion
-			case !yield(Row{Value: msg.Data, Revision: msg.Sequence}, nil):
-				return
+			default:
+				value, err := r.load(msg.Data)
+				if errors.As(err, new(*events.KeyError)) {
+					continue
+				}
+				if !yield(Row{Value: value.text, Revision: msg.Sequence}, err) || err != nil {
+					return
+				}
 			}
 		}
 	}

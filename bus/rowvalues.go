@@ -2,11 +2,14 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Batches of row values are larger than those of histories: they are small, and read all at once.
@@ -16,7 +19,7 @@ const (
 )
 
 // Values reads the value of every row, in no order, for readers to whom a missing row is no error: the messages have no
-// headers, which cost the server more than the messages, so that a lost one is not noticed. The next batch is requested
+// headers, which cost the server more than the messages, so that a lost one is not noticed. A row whose key is not here is left out. The next batch is requested
 // while one is yielded.
 func (r Rows) Values(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
@@ -46,8 +49,12 @@ func (r Rows) Values(ctx context.Context) iter.Seq2[[]byte, error] {
 			if from = next; from != 0 {
 				request(from)
 			}
-			for _, value := range list {
-				if !yield(value, nil) {
+			for _, stored := range list {
+				value, err := r.load(stored)
+				if errors.As(err, new(*events.KeyError)) {
+					continue
+				}
+				if !yield(value.text, err) || err != nil {
 					return
 				}
 			}

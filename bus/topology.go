@@ -36,6 +36,9 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.findIndex(ctx); err != nil {
 		return err
 	}
+	if err := b.agreeKeys(ctx); err != nil {
+		return err
+	}
 	return b.subscribePriorities()
 }
 

@@ -18,8 +18,8 @@ func Encode(c *Commit) ([]byte, error) {
 	if w.err != nil {
 		return nil, fmt.Errorf("encode commit: %w", w.err)
 	}
-	if len(w.b) > MaxCommitBytes {
-		return nil, tooLarge("commit", len(w.b), MaxCommitBytes)
+	if limit := c.limit(); len(w.b) > limit {
+		return nil, tooLarge("commit", len(w.b), limit)
 	}
 	return bytes.Clone(w.b), nil
 }
@@ -99,7 +99,7 @@ func (w *writer) commit(c *Commit) {
 	}
 	if c.Key != "" {
 		w.str("\xa1k", c.Key)
-		w.str("\xa1d", c.Digest)
+		w.digest(c)
 	}
 	if c.Salt != nil {
 		w.b = appendSalt(append(w.b, "\xa1n"...), c.Salt)
@@ -108,6 +108,14 @@ func (w *writer) commit(c *Commit) {
 	for i := range c.Events {
 		w.event(&c.Events[i])
 	}
+}
+
+func (w *writer) digest(c *Commit) {
+	if c.EncryptedDigest != nil {
+		w.b = appendBytes(append(w.b, "\xa1d"...), c.EncryptedDigest)
+		return
+	}
+	w.str("\xa1d", c.Digest)
 }
 
 // appendSalt writes no salts, of a commit without payloads, as nil.
@@ -134,6 +142,10 @@ func (w *writer) event(e *Event) {
 		return
 	}
 	w.b = append(w.b, "\xa1p"...)
+	if e.Encrypted != nil {
+		w.b = appendBytes(w.b, e.Encrypted)
+		return
+	}
 	start := len(w.b)
 	if e.Payload != nil {
 		w.value(e.Payload)

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 )
@@ -17,8 +18,8 @@ func Decode(data []byte) (*Commit, error) {
 
 // DecodeEntry is [Decode] of the commit of a sequence. The entry keeps data.
 func DecodeEntry(seq Seq, data []byte) (Entry, error) {
-	if len(data) > MaxCommitBytes {
-		return Entry{}, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), MaxCommitBytes))
+	if limit := MaxCommitBytes + maxCiphertexts; len(data) > limit {
+		return Entry{}, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), limit))
 	}
 	d := &struct { // one allocation for a commit of one event
 		commit Commit
@@ -32,6 +33,9 @@ func DecodeEntry(seq Seq, data []byte) (Entry, error) {
 	err := r.end()
 	if d.parts.finish(data, err); err == nil {
 		err = d.commit.Validate()
+	}
+	if limit := d.commit.limit(); len(data) > limit {
+		err = tooLarge("commit", len(data), limit)
 	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("decode commit: %w", err)
@@ -121,7 +125,7 @@ func (c *cursor) commit(into *Commit, parts *commitParts) {
 		case "k":
 			into.Key = c.str()
 		case "d":
-			into.Digest = c.str()
+			c.digest(into)
 		case "n":
 			into.Salt = []byte(parts.readSalts(c, at))
 		case "e":
@@ -197,6 +201,20 @@ func (c *cursor) event(e *Event, parts *commitParts, part *eventPart) {
 	}
 }
 
+// digest decodes the digest of the request, or its ciphertext.
+func (c *cursor) digest(into *Commit) {
+	if !c.atBytes() {
+		into.Digest = c.str()
+		return
+	}
+	into.EncryptedDigest = []byte(c.bytes(c.want(typeBytes)))
+}
+
+// atBytes reports whether the next value is bytes.
+func (c *cursor) atBytes() bool {
+	return c.err == nil && c.left() > 0 && c.data[c.at] >= 0xc4 && c.data[c.at] <= 0xc6
+}
+
 // redacted decodes the digest that replaces the body.
 func (c *cursor) redacted(e *Event, parts *commitParts, part *eventPart) {
 	if e.Kind == "" || e.V < 1 {
@@ -212,6 +230,25 @@ func (c *cursor) payload(e *Event) {
 		c.fail("kind and version must stand before the payload")
 		return
 	}
+	if c.atBytes() {
+		c.ciphertext(e)
+		return
+	}
+	c.plainPayload(e)
+}
+
+// ciphertext decodes a payload that is encrypted. It stays so until [Entry.Decrypt].
+func (c *cursor) ciphertext(e *Event) {
+	n := c.want(typeBytes)
+	if n > MaxEventBytes+EncryptionBytes {
+		c.stop(tooLarge(string(e.Kind), int(min(n, math.MaxInt32)), MaxEventBytes+EncryptionBytes))
+		return
+	}
+	e.Encrypted = []byte(c.bytes(n))
+}
+
+// plainPayload decodes a payload that is not encrypted.
+func (c *cursor) plainPayload(e *Event) {
 	if c.left() > MaxEventBytes {
 		c.measure(e.Kind)
 	}

@@ -24,6 +24,8 @@ var (
 	ErrNoSession = errors.New("no such session")
 	// ErrSealed is an append to a sealed history.
 	ErrSealed = errors.New("session is sealed")
+	// ErrLocked is a body that is encrypted with a key which is not here, see [KeyError].
+	ErrLocked = errors.New("the key is not here")
 	// ErrOutcomeUnknown is a request whose answer was lost: it may have been done.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )

@@ -87,6 +87,10 @@ type Event struct {
 	Payload Payload // nil exactly if this program does not know the kind
 	Raw     []byte  // encoded payload, of unknown kinds only
 
+	// Encrypted is the ciphertext that is stored in place of the payload; nil where that is stored plain. Without its
+	// key Payload and Raw are nil, see [Event.Locked].
+	Encrypted []byte
+
 	// Redacted is the digest that replaces the payload in an export; nil where the event has its payload. Then Payload
 	// and Raw are nil.
 	Redacted []byte
@@ -100,15 +104,16 @@ func Of(turn TurnID, p Payload) Event {
 
 // Commit is the content of one append: its events become part of the history all or none.
 type Commit struct {
-	ID      CommitID
-	Session SessionID
-	At      Millis
-	Actor   Actor
-	Cause   string // id of the command, commit or event that caused this one; may be empty
-	Key     string // idempotency key of the causing request; may be empty
-	Digest  string // digest of that request with caller, operation and target; empty exactly if Key is
-	Salt    []byte // keeps payloads secret of which only the digest is known, see FORMAT.md; nil: payloads have none
-	Events  []Event
+	ID              CommitID
+	Session         SessionID
+	At              Millis
+	Actor           Actor
+	Cause           string // id of the command, commit or event that caused this one; may be empty
+	Key             string // idempotency key of the causing request; may be empty
+	Digest          string // digest of that request with caller, operation and target; empty exactly if Key is
+	EncryptedDigest []byte // ciphertext that is stored in place of Digest; nil where that is stored plain
+	Salt            []byte // keeps payloads secret of which only the digest is known, see FORMAT.md; nil: payloads have none
+	Events          []Event
 }
 
 // EventID is the id of the event at index i.
@@ -136,10 +141,14 @@ func (c *Commit) Validate() error {
 	if err := checkID("commit.cause", c.Cause, false); err != nil {
 		return err
 	}
-	if err := checkID("commit.key", c.Key, c.Digest != ""); err != nil {
+	digested := c.Digest != "" || c.EncryptedDigest != nil
+	if err := checkID("commit.key", c.Key, digested); err != nil {
 		return err
 	}
-	if err := checkID("commit.digest", c.Digest, c.Key != ""); err != nil {
+	if c.EncryptedDigest != nil && (KeyOf(c.EncryptedDigest) == 0 || len(c.EncryptedDigest) > MaxIDBytes+EncryptionBytes) {
+		return invalid("commit.digest", "has no ciphertext as lash writes it")
+	}
+	if err := checkID("commit.digest", c.Digest, c.Key != "" && !digested); err != nil {
 		return err
 	}
 	switch c.Actor.Kind {
@@ -180,6 +189,9 @@ func (e *Event) validate() error {
 	if e.Redacted != nil {
 		return e.validateRedacted()
 	}
+	if e.Encrypted != nil && (e.Payload == nil && e.Raw == nil || KeyOf(e.Encrypted) == 0) {
+		return e.validateLocked()
+	}
 	if e.Payload == nil {
 		return e.validateRaw()
 	}
@@ -213,7 +225,7 @@ func (e *Event) validateRaw() error {
 // validateRedacted checks an event without its payload.
 func (e *Event) validateRedacted() error {
 	switch {
-	case e.Payload != nil || e.Raw != nil || len(e.Redacted) != DigestBytes:
+	case e.Payload != nil || e.Raw != nil || e.Encrypted != nil || len(e.Redacted) != DigestBytes:
 		return invalid("event.digest", fmt.Sprintf("must have %d bytes, and replaces the payload", DigestBytes))
 	case !e.Kind.wellFormed():
 		return invalid("event.kind", "must be family.past_tense of a-z 0-9 _, at most 64 bytes")

@@ -41,8 +41,8 @@ func HashOf(c *Commit) ([DigestBytes]byte, error) {
 	w := newWriter()
 	defer w.release()
 	w.commit(c)
-	if len(w.b) > MaxCommitBytes {
-		w.setErr(tooLarge("commit", len(w.b), MaxCommitBytes))
+	if limit := c.limit(); len(w.b) > limit {
+		w.setErr(tooLarge("commit", len(w.b), limit))
 	}
 	if w.err != nil {
 		return [DigestBytes]byte{}, fmt.Errorf("leaf of commit: %w", w.err)

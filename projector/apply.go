@@ -115,7 +115,7 @@ func (s *State) Seen() {
 func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	s.Events++
 	s.Proof.Apply(ev, s.Seq)
-	if ev.Redacted != nil && s.Redacted == 0 {
+	if ev.Absent() && s.Redacted == 0 {
 		s.Redacted = s.Seq
 	}
 	if progress[ev.Kind] {

@@ -14,6 +14,10 @@ import (
 // appendSigned appends a commit that was decided on a state, with a head where it needs one: the only place that signs.
 // It returns the commit as it is in the log. A commit without place for a head gets none, and the next one does.
 func (h *Host) appendSigned(ctx context.Context, c *events.Commit, on *projector.State) (*events.Commit, events.Seq, error) {
+	c, err := h.b.Encrypted(c) // the head is about what is stored
+	if err != nil {
+		return nil, 0, err
+	}
 	signed, head, err := h.sign(c, on)
 	if err != nil {
 		return nil, 0, err

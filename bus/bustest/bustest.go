@@ -2,12 +2,15 @@
 package bustest
 
 import (
+	"os"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events/bodykey"
 )
 
 // Start boots a server and opens a bus on it, in process. Both end with the test.
@@ -38,13 +41,50 @@ func Open(tb testing.TB, s *busembed.Server) *bus.Bus {
 
 func open(tb testing.TB, cfg bus.Config) *bus.Bus {
 	tb.Helper()
-	b, err := bus.Open(tb.Context(), cfg)
+	b, err := bus.Open(tb.Context(), WithKeys(tb, cfg))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(b.Close)
 	return b
 }
+
+// encryptedFile names the file with the keys of bodies of a run whose every bus has keys. It is for the tests of turns,
+// histories, clients, plugins and the catalogue in integration, which read nothing as it is stored.
+func encryptedFile() string { return os.Getenv("LASH_TEST_BODIES_KEY") } //nolint:forbidigo // a switch of tests
+
+// Encrypted reports whether every bus of this run has [Keys]: LASH_TEST_BODIES_KEY names a file of them.
+func Encrypted() bool { return encryptedFile() != "" }
+
+// WithKeys adds [Keys] to a configuration without keys, if every bus of this run has them.
+func WithKeys(tb testing.TB, cfg bus.Config) bus.Config {
+	tb.Helper()
+	if cfg.Keys == nil && Encrypted() {
+		cfg.Keys = Keys(tb)
+	}
+	return cfg
+}
+
+// Keys are the keys of bodies that all tests of a process share.
+func Keys(tb testing.TB) *bodykey.Keys {
+	tb.Helper()
+	keys, err := sharedKeys()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return keys
+}
+
+var sharedKeys = sync.OnceValues(func() (*bodykey.Keys, error) {
+	if !Encrypted() {
+		return bodykey.New()
+	}
+	text, err := os.ReadFile(encryptedFile())
+	if err != nil {
+		return nil, err
+	}
+	return bodykey.Parse(text)
+})
 
 // Cluster is three servers that replicate everything.
 type Cluster struct {
@@ -69,4 +109,10 @@ func StartCluster(tb testing.TB) *Cluster {
 func (c *Cluster) Open(tb testing.TB) *bus.Bus {
 	tb.Helper()
 	return open(tb, bus.Config{URL: c.URL, Replicas: 3})
+}
+
+// OpenWith is [Open] with keys of bodies.
+func OpenWith(tb testing.TB, s *busembed.Server, keys *bodykey.Keys) *bus.Bus {
+	tb.Helper()
+	return open(tb, bus.Config{Options: []nats.Option{s.InProcess()}, Keys: keys})
 }

@@ -192,11 +192,15 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	if err != nil {
 		return nil, err
 	}
+	keys, err := c.BodiesKeys()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
 	defer cancel()
 	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
 	b, err := connect.Open(ctx, bus.OpenReader, bus.Config{
-		URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox,
+		URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox, Keys: keys,
 	}, c.NATS != "")
 	if err != nil {
 		return nil, c.Explain(err, connect.Host, "is the node running? lash-node serve starts one, --nats URL names its servers")

@@ -40,7 +40,7 @@ func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access
 	}
 	return serve.Start(ctx, s, serve.Config{Logger: zap.NewNop()}, func(flags *serve.Command) {
 		flags.Store, flags.Listen, flags.Grace = c.Store, listenAt(ctx, own.URL), stopGrace
-		flags.Prefix, flags.Inbox = c.Prefix, c.Inbox
+		flags.Prefix, flags.Inbox, flags.Bodies = c.Prefix, c.Inbox, c.Bodies
 		flags.PluginFlags, flags.Provider, flags.Model = c.PluginFlags, c.Provider, c.Model
 	})
 }

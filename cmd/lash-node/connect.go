@@ -97,9 +97,13 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 	if err != nil {
 		return nil, err
 	}
+	keys, err := f.BodiesKeys()
+	if err != nil {
+		return nil, err
+	}
 	over := s.Waiting("the servers at %s", bus.Redacted(servers))
 	b, err := connect.Open(ctx, bus.OpenReader, bus.Config{
-		URL: servers, Options: append(opts, more), Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox,
+		URL: servers, Options: append(opts, more), Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox, Keys: keys,
 	}, f.NATS != "")
 	over()
 	if err != nil {

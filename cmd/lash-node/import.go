@@ -186,7 +186,11 @@ func (c *importCmd) onBus(ctx context.Context, s *streams, do func(context.Conte
 		server, err := busembed.Start(busembed.Config{StoreDir: c.Store})
 		if err == nil {
 			defer server.Stop()
-			b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node", Prefix: c.Prefix})
+			keys, err := c.BodiesKeys()
+			if err != nil {
+				return err
+			}
+			b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node", Prefix: c.Prefix, Keys: keys})
 			if err != nil {
 				return err
 			}
@@ -242,7 +246,7 @@ func (x *importer) put(ctx context.Context, src *importSource, n int) (imported,
 
 func (x *importer) convert(ctx context.Context, plan *playback.Plan) (a *events.Archive, err error) {
 	if x.converter == nil {
-		if x.converter, err = playback.NewConverter(ctx); err != nil {
+		if x.converter, err = playback.NewConverter(ctx, x.b.Keys()); err != nil {
 			x.converter = nil
 			return nil, err
 		}

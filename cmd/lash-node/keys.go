@@ -15,6 +15,7 @@ import (
 type keysCmd struct {
 	Make    keysMakeCmd    `cmd:"" help:"Make a tenant's key."`
 	Certify keysCertifyCmd `cmd:"" help:"Make a node's key, with a certificate of the tenant. It replaces the node's last one."`
+	Bodies  keysBodiesCmd  `cmd:"" help:"Keys that encrypt what sessions say: make, add, use, forget, show."`
 	Show    keysShowCmd    `cmd:"" help:"Show the public key and the certificate in a directory of keys."`
 }
 

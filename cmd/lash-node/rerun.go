@@ -8,6 +8,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
@@ -25,7 +26,8 @@ type rerunCmd struct {
 	Root         string        `placeholder:"DIR" type:"path" help:"Directory of the plugins that work in one."`
 	Scorer       string        `placeholder:"COMMAND" help:"Command of the shell that scores each session: it gets both sides as JSON on standard input, and prints a number."`
 	Out          string        `short:"o" placeholder:"DIR" type:"path" help:"Folder for an archive of each new session, which lash-replay reads and compares."`
-	JSON         bool          `name:"json" help:"Print one JSON object."`
+	connect.BodiesFlags
+	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
 // Help is shown by --help.

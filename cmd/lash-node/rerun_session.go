@@ -95,8 +95,16 @@ func (c *rerunCmd) session(ctx context.Context, s *streams, file string, instruc
 
 // plan finds the turns of hosts from --from on, and the state before them.
 func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, error) {
-	blobs := archiveBodies(a.Blobs)
-	doc, err := exchange.Read(ctx, a.Log, blobs, a.Session)
+	keys, err := c.BodiesKeys()
+	if err != nil {
+		return nil, err
+	}
+	texts, err := archive.DecryptedBodies(a.Blobs, keys)
+	if err != nil {
+		return nil, err
+	}
+	log, blobs := archive.Decrypted(a.Log, keys), archiveBodies(texts)
+	doc, err := exchange.Read(ctx, log, blobs, a.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +152,7 @@ func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, err
 		return nil, errors.New("the session has no turn that ended")
 	}
 	p.results.read(doc)
-	if p.before, err = follow.ReadAt(ctx, a.Log, blobs, a.Session, at); err == nil {
+	if p.before, err = follow.ReadAt(ctx, log, blobs, a.Session, at); err == nil {
 		err = blob.FillState(ctx, blobs, p.before)
 	}
 	return p, err
@@ -179,7 +187,7 @@ func (c *rerunCmd) run(ctx context.Context, s *streams, dir string, fork events.
 	node, err := serve.Start(ctx, s, adds, func(flags *serve.Command) {
 		flags.Store, flags.Listen, flags.Grace = dir, "127.0.0.1:0", stopGrace
 		flags.Provider, flags.Model = c.Provider, model
-		flags.Plugins, flags.Root = names, c.Root
+		flags.Plugins, flags.Root, flags.Bodies = names, c.Root, c.Bodies
 	})
 	if err != nil {
 		return err
@@ -211,7 +219,11 @@ func (c *rerunCmd) keep(ctx context.Context, dir string, r *rerunResult) (*excha
 		return nil, err
 	}
 	defer server.Stop()
-	b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node"})
+	keys, err := c.BodiesKeys()
+	if err != nil {
+		return nil, err
+	}
+	b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node", Keys: keys})
 	if err != nil {
 		return nil, err
 	}

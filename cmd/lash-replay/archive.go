@@ -13,21 +13,25 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	sessionarchive "github.com/lash-go/lash/session/archive"
 )
 
 // archive is one session from a file. It implements [source].
 type archive struct {
 	session events.SessionID
-	log     *events.MemLog
-	blobs   map[string][]byte
+	file    *events.Archive   // as it is in the file
+	log     events.Log        // decrypted
+	blobs   map[string][]byte // decrypted, by digest
+	keys    *bodykey.Keys     // nil: none
 }
 
 // errDamaged: the file is an archive and does not verify.
 var errDamaged = errors.New("the archive is damaged")
 
-func openArchive(path string, maxMiB int64) (*archive, error) {
+func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return nil, err
@@ -55,8 +59,15 @@ func openArchive(path string, maxMiB int64) (*archive, error) {
 	if a.First > 1 {
 		return nil, fmt.Errorf("%s begins at sequence %d: replay needs the history from its beginning", path, a.First)
 	}
-	return &archive{session: a.Session, log: a.Log, blobs: a.Blobs}, nil
+	blobs, err := sessionarchive.DecryptedBodies(a.Blobs, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
+	}
+	return &archive{session: a.Session, file: a, log: sessionarchive.Decrypted(a.Log, keys), blobs: blobs, keys: keys}, nil
 }
+
+// Keys are the keys of the bodies; nil without them.
+func (a *archive) Keys() *bodykey.Keys { return a.keys }
 
 func (a *archive) Log() events.Log { return a.log }
 

@@ -130,6 +130,9 @@ func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File
 	if err == nil && done.Unknown > 0 {
 		e.Printf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive", done.Unknown)
 	}
+	if err == nil && done.Locked > 0 {
+		e.Printf("%s with a key that is not here: bodies that they refer to are not in the archive, --bodies-key FILE adds them", number(done.Locked, "encrypted event"))
+	}
 	w.First, w.Last, w.Commits, w.Events, w.Blobs, w.BlobBytes = done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes
 	w.Redacted = done.Redacted
 	return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,9 +36,13 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	if err != nil {
 		return nil, err
 	}
+	keys, err := f.BodiesKeys()
+	if err != nil {
+		return nil, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
-	b, err := connect.Open(bounded, bus.OpenReader, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox}, f.NATS != "")
+	b, err := connect.Open(bounded, bus.OpenReader, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox, Keys: keys}, f.NATS != "")
 	if err != nil {
 		return nil, f.Explain(err, connect.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
@@ -56,6 +61,10 @@ const (
 // openStore starts a server in this process, or three for a replicated store. It creates no store. It reads the store
 // of a running node through that node's server.
 func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, error) {
+	keys, err := f.BodiesKeys()
+	if err != nil {
+		return nil, err
+	}
 	servers, cfg, err := boot(f.Store)
 	if errors.Is(err, busembed.ErrInUse) {
 		if own, accessErr := busembed.ReadAccess(f.Store); accessErr == nil && own.URL != "" {
@@ -67,7 +76,7 @@ func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, erro
 		return nil, fmt.Errorf("%s: %w", f.Store, err)
 	}
 	l := &live{servers: servers}
-	cfg.Name, cfg.Prefix = "lash-replay", f.Prefix
+	cfg.Name, cfg.Prefix, cfg.Keys = "lash-replay", f.Prefix, keys
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
 	if l.Bus, err = bus.OpenReader(bounded, cfg); err == nil && len(servers) > 1 {
@@ -170,12 +179,19 @@ func (l *live) Index(ctx context.Context) iter.Seq2[[]byte, error] {
 }
 
 func (l *live) Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error) {
-	return follow.Stored(ctx, l.Bus, session)
+	stored, err := follow.Stored(ctx, l.Bus, session)
+	if errors.Is(err, events.ErrLocked) {
+		return nil, nil //nolint:nilnil // to a reader without the key there is none
+	}
+	return stored, err
 }
 
 // Row compares the row with the session's end: an older row would hide newer commits.
 func (l *live) Row(ctx context.Context, session events.SessionID) (*follow.Directory, error) {
 	stored, err := l.Directory().Get(ctx, session)
+	if errors.Is(err, events.ErrLocked) {
+		return nil, nil //nolint:nilnil // the caller reads the history
+	}
 	if err != nil || stored.Revision == 0 {
 		return nil, err
 	}
@@ -191,7 +207,11 @@ func (l *live) Row(ctx context.Context, session events.SessionID) (*follow.Direc
 }
 
 func (l *live) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
-	return follow.Open(ctx, l.Bus, session)
+	s, err := follow.Open(ctx, l.Bus, session)
+	if errors.Is(err, events.ErrLocked) { // what can be read without the key
+		return follow.ReadAt(ctx, l.Bus.Log(), l, session, math.MaxUint64)
+	}
+	return s, err
 }
 
 func (l *live) Close() {

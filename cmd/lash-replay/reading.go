@@ -22,6 +22,8 @@ type reading struct {
 	model map[messageKey]*events.ModelReplied // replies by their message
 	calls map[messageKey]replyKey             // the iteration of a message of results
 	ended map[events.EffectID]*events.ToolResult
+
+	locked uint32 // key of the first payload that cannot be read; 0: none
 }
 
 // messageKey is a message of a turn.
@@ -60,10 +62,16 @@ func (e *env) opened(ctx context.Context, session string) (src source, r *readin
 		src.Close()
 		return nil, nil, err
 	}
+	if r.locked != 0 {
+		e.Printf("session %s: %v", id, &events.KeyError{ID: r.locked})
+	}
 	return src, r, nil
 }
 
 func (r *reading) commit(entry events.Entry) {
+	if r.locked == 0 {
+		r.locked = entry.Commit.Locked()
+	}
 	after := entry.Seq - 1
 	for i := range entry.Commit.Events {
 		ev := &entry.Commit.Events[i]

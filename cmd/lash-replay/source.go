@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -40,6 +41,8 @@ type source interface {
 	Index(ctx context.Context) iter.Seq2[[]byte, error]
 	// Blob returns a body stored outside the log, checked against its digest.
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
+	// Keys are the keys of bodies; nil without them.
+	Keys() *bodykey.Keys
 	// Snapshot is a session's stored snapshot; nil where there is none.
 	Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error)
 	// Row is a session's row of the directory; nil where there is none, or where it is older than the session's end.
@@ -94,6 +97,10 @@ func (f *sourceFlags) where() string {
 // open opens the source of the flags. Without such a flag, file is an archive.
 func (e *env) open(ctx context.Context, file string) (source, error) {
 	f := e.source
+	keys, err := f.BodiesKeys()
+	if err != nil {
+		return nil, err
+	}
 	if f.count() > 1 {
 		return nil, errors.New("--nats, --store and --file exclude each other: give one")
 	}
@@ -107,11 +114,11 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	case f.Store != "":
 		return openStore(ctx, f, e.Err)
 	case f.File != "":
-		return openArchive(f.File, f.MaxMiB)
+		return openArchive(f.File, f.MaxMiB, keys)
 	case file == "":
 		return nil, errors.New("no source: there is no store in .lash: give --store DIR, --nats URL, --file FILE, or an archive file as argument")
 	}
-	s, err := openArchive(file, f.MaxMiB)
+	s, err := openArchive(file, f.MaxMiB, keys)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w (an argument without a source is an archive file; for a session name its source with --nats URL or --store DIR)", err)
 	}

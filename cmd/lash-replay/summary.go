@@ -14,6 +14,9 @@ func summary(ev *events.Event) string {
 	if ev.Redacted != nil {
 		return fmt.Sprintf("redacted, digest %x", ev.Redacted[:6])
 	}
+	if id := ev.Locked(); id != 0 {
+		return fmt.Sprintf("encrypted with key %d, which is not here: --bodies-key FILE", id)
+	}
 	switch p := ev.Payload.(type) {
 	case nil:
 		return fmt.Sprintf("unknown kind, version %d, %d bytes", ev.V, len(ev.Raw))

@@ -91,7 +91,7 @@ func TestTampering(t *testing.T) {
 
 func commitsIn(t *testing.T, path string) (list []stored) {
 	t.Helper()
-	a, err := openArchive(path, 1024)
+	a, err := openArchive(path, 1024, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,6 +142,10 @@ func openArchives(ctx context.Context, e *env, files []string) (src *live, name 
 	if err != nil {
 		return nil, "", err
 	}
+	keys, err := e.source.BodiesKeys()
+	if err != nil {
+		return nil, "", err
+	}
 	dir, err := os.MkdirTemp("", "lash-ui-")
 	if err != nil {
 		return nil, "", err
@@ -157,16 +161,16 @@ func openArchives(ctx context.Context, e *env, files []string) (src *live, name 
 		return src, "", err
 	}
 	src.servers = []*busembed.Server{server}
-	if src.Bus, err = bus.Open(ctx, bus.Config{Name: "lash-replay", Options: []nats.Option{server.InProcess()}}); err != nil {
+	if src.Bus, err = bus.Open(ctx, bus.Config{Name: "lash-replay", Options: []nats.Option{server.InProcess()}, Keys: keys}); err != nil {
 		return src, "", err
 	}
 	defer e.Waiting("%d archives to be read", len(list))()
 	for _, file := range list {
-		a, err := openArchive(file, e.source.MaxMiB)
+		a, err := openArchive(file, e.source.MaxMiB, keys)
 		if err != nil {
 			return src, "", err
 		}
-		if _, err := sessionarchive.Restore(ctx, src.Bus, &events.Archive{Session: a.session, First: 1, Log: a.log, Blobs: a.blobs}); err != nil {
+		if _, err := sessionarchive.Restore(ctx, src.Bus, a.file); err != nil {
 			return src, "", fmt.Errorf("%s: %w", file, err)
 		}
 	}

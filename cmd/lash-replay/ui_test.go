@@ -16,7 +16,6 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
-	"github.com/lash-go/lash/events"
 	sessionarchive "github.com/lash-go/lash/session/archive"
 )
 
@@ -146,9 +145,9 @@ func restoreInto(t *testing.T, server *busembed.Server) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	a, err := openArchive("testdata/archives/answered.lash", 1)
+	a, err := openArchive("testdata/archives/answered.lash", 1, nil)
 	if err == nil {
-		_, err = sessionarchive.Restore(t.Context(), b, &events.Archive{Session: a.session, First: 1, Log: a.log, Blobs: a.blobs})
+		_, err = sessionarchive.Restore(t.Context(), b, a.file)
 	}
 	if err != nil {
 		t.Fatal(err)

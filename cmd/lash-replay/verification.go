@@ -32,6 +32,7 @@ type verification struct {
 	audit    *proof.Auditor   // nil: no key
 	records  []*redacted      // redactions of the store
 	redacted events.Seq       // first commit without a payload: nothing is folded from there on
+	locked   uint32           // key without which that commit cannot be read; 0 where it is redacted
 }
 
 func (v *verification) run(ctx context.Context) error {
@@ -65,7 +66,7 @@ func (v *verification) run(ctx context.Context) error {
 	}
 	v.endAudit(last)
 	if v.redacted > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are redacted", v.id, v.redacted))
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are %s", v.id, v.redacted, v.absent()))
 		return nil
 	}
 	if !slices.ContainsFunc(v.Violations, func(f finding) bool { return f.Check == projector.RuleState }) {
@@ -75,6 +76,14 @@ func (v *verification) run(ctx context.Context) error {
 		v.violation(0, -1, checkSnapshot, fmt.Sprintf("the snapshot is of sequence %d, the history can be folded to %d", v.stored.Seq, at))
 	}
 	return nil
+}
+
+// absent says why payloads cannot be read.
+func (v *verification) absent() string {
+	if v.locked != 0 {
+		return (&events.KeyError{ID: v.locked}).Error()
+	}
+	return "redacted"
 }
 
 // isDamage distinguishes damaged data from a failed read.
@@ -106,8 +115,8 @@ func (v *verification) addAll(list []projector.Violation) {
 func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	v.Commits++
 	v.Events += int64(len(e.Commit.Events))
-	if v.redacted == 0 && slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
-		v.redacted = e.Seq
+	if v.redacted == 0 && slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Absent() }) {
+		v.redacted, v.locked = e.Seq, e.Commit.Locked()
 	}
 	v.unrecorded(e)
 	if v.redacted > 0 {

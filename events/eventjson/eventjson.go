@@ -216,6 +216,8 @@ type Event struct {
 	Cause   string           `json:"cause,omitempty"`
 	Payload *Value           `json:"payload,omitempty"`
 	Raw     []byte           `json:"raw,omitempty"` // msgpack payload of an unknown kind
+	// Key is the id of the key that a payload is encrypted with which cannot be read here.
+	Key uint32 `json:"key,omitempty" jsonschema:"id of the key that encrypts the payload, which is not here"`
 	// Redacted is the digest that replaces a redacted payload, in hex; empty where the event has its payload.
 	Redacted string `json:"redacted,omitempty" jsonschema:"digest that replaces the payload in a redacted copy, in hex digits"`
 }
@@ -226,7 +228,7 @@ func Of(e events.Entry, pos int) Event {
 	out := Event{
 		Session: c.Session, Seq: e.Seq, Pos: pos, ID: c.EventID(pos), Time: Clock(c.At), Kind: ev.Kind, Version: ev.V,
 		Turn: ev.Turn, Actor: c.Actor.String(), Cause: c.Cause, Raw: ev.Raw,
-		Redacted: hex.EncodeToString(ev.Redacted),
+		Key: ev.Locked(), Redacted: hex.EncodeToString(ev.Redacted),
 	}
 	if ev.Payload != nil {
 		out.Payload = &Value{ev.Payload}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin"
@@ -75,7 +76,7 @@ func TestNodeOfTest(t *testing.T) {
 	}()
 	var cfg nodeProcess
 	harness.WantError(t, "configuration", json.Unmarshal([]byte(notification), &cfg), nil)
-	on, err := bus.Open(t.Context(), bus.Config{URL: cfg.URL})
+	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: cfg.URL}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,10 +160,10 @@ func testReplayed(t *testing.T) {
 	var file bytes.Buffer
 	_, err := archive.Write(b.Ctx, b.Bus.Log(), b.Bus, id, &file)
 	harness.WantError(t, "export", err, nil)
-	archive, err := events.ReadArchive(&file, 1<<30)
+	read, err := events.ReadArchive(&file, 1<<30)
 	harness.WantError(t, "read archive", err, nil)
 	replayed := projector.New(id)
-	for e, err := range archive.Log.Read(b.Ctx, id, 1) {
+	for e, err := range archive.Decrypted(read.Log, b.Bus.Keys()).Read(b.Ctx, id, 1) {
 		harness.WantError(t, "read", err, nil)
 		harness.WantError(t, "apply", replayed.Apply(e), nil)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
@@ -46,7 +47,7 @@ func (o *outage) start() {
 func (o *outage) open() *bus.Bus {
 	o.t.Helper()
 	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
-	b, err := bus.Open(o.t.Context(), bus.Config{URL: o.server.URL(), Options: []nats.Option{silent}})
+	b, err := bus.Open(o.t.Context(), bustest.WithKeys(o.t, bus.Config{URL: o.server.URL(), Options: []nats.Option{silent}}))
 	if err != nil {
 		o.t.Fatal(err)
 	}

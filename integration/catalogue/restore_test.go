@@ -25,7 +25,7 @@ func TestTaskProcess(t *testing.T) {
 	if url == "" {
 		t.Skip("runs in a process of its own")
 	}
-	on, err := bus.Open(t.Context(), bus.Config{URL: url})
+	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: url}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -269,8 +269,13 @@ func testRetry(t *testing.T) {
 		if m.EndsTurn {
 			break
 		}
+		if m.Seq != 0 {
+			continue
+		}
+		data, err := b.Bus.Delta(m)
+		harness.WantError(t, "delta", err, nil)
 		var d api.Delta
-		if m.Seq == 0 && events.DecodePayload(m.Data, &d) == nil && !d.Retry.IsZero() {
+		if events.DecodePayload(data, &d) == nil && !d.Retry.IsZero() {
 			failed = append(failed, d.Retry.Attempt)
 			harness.Equal(t, "attempts allowed", d.Retry.Attempts, 4)
 		}

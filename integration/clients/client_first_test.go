@@ -21,7 +21,7 @@ func TestClientBeforeNode(t *testing.T) {
 	b := &harness.System{T: t, Ctx: harness.Context(t), Server: bustest.Server(t, busembed.Config{}), Model: &harness.Model{T: t, Script: []harness.Step{harness.Reply(harness.Text("here"))}}}
 	waits, done := make(chan string, 1024), make(chan error, 1)
 	run := func() error {
-		on, err := bus.OpenReader(b.Ctx, bus.Config{Options: []nats.Option{b.Server.InProcess()}, Wait: true, Waiting: func(what string) { waits <- what }})
+		on, err := bus.OpenReader(b.Ctx, bustest.WithKeys(t, bus.Config{Options: []nats.Option{b.Server.InProcess()}, Wait: true, Waiting: func(what string) { waits <- what }}))
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func openLossy(t *testing.T, server *busembed.Server) (*bus.Bus, *lossyConn) {
 		t.Fatal(err)
 	}
 	m := &lossyConn{Conn: inner}
-	b, err := bus.Open(harness.Context(t), bus.Config{Options: []nats.Option{nats.InProcessServer(m)}})
+	b, err := bus.Open(harness.Context(t), bustest.WithKeys(t, bus.Config{Options: []nats.Option{nats.InProcessServer(m)}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session"
@@ -139,7 +140,7 @@ func TestObserveCut(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	first := b.LastSeq(id)
-	mine, err := bus.Open(b.Ctx, bus.Config{Options: []nats.Option{b.Server.InProcess()}, Timeout: time.Second})
+	mine, err := bus.Open(b.Ctx, bustest.WithKeys(t, bus.Config{Options: []nats.Option{b.Server.InProcess()}, Timeout: time.Second}))
 	harness.WantError(t, "open bus", err, nil)
 	defer mine.Close()
 	list, err := harness.Observations(b.Ctx, b.NewHost(mine), id, 0, func(o api.Observed) bool {

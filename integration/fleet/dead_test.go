@@ -165,7 +165,7 @@ func TestDeadProcess(t *testing.T) {
 	if url == "" {
 		t.Skip("runs in a process of its own")
 	}
-	on, err := bus.Open(t.Context(), bus.Config{URL: url})
+	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: url}))
 	if err != nil {
 		t.Fatal(err)
 	}

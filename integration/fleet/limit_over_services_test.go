@@ -73,7 +73,7 @@ func TestFleetHotLimitOverServices(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
 	f.Open(api.CreateRequest{ID: "s1"})
-	on, err := bus.Open(f.Ctx, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1})
+	on, err := bus.Open(f.Ctx, bustest.WithKeys(f.T, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1}))
 	harness.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	h := f.NewHost(on)

@@ -88,7 +88,7 @@ func TestFleetHotLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 14
 	f := harness.StartFleet(t)
-	on, err := bus.Open(f.Ctx, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: limit})
+	on, err := bus.Open(f.Ctx, bustest.WithKeys(f.T, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: limit}))
 	harness.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	h := f.NewHost(on)

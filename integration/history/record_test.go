@@ -144,7 +144,7 @@ func archived(t *testing.T) []*events.Archive {
 
 func convert(t *testing.T, plan *playback.Plan) *events.Archive {
 	t.Helper()
-	c, err := playback.NewConverter(harness.Context(t))
+	c, err := playback.NewConverter(harness.Context(t), nil)
 	harness.WantError(t, "converter", err, nil)
 	defer c.Close()
 	a, err := c.Convert(harness.Context(t), plan)

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
@@ -26,8 +29,8 @@ func TestSignedTurnAppends(t *testing.T) {
 			t.Parallel()
 			keys, err := keyring.Open(keyring.Dir(t.TempDir()), time.Now())
 			harness.WantError(t, "keys", err, nil)
-			without := commitsOfTurns(t, reply, nil)
-			with := commitsOfTurns(t, reply, keys.Signer)
+			without := commitsOfTurns(t, reply, nil, nil)
+			with := commitsOfTurns(t, reply, keys.Signer, nil)
 			ended := 0
 			for i, kinds := range with {
 				heads := len(kinds)
@@ -47,11 +50,20 @@ func TestSignedTurnAppends(t *testing.T) {
 	}
 }
 
-// commitsOfTurns runs three turns and returns the kinds of events of each commit of the history.
-func commitsOfTurns(t *testing.T, reply harness.Step, signer func() *proof.Signer) (commits [][]events.Kind) {
-	f := harness.StartFleet(t)
+// TestEncryptedTurnAppends runs the same turns on a node with keys of bodies and on one without: the commits are the same.
+func TestEncryptedTurnAppends(t *testing.T) {
+	t.Parallel()
+	reply := harness.Reply(harness.Text("ok"))
+	harness.DeepEqual(t, "commits", commitsOfTurns(t, reply, nil, bustest.Keys(t)), commitsOfTurns(t, reply, nil, nil))
+}
+
+// commitsOfTurns runs three turns and returns the kinds of events of each commit of the history. signer and keys may be nil.
+func commitsOfTurns(t *testing.T, reply harness.Step, signer func() *proof.Signer, keys *bodykey.Keys) (commits [][]events.Kind) {
+	t.Helper()
+	server := bustest.Server(t, busembed.Config{})
+	f := &harness.Fleet{System: harness.StartWith(t, server, bustest.OpenWith(t, server, keys))}
 	f.Reply = reply
-	f.Join(workers.Config{Signer: signer})
+	f.JoinOn(bustest.OpenWith(t, server, keys), workers.Config{Signer: signer})
 	id := f.Open(api.CreateRequest{})
 	for _, turn := range []events.TurnID{"t1", "t2", "t3"} {
 		f.StartTurn(id, turn, harness.Text("go"))

@@ -110,7 +110,7 @@ func TestFoldOfRecordings(t *testing.T) {
 		convs, err := recording.Read(name, bytes.NewReader(data))
 		harness.WantError(t, "read", err, nil)
 		for i := range min(each, len(convs)) {
-			c, err := playback.NewConverter(b.Ctx)
+			c, err := playback.NewConverter(b.Ctx, nil)
 			harness.WantError(t, "converter", err, nil)
 			a, err := c.Convert(b.Ctx, playback.NewPlan(events.SessionID(fmt.Sprintf("recorded-%d", len(list))), &convs[i]))
 			c.Close()

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
@@ -64,7 +65,7 @@ func TestBranchFull(t *testing.T) {
 		requested <- struct{}{}
 		return k.reply(ctx, req)
 	}
-	on, err := bus.Open(f.Ctx, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1})
+	on, err := bus.Open(f.Ctx, bustest.WithKeys(t, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1}))
 	harness.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	f.JoinOn(on, workers.Config{})

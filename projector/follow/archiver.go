@@ -121,6 +121,8 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return false, nil // a creator died before its first commit, or is about to make it
+	case errors.Is(err, events.ErrLocked):
+		return a.archiveLocked(ctx, session)
 	case err != nil || !a.inactive(s):
 		return false, err
 	}
@@ -143,6 +145,22 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 		a.log.Warn("write the index", zap.String("session", string(session)), zap.Error(err))
 	}
 	if err := PutCold(ctx, a.b, s); err != nil { // before the stream is deleted: a crash in between leads to a repetition
+		return false, err
+	}
+	return true, a.b.Discard(ctx, session)
+}
+
+// archiveLocked makes a session cold whose key is not here. Its rows stay as they are, and so do its wakes and timers: once
+// a node has the key, its work goes on as that of any cold session.
+func (a *Archiver) archiveLocked(ctx context.Context, session events.SessionID) (bool, error) {
+	last, err := a.b.Log().Last(ctx, session)
+	if err == nil {
+		err = a.b.Archive(ctx, session, last)
+	}
+	if errors.As(err, new(*events.ConflictError)) || errors.Is(err, events.ErrNoSession) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
 	return true, a.b.Discard(ctx, session)

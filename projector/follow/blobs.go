@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -85,28 +84,21 @@ func (s *BlobSweeper) markAll(ctx context.Context, unseen map[string]bool) error
 		}
 	}
 	bases := make(map[events.BlobRef]bool)
-	for data, err := range s.b.BlobMentions(ctx) {
+	for mention, err := range s.b.BlobMentions(ctx) {
 		if err != nil {
 			return err
 		}
-		markReferenced(data, unseen)
-		if ref := baseIn(data); !ref.IsZero() {
+		for _, data := range mention.Data {
+			markReferenced(data, unseen)
+		}
+		if mention.Commit == nil {
+			continue
+		}
+		if ref := projector.BaseOf(mention.Commit); !ref.IsZero() {
 			bases[ref] = true
 		}
 	}
 	return s.markBases(ctx, bases, unseen)
-}
-
-// baseIn is the base that an encoded commit names. Without one it is zero.
-func baseIn(data []byte) events.BlobRef {
-	if !bytes.Contains(data, []byte(events.KindSessionOpened)) {
-		return events.BlobRef{}
-	}
-	c, err := events.Decode(data)
-	if err != nil {
-		return events.BlobRef{} // an unreadable commit keeps only the blobs that it names itself
-	}
-	return projector.BaseOf(c)
 }
 
 // markBases marks the references in bases: their pieces, and the bodies of their nodes and frames. A shared piece is

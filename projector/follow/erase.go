@@ -90,7 +90,7 @@ func mark(ctx context.Context, b *bus.Bus, session events.SessionID, status proj
 	if err != nil {
 		return err
 	}
-	err = replace(ctx, b.Directory(), session, value, func(old []byte) bool {
+	err = replace(ctx, b.Tombstones(), session, value, func(old []byte) bool {
 		var have Directory
 		return json.Unmarshal(old, &have) != nil || have.Status != projector.StatusErased
 	})

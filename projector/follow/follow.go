@@ -75,10 +75,20 @@ func readBlob(ctx context.Context, blobs BlobReader, ref events.BlobRef) ([]byte
 	}
 }
 
+// refuseLocked refuses a commit of which a payload cannot be read: a state without it would be another one than that of
+// the nodes with the key. So a node without the key decides, appends, saves and lists nothing of the session.
+func refuseLocked(s *projector.State, e events.Entry) error {
+	if id := e.Commit.Locked(); id != 0 {
+		return fmt.Errorf("session %s at sequence %d: %w", s.Session, e.Seq, &events.KeyError{ID: id})
+	}
+	return nil
+}
+
 // Sync folds the commits after the state's sequence. Where the history is shorter than the state, as after the restore of an
-// older stream, the state is of a history that does not exist any more: Sync folds the history from its start.
+// older stream, the state is of a history that does not exist any more: Sync folds the history from its start. Errors: a
+// [*events.KeyError] for a commit whose key is not here.
 func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
-	err := Walk(ctx, log, blobs, s, math.MaxUint64, nil)
+	err := Walk(ctx, log, blobs, s, math.MaxUint64, refuseLocked)
 	if errors.Is(err, events.ErrShorter) {
 		err = startAgain(ctx, log, blobs, s)
 	}
@@ -107,7 +117,7 @@ func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s 
 				same = true
 			}
 		}
-	}, blobs, s, math.MaxUint64, nil)
+	}, blobs, s, math.MaxUint64, refuseLocked)
 	if err == nil && !same || errors.Is(err, events.ErrShorter) {
 		return startAgain(ctx, log, blobs, s)
 	}
@@ -117,7 +127,7 @@ func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s 
 // startAgain drops what a state has, and folds the history.
 func startAgain(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
 	s.Reset()
-	if err := Walk(ctx, log, blobs, s, math.MaxUint64, nil); err != nil {
+	if err := Walk(ctx, log, blobs, s, math.MaxUint64, refuseLocked); err != nil {
 		return err
 	}
 	return Complete(ctx, blobs, s)
@@ -126,16 +136,17 @@ func startAgain(ctx context.Context, log events.Log, blobs BlobReader, s *projec
 // At returns the complete state of a session at seq, or at its end if that is earlier. It is folded from the log, and
 // from the base of a copy.
 func At(ctx context.Context, log events.Log, blobs BlobReader, session events.SessionID, seq events.Seq) (*projector.State, error) {
-	return upTo(ctx, log, blobs, projector.New(session), seq)
+	return upTo(ctx, log, blobs, projector.New(session), seq, refuseLocked)
 }
 
-// ReadAt is At for readers: the state is one of [projector.NewUnproven].
+// ReadAt is At for readers: the state is one of [projector.NewUnproven]. Events whose key is not here change nothing in it,
+// like redacted ones.
 func ReadAt(ctx context.Context, log events.Log, blobs BlobReader, session events.SessionID, seq events.Seq) (*projector.State, error) {
-	return upTo(ctx, log, blobs, projector.NewUnproven(session), seq)
+	return upTo(ctx, log, blobs, projector.NewUnproven(session), seq, nil)
 }
 
-func upTo(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq) (*projector.State, error) {
-	if err := Walk(ctx, log, blobs, s, seq, nil); err != nil {
+func upTo(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq, before func(*projector.State, events.Entry) error) (*projector.State, error) {
+	if err := Walk(ctx, log, blobs, s, seq, before); err != nil {
 		return nil, err
 	}
 	if err := Complete(ctx, blobs, s); err != nil {

@@ -23,6 +23,8 @@ const (
 	snapshotTail = 32
 	// idleAfter is the time without commits after which a session counts as idle.
 	idleAfter = 3 * time.Second
+	// lockedWait is the delay of a mark of a session whose key is not here, for a projector that has it.
+	lockedWait = 5 * time.Second
 	// fetchWait limits the time of one fetch of marks.
 	fetchWait = 5 * time.Second
 	// sweepEvery is the interval at which all sessions are checked for missed marks.
@@ -90,6 +92,9 @@ func (p *Projector) sweep(ctx context.Context) error {
 			return err
 		}
 		stored, err := p.b.Directory().Get(ctx, hot.ID)
+		if errors.Is(err, events.ErrLocked) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -116,6 +121,9 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	case errors.Is(err, events.ErrNoSession):
 		delete(p.states, j.Session)
 		_ = j.Ack()
+	case errors.Is(err, events.ErrLocked):
+		cached.state = nil
+		_ = j.Nak(lockedWait)
 	default:
 		cached.state = nil
 		p.log.Warn("project", zap.String("session", string(j.Session)), zap.Error(err))

@@ -73,6 +73,9 @@ func (a *Archiver) addRows(ctx context.Context, rows map[events.SessionID]bool) 
 		if err == nil {
 			err = ignoreGone(a.addRow(ctx, id))
 		}
+		if errors.Is(err, events.ErrLocked) {
+			continue // a node with the key makes it
+		}
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -84,6 +84,7 @@ var codes = []coded{
 	{events.ErrNoSession, "no_session", ClassNotFound},
 	{events.ErrSealed, "session_sealed", ClassConflict},
 	{events.ErrFutureVersion, "future_version", ClassUnavailable},
+	{events.ErrLocked, "key_missing", ClassUnavailable},
 	{events.ErrInvalid, "invalid", ClassInvalid},
 	{events.ErrOutcomeUnknown, "outcome_unknown", ClassUnknown},
 	{context.DeadlineExceeded, "deadline_exceeded", ClassUnknown},

@@ -17,11 +17,13 @@ type Contents struct {
 	Blobs       int64
 	BlobBytes   int64
 	Redacted    int64 // events without payload
+	Locked      int64 // events whose key is not here: bodies that they refer to are not in the archive
 	Unknown     int64 // events of kinds unknown to this program: bodies that they refer to are not in the archive
 }
 
 // Write writes a session as an archive: the commits from the beginning to
-// what is last now, and every body that their events refer to, each once.
+// what is last now, and every body that their events refer to, each once. What is stored encrypted is so in the archive; the
+// bodies too, where the reader has keys as [bus.Bus] has.
 // Errors: those of [events.Log.Read], of the reader, and of w.
 func Write(ctx context.Context, log events.Log, blobs blob.Reader, id events.SessionID, w io.Writer) (Contents, error) {
 	x := &exporter{blobs: blobs, w: w, seen: make(map[string]bool)}
@@ -68,23 +70,31 @@ func (x *exporter) commit(ctx context.Context, e events.Entry) error {
 			x.done.Redacted++
 			continue
 		}
+		if e.Commit.Events[i].Locked() != 0 {
+			x.done.Locked++
+			continue
+		}
 		if e.Commit.Events[i].Payload == nil {
 			x.done.Unknown++
 			continue
 		}
-		if err := x.bodies(ctx, e.Commit.Events[i].Payload); err != nil {
+		if err := x.bodies(ctx, &e.Commit.Events[i]); err != nil {
 			return fmt.Errorf("sequence %d, %s: %w", e.Seq, e.Commit.Events[i].Kind, err)
 		}
 	}
 	return nil
 }
 
-func (x *exporter) bodies(ctx context.Context, p events.Payload) error {
-	return blob.Visit(ctx, x.blobs, p, func(ref events.BlobRef, read func() ([]byte, error)) error {
+// bodies writes the bodies of an event, encrypted where its payload is.
+func (x *exporter) bodies(ctx context.Context, ev *events.Event) error {
+	return blob.Visit(ctx, x.blobs, ev.Payload, func(ref events.BlobRef, read func() ([]byte, error)) error {
 		if x.seen[ref.Digest] {
 			return nil
 		}
 		body, err := read()
+		if err == nil {
+			body, err = stored(x.blobs, ev, body)
+		}
 		if err == nil {
 			err = x.archive.Blob(body)
 		}

@@ -39,5 +39,15 @@ func (r redacted) entry(e events.Entry) (events.Entry, error) {
 	if err != nil {
 		return e, fmt.Errorf("sequence %d: %w", e.Seq, err)
 	}
-	return events.DecodeEntry(e.Seq, data)
+	out, err := events.DecodeEntry(e.Seq, data)
+	if err != nil {
+		return e, err
+	}
+	out.Commit.Digest = e.Commit.Digest
+	for i := range out.Commit.Events {
+		if ev := &out.Commit.Events[i]; ev.Locked() != 0 {
+			*ev = e.Commit.Events[i] // as it was decrypted
+		}
+	}
+	return out, nil
 }

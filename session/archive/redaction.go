@@ -71,7 +71,7 @@ func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.Redactio
 
 // cool makes a closed session cold.
 func cool(ctx context.Context, b *bus.Bus, id events.SessionID) error {
-	s, err := follow.Open(ctx, b, id)
+	s, err := follow.Open(ctx, b, id) // without the key of the session this fails, and so does the redaction
 	switch {
 	case err != nil:
 		return err

@@ -41,10 +41,17 @@ type Restored struct {
 // appears at once, after its bodies. A session with work left is woken, and a worker continues it as after the death of another
 // one. A call that died, or one for a session that has the history, can be repeated.
 //
+// What is encrypted in the archive needs the keys of the bus, and stays byte for byte; its bodies are encrypted with their
+// current key. What is plain in the archive stays plain.
+//
 // Errors: [*DifferentError]; [events.ErrMalformed] with the reason; [events.ErasedError]; those of the bus.
 func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, error) {
 	done := Restored{Session: a.Session}
-	s, err := verify(ctx, a)
+	texts, err := DecryptedBodies(a.Blobs, b.Keys())
+	if err != nil {
+		return done, err
+	}
+	s, err := verify(ctx, a, Decrypted(a.Log, b.Keys()), texts)
 	if err != nil {
 		return done, fmt.Errorf("%w: %w", events.ErrMalformed, err)
 	}
@@ -52,7 +59,7 @@ func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, erro
 	if done.Already, err = holds(ctx, b, a); err != nil {
 		return done, err
 	}
-	for _, body := range a.Blobs {
+	for _, body := range texts {
 		done.Blobs++
 		if done.Already {
 			continue
@@ -89,14 +96,16 @@ func (m bodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
 
 // refuseRedacted returns [ErrRedacted] for an archive without some payloads, with the first one. Such an event folds to
 // nothing: without the end of a turn, the turn would run again.
-func refuseRedacted(ctx context.Context, a *events.Archive) error {
-	for e, err := range a.Log.Read(ctx, a.Session, a.First) {
+func refuseRedacted(ctx context.Context, a *events.Archive, log events.Log) error {
+	for e, err := range log.Read(ctx, a.Session, a.First) {
 		if err != nil {
 			return err
 		}
 		for i := range e.Commit.Events {
 			if ev := &e.Commit.Events[i]; ev.Redacted != nil {
 				return fmt.Errorf("sequence %d, event %d, %s: %w", e.Seq, i, ev.Kind, ErrRedacted)
+			} else if id := ev.Locked(); id != 0 {
+				return fmt.Errorf("sequence %d, event %d, %s: %w", e.Seq, i, ev.Kind, &events.KeyError{ID: id})
 			}
 		}
 	}
@@ -104,15 +113,15 @@ func refuseRedacted(ctx context.Context, a *events.Archive) error {
 }
 
 // verify folds an archive from its beginning.
-func verify(ctx context.Context, a *events.Archive) (*projector.State, error) {
+func verify(ctx context.Context, a *events.Archive, log events.Log, blobs bodies) (*projector.State, error) {
 	if a.First != 1 {
 		return nil, fmt.Errorf("the archive begins at sequence %d, want 1", a.First)
 	}
-	if err := refuseRedacted(ctx, a); err != nil {
+	if err := refuseRedacted(ctx, a, log); err != nil {
 		return nil, err
 	}
-	v, blobs := projector.NewVerifier(a.Session), bodies(a.Blobs)
-	for entry, err := range a.Log.Read(ctx, a.Session, 1) {
+	v := projector.NewVerifier(a.Session)
+	for entry, err := range log.Read(ctx, a.Session, 1) {
 		if err != nil {
 			return nil, err
 		}

@@ -46,7 +46,7 @@ type Entry struct {
 	Actor  events.Actor
 }
 
-// Read reads a session's document, with all bodies, at its end.
+// Read reads a session's document, with all bodies, at its end. Errors: a [*events.KeyError] where a payload cannot be read.
 func Read(ctx context.Context, log events.Log, blobs blob.Reader, id events.SessionID) (*Document, error) {
 	return ReadAt(ctx, log, blobs, id, math.MaxUint64)
 }
@@ -71,6 +71,9 @@ func ReadAt(ctx context.Context, log events.Log, blobs blob.Reader, id events.Se
 		}
 		if entry.Seq > at {
 			break
+		}
+		if locked := entry.Commit.Locked(); locked != 0 {
+			return nil, fmt.Errorf("session %s at sequence %d: %w", id, entry.Seq, &events.KeyError{ID: locked})
 		}
 		b.commit(entry)
 	}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/keyring"
 	"github.com/lash-go/lash/session/plugin"
@@ -42,6 +43,7 @@ type Config struct {
 	Model    string           // of sessions that set none
 	StoreDir string           // directory of the histories. Defaults to a temporary one, which Stop removes
 	Profile  busembed.Profile // the faults that an acknowledged append survives. Defaults to busembed.ProfileInterval
+	Keys     *bodykey.Keys    // encrypt what sessions say; keyring.LoadBodies reads a file of them. Defaults to none
 	Logger   *zap.Logger      // nil logs nothing
 }
 
@@ -80,7 +82,7 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 	if l.server, err = busembed.Start(busembed.Config{StoreDir: cfg.StoreDir, Profile: cfg.Profile}); err != nil {
 		return l, advised(err)
 	}
-	if l.bus, err = bus.Open(ctx, bus.Config{Options: []nats.Option{l.server.InProcess()}, Logger: cfg.Logger}); err != nil {
+	if l.bus, err = bus.Open(ctx, bus.Config{Options: []nats.Option{l.server.InProcess()}, Logger: cfg.Logger, Keys: cfg.Keys}); err != nil {
 		return l, err
 	}
 	keys, err := keyring.Open(keyring.Dir(cfg.StoreDir), time.Now())

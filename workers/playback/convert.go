@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/workers"
@@ -33,8 +34,9 @@ type Converter struct {
 // convertStop bounds how long the node may take to stop.
 const convertStop = 5 * time.Second
 
-// NewConverter starts a server and a node. The caller closes the converter.
-func NewConverter(ctx context.Context) (c *Converter, err error) {
+// NewConverter starts a server and a node. The caller closes the converter. keys encrypt the histories; nil leaves them
+// plain.
+func NewConverter(ctx context.Context, keys *bodykey.Keys) (c *Converter, err error) {
 	c = &Converter{}
 	defer func() {
 		if err != nil {
@@ -48,7 +50,7 @@ func NewConverter(ctx context.Context) (c *Converter, err error) {
 		return c, err
 	}
 	for range 2 {
-		b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{c.server.InProcess()}})
+		b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{c.server.InProcess()}, Keys: keys})
 		if err != nil {
 			return c, err
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/session/keyring"
 )
 
 // Flags are the flags of a connection to NATS servers.
@@ -27,6 +29,12 @@ type Flags struct {
 	TLSKey  string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
 	Prefix  string `help:"Prefix of every stream, bucket and subject." default:"lash"`
 	Inbox   string `help:"Prefix of the subjects at which this user receives replies; with the permissions of deploy/nats it is _INBOX.USER. Defaults to _INBOX." default:"_INBOX" placeholder:"NAME"`
+	BodiesFlags
+}
+
+// BodiesFlags name the keys of bodies.
+type BodiesFlags struct {
+	Bodies string `name:"bodies-key" help:"File of the keys that encrypt what sessions say: lash-node keys bodies makes one." placeholder:"FILE" type:"path"`
 }
 
 type flag struct{ name, value, unless string }
@@ -50,7 +58,7 @@ const (
 // Where are the flags for another command line, each after a space. Flags with their default are left out.
 func (f *Flags) Where() string {
 	where := ""
-	for _, flag := range append(f.files(), flag{"prefix", f.Prefix, events.DefaultPrefix}, flag{"inbox", f.Inbox, DefaultInbox}) {
+	for _, flag := range append(f.files(), flag{"bodies-key", f.Bodies, ""}, flag{"prefix", f.Prefix, events.DefaultPrefix}, flag{"inbox", f.Inbox, DefaultInbox}) {
 		if flag.value != flag.unless {
 			where += " --" + flag.name + " " + Quoted(flag.value)
 		}
@@ -67,6 +75,18 @@ func Quoted(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// BodiesKeys reads the keys of bodies; nil without the flag.
+func (f *BodiesFlags) BodiesKeys() (*bodykey.Keys, error) {
+	if f.Bodies == "" {
+		return nil, nil //nolint:nilnil // no keys
+	}
+	keys, err := keyring.LoadBodies(f.Bodies)
+	if err != nil {
+		return nil, fmt.Errorf("--bodies-key: %w", err)
+	}
+	return keys, nil
 }
 
 // Options are the options of a connection to an address. It is an error if a named file does not exist. For the

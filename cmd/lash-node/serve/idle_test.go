@@ -19,7 +19,7 @@ func TestIdleFlags(t *testing.T) {
 		flags any
 		skip  []string
 		needs string
-	}{{httpFlags{}, []string{"HTTP"}, "--http HOST:PORT"}, {connect.Flags{}, []string{"Prefix", "Inbox"}, "--nats URL"}} {
+	}{{httpFlags{}, []string{"HTTP"}, "--http HOST:PORT"}, {connect.Flags{}, []string{"Prefix", "Inbox", "BodiesFlags", "Bodies"}, "--nats URL"}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of.flags)) {
 			name := field.Tag.Get("name")
 			if name == "" {

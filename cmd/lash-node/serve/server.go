@@ -23,6 +23,9 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 		return err
 	}
 	cfg.Logger, cfg.MaxHot = log, c.MaxHot
+	if cfg.Keys, err = c.BodiesKeys(); err != nil {
+		return err
+	}
 	cfg.Wait, cfg.Waiting = true, func(what string) { s.Printf("waiting: %s", what) }
 	if n.bus, err = connect.Open(ctx, bus.Open, cfg, c.NATS != ""); err != nil {
 		if c.NATS != "" {

@@ -9,13 +9,14 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/session/client"
 )
 
 // OpenReader opens a bus as a client does, which creates no stream.
 func OpenReader(t *testing.T, cfg bus.Config) *bus.Bus {
 	t.Helper()
-	b, err := bus.OpenReader(Context(t), cfg)
+	b, err := bus.OpenReader(Context(t), bustest.WithKeys(t, cfg))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,12 +167,12 @@ func (c *Callbacks) received(k key, cb *callback, m bus.LiveMessage) {
 	if !m.AboutTasks {
 		return
 	}
-	commit, err := events.Decode(m.Data)
+	entry, err := c.b.Entry(m)
 	if err != nil {
 		return
 	}
-	for i := range commit.Events {
-		switch p := commit.Events[i].Payload.(type) {
+	for i := range entry.Commit.Events {
+		switch p := entry.Commit.Events[i].Payload.(type) {
 		case *events.TaskCancelRequested:
 			if p.Task == k.task {
 				c.fire(k, cb)

@@ -79,7 +79,7 @@ func (r *Reader) searchLog(ctx context.Context, id events.SessionID, wanted *sea
 		if err != nil {
 			return err
 		}
-		if !wanted.mayBeIn(entry.Data) {
+		if !entry.Commit.HasCiphertext() && !wanted.mayBeIn(entry.Data) {
 			continue
 		}
 		for i := range entry.Commit.Events {

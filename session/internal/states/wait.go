@@ -121,7 +121,7 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 	if e.State == nil || m.Seq != e.State.Seq+1 {
 		return
 	}
-	next, err := events.DecodeEntry(m.Seq, m.Data)
+	next, err := c.b.Entry(m)
 	if err == nil && e.State.Apply(next) != nil {
 		e.State = nil
 	}

@@ -171,7 +171,7 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 // received handles a live message: a commit, or with sequence 0 a delta.
 func (o *observer) received(ctx context.Context, m bus.LiveMessage, check *time.Timer) error {
 	if m.Seq == 0 {
-		return o.receivedDelta(ctx, m.Data)
+		return o.receivedDelta(ctx, m)
 	}
 	check.Reset(quietCheck)
 	return o.receivedCommit(ctx, m)
@@ -194,16 +194,17 @@ func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error 
 	if m.Seq <= o.seq {
 		return nil
 	}
-	e, err := events.DecodeEntry(m.Seq, m.Data)
+	e, err := o.w.b.Entry(m)
 	if err != nil || m.Seq > o.seq+1 {
 		return o.catchUp(ctx) // the log has the content that the message lacks
 	}
 	return o.commit(ctx, e)
 }
 
-func (o *observer) receivedDelta(ctx context.Context, data []byte) error {
+func (o *observer) receivedDelta(ctx context.Context, m bus.LiveMessage) error {
 	var d api.Delta
-	if events.DecodePayload(data, &d) != nil {
+	data, err := o.w.b.Delta(m)
+	if err != nil || events.DecodePayload(data, &d) != nil {
 		return nil // a delta is not durable
 	}
 	if !d.Message.IsZero() {

@@ -24,6 +24,9 @@ var (
 // elsewhereWait is the delay of a wake that this worker returned because of errElsewhere.
 const elsewhereWait = time.Second
 
+// lockedWait is the delay of a wake of a session whose key is not here.
+const lockedWait = 5 * time.Second
+
 // finish acknowledges or returns the wake of a run that ended. w is nil if the run had no wake.
 func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	log := p.log.With(zap.String("session", string(r.session)))
@@ -45,6 +48,10 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	case errors.Is(err, errPoolStops), ctx.Err() != nil:
 		r.trial.Clear(ctx)
 		back(0)
+	case errors.Is(err, events.ErrLocked): // another worker may have the key; until then the work waits
+		log.Warn("left to a node with the key of the session", zap.Error(err))
+		r.trial.Withdraw(ctx)
+		back(lockedWait)
 	case errors.Is(err, errElsewhere):
 		log.Warn("left to another worker", zap.Error(err))
 		r.trial.Clear(ctx)

@@ -1,0 +1,75 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
+)
+
+// Decrypted is a log whose entries are decrypted by keys. Without keys it is the log itself.
+func Decrypted(log events.Log, keys *bodykey.Keys) events.Log {
+	if keys == nil {
+		return log
+	}
+	return decrypted{log, keys}
+}
+
+type decrypted struct {
+	events.Log
+	keys *bodykey.Keys
+}
+
+// Read implements [events.Log].
+func (d decrypted) Read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		for e, err := range d.Log.Read(ctx, session, from) {
+			if err == nil {
+				if err = e.Decrypt(d.keys); err != nil {
+					err = fmt.Errorf("sequence %d: %w", e.Seq, err)
+				}
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// DecryptedBodies are the bodies of an archive by the digests of their texts. A body whose key is not here is left out.
+func DecryptedBodies(stored map[string][]byte, keys *bodykey.Keys) (map[string][]byte, error) {
+	out := make(map[string][]byte, len(stored))
+	for digest, body := range stored {
+		if keys == nil || !bodykey.IsStored(body) {
+			out[digest] = body
+			continue
+		}
+		text, err := keys.Load(body)
+		if errors.Is(err, events.ErrLocked) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("body %s of the archive: %w", digest, err)
+		}
+		sum := sha256.Sum256(text)
+		out[hex.EncodeToString(sum[:])] = text
+	}
+	return out, nil
+}
+
+// keeper is a reader of bodies whose store encrypts them.
+type keeper interface{ Keys() *bodykey.Keys }
+
+// stored is the form in which an archive has a body: encrypted like the payload that refers to it.
+func stored(blobs any, ev *events.Event, body []byte) ([]byte, error) {
+	k, ok := blobs.(keeper)
+	if ev.Encrypted == nil || !ok || k.Keys() == nil {
+		return body, nil
+	}
+	return k.Keys().Store(body)
+}
