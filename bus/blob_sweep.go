@@ -62,6 +62,9 @@ func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
 	if blob.Digest == "" {
 		return b.purgeSubject(ctx, b.names.blobStream(), b.names.blobChunks(blob.content))
 	}
+	if err := events.CheckDigest("digest", blob.Digest); err != nil {
+		return err
+	}
 	return b.dropBlob(ctx, blob.name, func(content string) bool { return content == blob.content })
 }
 

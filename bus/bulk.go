@@ -44,6 +44,9 @@ func (b *Bus) linkOf(large bool) link {
 		return b.primary()
 	}
 	l := b.bulk.made.Load()
+	if l != nil && l.nc.IsClosed() && b.bulk.made.CompareAndSwap(l, nil) {
+		l = nil
+	}
 	if l == nil {
 		l = b.makeBulk()
 	}

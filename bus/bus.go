@@ -84,6 +84,8 @@ type Bus struct {
 	priorities priorities
 	bodies     bodies
 	waiting    *waiting // nil once the bus is open
+	closing    atomic.Bool
+	ended      chan error // has an element once servers have closed the primary connection for good
 
 	pluginEvents atomic.Bool // the fleet has plugins that observe sessions
 
@@ -122,7 +124,8 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		l.nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, bodies: bodies{keys: cfg.Keys}, priorities: priorities{seed: maphash.MakeSeed()}}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, bodies: bodies{keys: cfg.Keys}, ended: make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()}}
+	l.nc.SetClosedHandler(b.endedBy(l.nc.ClosedHandler()))
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
 	b.waiting = nil
@@ -186,6 +189,7 @@ func Redacted(urls string) string {
 
 // Close closes the connections.
 func (b *Bus) Close() {
+	b.closing.Store(true)
 	b.nc.Close()
 	b.closeBulk()
 }
@@ -196,6 +200,25 @@ func (b *Bus) Replicas() int { return b.replicas }
 
 // Connected reports whether the primary connection is up.
 func (b *Bus) Connected() bool { return b.nc.IsConnected() }
+
+// Ended has an element, the reason, once the primary connection is closed for good, and not by [Bus.Close]: servers refused its
+// credentials again, or something that it sent. No method works from then on: open another bus.
+func (b *Bus) Ended() <-chan error { return b.ended }
+
+// endedBy handles the end of the primary connection, after the handler that was there before.
+func (b *Bus) endedBy(before nats.ConnHandler) nats.ConnHandler {
+	return func(nc *nats.Conn) {
+		if before != nil {
+			before(nc)
+		}
+		if b.closing.Load() {
+			return
+		}
+		err := cmp.Or(nc.LastError(), nats.ErrConnectionClosed)
+		b.log.Error("the servers have closed the connection for good", zap.Error(err))
+		b.ended <- err // once: a connection is closed once
+	}
+}
 
 // Closed reports whether the primary connection was closed for good.
 func (b *Bus) Closed() bool { return b.nc.IsClosed() }

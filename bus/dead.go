@@ -54,7 +54,7 @@ func (b *Bus) deadConfig() jetstream.StreamConfig {
 // PutDead stores a dead letter in place of the session's earlier one.
 func (b *Bus) PutDead(ctx context.Context, letter *DeadLetter) error {
 	body, err := events.EncodePayload(letter)
-	if err == nil {
+	if err = errors.Join(err, events.CheckToken("session", letter.Session)); err == nil {
 		err = b.publishBodyUntilAcked(ctx, b.names.dead(letter.Session), body)
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (b *Bus) Trial(ctx context.Context, session events.SessionID) (Trial, error
 // PutTrial stores a session's trial. It is durable on return.
 func (b *Bus) PutTrial(ctx context.Context, session events.SessionID, t Trial) error {
 	body, err := events.EncodePayload(&t)
-	if err == nil {
+	if err = errors.Join(err, events.CheckToken("session", session)); err == nil {
 		err = b.publishBodyUntilAcked(ctx, b.names.trial(session), body, jetstream.WithMsgTTL(trialTTL))
 	}
 	if err != nil {

@@ -15,6 +15,9 @@ func (b *Bus) PausedReopen(ctx context.Context, session events.SessionID) (open 
 // PausedOpening makes the next stream of a session, as a process does that then dies or pauses. name puts its name
 // into the entry.
 func (b *Bus) PausedOpening(ctx context.Context, session events.SessionID) (name func() error, err error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return nil, err
+	}
 	entry, err := b.readEntry(ctx, session)
 	if err != nil {
 		return nil, err
@@ -41,6 +44,9 @@ func (b *Bus) PausedCreate(ctx context.Context, c *events.Commit) (publish func(
 
 // MakeFirstStream makes a session's first stream, as a creator does that found no session.
 func (b *Bus) MakeFirstStream(ctx context.Context, session events.SessionID) error {
+	if err := events.CheckToken("session", session); err != nil {
+		return err
+	}
 	return b.makeStream(ctx, b.sessionConfig(session, b.names.firstStream(session)))
 }
 

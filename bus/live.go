@@ -128,12 +128,18 @@ func (b *Bus) Delta(m LiveMessage) ([]byte, error) { return b.loadBody(m.Data, m
 
 // PublishDelta publishes a piece of streamed output, without waiting for an ack. Deltas are not part of the history.
 func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []byte) error {
+	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("turn", turn)); err != nil {
+		return err
+	}
 	return b.publishBody(b.names.delta(session, turn), data)
 }
 
 // PublishOutput publishes what a running tool prints, encoded as a delta, to the subscriptions of [Bus.Live]. The delta
 // stream stores it too, as it stores each delta, but [Bus.Deltas] does not read it.
 func (b *Bus) PublishOutput(session events.SessionID, data []byte) error {
+	if err := events.CheckToken("session", session); err != nil {
+		return err
+	}
 	return b.publishBody(b.names.output(session), data)
 }
 
@@ -175,6 +181,9 @@ func (b *Bus) Deltas(ctx context.Context, session events.SessionID, turn events.
 
 // MarkDirty notifies the projectors that a session has new commits. It is a hint, and waits for no ack.
 func (b *Bus) MarkDirty(session events.SessionID) error {
+	if err := events.CheckToken("session", session); err != nil {
+		return err
+	}
 	return mapError(b.nc.Publish(b.names.dirty(session), nil))
 }
 

@@ -63,6 +63,9 @@ const goneWait = 100 * time.Millisecond
 // WorkerGone reports whether a worker's subscription is gone: its process ended, or lost its connection. The servers
 // know this at once. A slow or frozen worker is not gone.
 func (b *Bus) WorkerGone(ctx context.Context, worker events.WorkerID) bool {
+	if events.CheckToken("worker", worker) != nil {
+		return true // no worker has that name
+	}
 	once, cancel := context.WithTimeout(ctx, goneWait)
 	defer cancel()
 	_, err := b.nc.RequestWithContext(once, b.names.notify(worker), nil)

@@ -38,12 +38,16 @@ func (w *priorities) slot(session events.SessionID) *priority {
 // too; the others read that commit, and are late again. The oldest append has priority; the zero time is older than
 // any. A lost request only delays the append.
 func (b *Bus) RequestPriority(session events.SessionID, began time.Time) {
-	_ = b.nc.Publish(b.names.priority(session), strconv.AppendInt(nil, int64(time.Since(began)), 10))
+	if events.CheckToken("session", session) == nil {
+		_ = b.nc.Publish(b.names.priority(session), strconv.AppendInt(nil, int64(time.Since(began)), 10))
+	}
 }
 
 // ReleasePriority ends the priority of a session's append.
 func (b *Bus) ReleasePriority(session events.SessionID) {
-	_ = b.nc.Publish(b.names.priority(session), nil)
+	if events.CheckToken("session", session) == nil {
+		_ = b.nc.Publish(b.names.priority(session), nil)
+	}
 }
 
 // MustYield reports whether an append that started at this time must wait for an older one.

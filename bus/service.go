@@ -297,6 +297,9 @@ func traceHeaders(ctx context.Context) nats.Header {
 // Serves is nil where a node serves an operation. A node answers this without the handler, so no access log has it. Errors:
 // [ErrNoResponder] where none does, [events.ErrOutcomeUnknown] where that is not known.
 func (b *Bus) Serves(ctx context.Context, op string) error {
+	if err := events.CheckToken("operation", op); err != nil {
+		return err
+	}
 	m, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: b.names.operation(op), Header: nats.Header{headerServes: {"1"}}})
 	switch {
 	case isNoResponder(err):

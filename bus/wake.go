@@ -195,6 +195,9 @@ type Queue struct {
 
 // Queue joins the workers of a class.
 func (b *Bus) Queue(ctx context.Context, class Class) (*Queue, error) {
+	if err := events.CheckToken("class", class); err != nil {
+		return nil, err
+	}
 	c, err := b.joinConsumer(ctx, b.workConfig(), jetstream.ConsumerConfig{
 		Durable: string(class), FilterSubject: b.names.workClass(class), AckWait: AckWait,
 	})

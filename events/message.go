@@ -2,7 +2,6 @@ package events
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Role is the author of a message. Tools have no role: their results are user messages with tool_result parts.
@@ -49,9 +48,8 @@ func (r BlobRef) IsZero() bool { return r == BlobRef{} }
 
 // Validate refuses a malformed digest and a size out of range, with [ErrInvalid].
 func (r BlobRef) Validate(field string) error {
-	const digits = 64
-	if len(r.Digest) != digits || strings.Trim(r.Digest, "0123456789abcdef") != "" {
-		return invalid(field+".digest", "is no hex sha256")
+	if err := CheckDigest(field+".digest", r.Digest); err != nil {
+		return err
 	}
 	if r.Size < 0 || r.Size > MaxBlobBytes {
 		return invalid(field+".size", fmt.Sprintf("is %d, limit is %d", r.Size, MaxBlobBytes))

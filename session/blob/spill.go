@@ -68,8 +68,8 @@ func (s field) fill(ctx context.Context, blobs Reader) error {
 
 // Spill moves bodies of an event out of it and into blobs, before its append: each body above [InlineBytes], and
 // the largest of the others until the rest is at most 192 KiB. It returns
-// a copy where it changes something. It stores the blobs before it returns, so
-// every reference in the log names a stored body.
+// a copy where it changes something. It stores the blobs before it returns. Errors: [events.ErrInvalid] for a malformed
+// reference, and those of the store.
 func Spill(ctx context.Context, blobs Store, p events.Payload) (events.Payload, error) {
 	return SpillAbove(ctx, blobs, p, InlineBytes, inlineTotal)
 }
@@ -82,6 +82,9 @@ func SpillAbove(ctx context.Context, blobs Store, p events.Payload, inline, all 
 		return nil, err
 	}
 	c, list := fieldsOf(p)
+	if err := list.checkRefs(); err != nil {
+		return nil, err
+	}
 	if list.size() < inline {
 		return p, nil
 	}
@@ -214,6 +217,18 @@ func (l *fields) parts(parts *[]events.Part) {
 	for i := range unshare(parts) {
 		*l = append(*l, partBody(&(*parts)[i]))
 	}
+}
+
+// checkRefs refuses malformed references.
+func (l fields) checkRefs() error {
+	for i := range l {
+		if ref := l[i].ref; !ref.IsZero() {
+			if err := ref.Validate("blob"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (l fields) size() int {

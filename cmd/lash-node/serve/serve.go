@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -105,8 +106,13 @@ func (c *Command) Run(ctx context.Context, s *program.Streams) error {
 		s.Printf("no model: the environment has no key of a provider, so every prompt gets the same answer, of the provider scripted. For a model set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY, name it with --model, and start again")
 	}
 	s.Printf("serving, provider %s; stop with ctrl-c", c.Provider)
-	<-ctx.Done()
-	s.Printf("handing running turns over, calls in flight may take %s", c.Grace)
-	node.Stop()
-	return nil
+	select {
+	case <-ctx.Done():
+		s.Printf("handing running turns over, calls in flight may take %s", c.Grace)
+		node.Stop()
+		return nil
+	case err := <-node.bus.Ended():
+		node.Stop()
+		return fmt.Errorf("the servers have closed this node's connection for good: %w; mend what they refuse, and start the node again", err)
+	}
 }
