@@ -252,3 +252,26 @@ func tree(t *testing.T, dir string) (all []byte) {
 	}
 	return all
 }
+
+// TestServeEndsWhenRefused changes the password of the servers under a node. Servers refuse the old one, and the client gives
+// up for good. The node says so and ends, so that what started it can start it again.
+func TestServeEndsWhenRefused(t *testing.T) {
+	t.Parallel()
+	store := t.TempDir()
+	ns, address := locked(t, store)
+	s := serveIn(t, nil, "--nats", "nats://me:"+secretPassword+"@"+address, "--provider", "scripted")
+	if err := ns.ReloadOptions(&server.Options{
+		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: store, NoLog: true, NoSigs: true, Username: "me", Password: "another",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var last string
+	for s.err.Scan() {
+		last = s.err.Text()
+	}
+	err := s.cmd.Wait()
+	if code := s.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(last, "closed this node's connection for good") {
+		t.Errorf("got %v and %q, want exit code %d and the reason", err, last, exitFailed)
+	}
+	wantNoSecret(t, "serve", []byte(last))
+}
