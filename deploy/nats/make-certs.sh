@@ -32,6 +32,19 @@ esac
 mkdir -p certs
 days=${DAYS:-90}
 
+# One run at a time: a key of one run and a certificate of another do not belong together.
+lock=certs/lock
+tries=0
+until mkdir "$lock" 2>/dev/null; do
+  tries=$((tries + 1))
+  [ "$tries" -le "${LOCK_SECONDS:-60}" ] ||
+    { echo "another make-certs.sh runs in this directory; if none does, remove $PWD/$lock" >&2 && exit 1; }
+  sleep 1
+done
+dir=
+trap 'rm -rf "$lock" "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+
 authority() { # FILE
   [ ! -e "certs/$1-ca.key" ] || { echo "certs/$1-ca.key exists: it is not replaced" >&2 && exit 1; }
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 3650 \
@@ -41,8 +54,6 @@ authority() { # FILE
 
 issue() { # AUTHORITY FILE NAME ALTERNATIVE-NAMES USAGE
   dir=$(mktemp -d "certs/$2.XXXXXX") # a certificate and its key replace the last ones together, when both are there
-  trap 'rm -rf "$dir"' EXIT
-  trap 'exit 1' HUP INT TERM
   new=$dir/new
   openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj "/CN=$3" \
     -keyout "$new.key" -out "$new.csr" 2>/dev/null
