@@ -2,11 +2,12 @@ package bus_test
 
 import (
 	"context"
-	"github.com/lash-go/lash/bus"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/bus"
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
