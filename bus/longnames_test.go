@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
-
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 )
