@@ -29,7 +29,7 @@ func (h Worker) ContinueInBranch(ctx context.Context, id events.SessionID, q pro
 			continue // the session exists
 		}
 		if err == nil {
-			_, err = h.requestTurn(ctx, branch, commitMeta{actor: h.actor, cause: string(q.ID)}, turnRequest{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
+			_, err = h.requestTurn(ctx, branch, h.ownMeta(string(q.ID)), turnRequest{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
 		}
 		if err != nil {
 			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)
@@ -63,7 +63,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	o := creation{h: h, id: branch, meta: h.newCommitMeta("create", api.RequestMeta{}), creators: q.Callers, grantsOf: now, creator: base, base: base, req: api.CreateRequest{
+	o := creation{h: h, id: branch, meta: h.ownMeta("create"), creators: q.Callers, grantsOf: now, creator: base, base: base, req: api.CreateRequest{
 		Plugins: api.PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
 	}}
 	err = o.create(ctx, nil, o.openedEvent(), nil)

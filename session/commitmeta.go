@@ -25,13 +25,15 @@ type commitMeta struct {
 	byID        bool   // the request creates something with an id, and a repeat finds it by that id
 }
 
-// newCommitMeta returns the metadata of the commit of a decision without a key.
-func (h *Host) newCommitMeta(cause string, reqMeta api.RequestMeta) commitMeta {
-	m := commitMeta{actor: h.actor, cause: cause}
+// ownMeta returns the metadata of the commit of a decision of the host itself.
+func (h *Host) ownMeta(cause string) commitMeta { return commitMeta{actor: h.actor, cause: cause} }
+
+// actorOf returns the actor of a request's commit: the authenticated caller, else the host.
+func (h *Host) actorOf(reqMeta api.RequestMeta) events.Actor {
 	if reqMeta.Actor != "" {
-		m.actor = events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
+		return events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
 	}
-	return m
+	return h.actor
 }
 
 // chooseID returns the id of what a request creates: the id in the request, else its key, else a new id.
@@ -49,7 +51,7 @@ type requestContent struct {
 // keyedMeta returns the commit metadata of a request. The cause contains the key. The digest distinguishes the request from other
 // requests with that key.
 func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
-	m := h.newCommitMeta(c.cause, reqMeta)
+	m := commitMeta{actor: h.actorOf(reqMeta), cause: c.cause}
 	if reqMeta.Key == "" {
 		return m, nil
 	}

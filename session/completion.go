@@ -78,7 +78,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 		return got, err
 	}
 	if !fact.Usage.IsZero() { // both model calls cost tokens
-		if _, err := h.charge(ctx, id, "", fact); err != nil {
+		if _, err := h.recordCompletion(ctx, id, "", fact); err != nil {
 			return plugin.Completion{}, err
 		}
 	}
@@ -131,7 +131,7 @@ func (h *Host) callModel(ctx context.Context, call DirectCall, fact *events.Mode
 
 // charge records a direct completion. If another process recorded a reply to the same key meanwhile, charge returns
 // that reply and charges this one under a new key.
-func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {
+func (h *Host) recordCompletion(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {
 	err = h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
 		var err error
 		if old, err = completion.Recorded(s, turn, fact); err != nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -240,4 +241,23 @@ func (o *creation) inheritedEvents(ctx context.Context) ([]events.Event, error) 
 		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))
 	}
 	return list, nil
+}
+
+// ownership is the owner of a new session, and its initial grants. A copy belongs to the owner of the copied session,
+// else to the owner of its parent. A creating caller that is not the owner keeps its rights of the source: else it
+// could not reach the new session.
+func (o *creation) ownership() (owner string, grants []events.Event) {
+	from := o.creator
+	if o.base != nil && o.req.Start != api.StartSnapshot { // the caller provides a snapshot's content
+		from = o.base
+	}
+	if from == nil {
+		return o.reqMeta.Actor, nil
+	}
+	for _, maker := range o.creators {
+		if rights := cmp.Or(o.grantsOf, from).Granted(maker); len(rights) > 0 {
+			grants = append(grants, events.Of("", &events.SessionGranted{To: maker, Rights: rights, By: from.Owner}))
+		}
+	}
+	return from.Owner, grants
 }

@@ -29,7 +29,7 @@ func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (b
 		return t, err
 	}
 	if t.Note == "" && h.signer != nil {
-		h.zap.Warn("the tombstone is not signed: the certificate of the node's key is not valid, or another program wrote it", zap.String("session", string(id)))
+		h.logger.Warn("the tombstone is not signed: the certificate of the node's key is not valid, or another program wrote it", zap.String("session", string(id)))
 	}
 	h.stacks.Forget(id)
 	h.states.Remove(id)

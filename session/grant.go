@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,7 @@ import (
 // [*events.FieldError].
 func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.newCommitMeta("", reqMeta).actor.ID}
+	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.actorOf(reqMeta).ID}
 	err := p.Validate()
 	if err == nil {
 		err = h.decideRequest(ctx, id, requestContent{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
@@ -53,23 +52,4 @@ func sortedRights(list []events.SessionRight) []events.SessionRight {
 	list = slices.Clone(list)
 	slices.Sort(list)
 	return list
-}
-
-// ownership is the owner of a new session, and its initial grants. A copy belongs to the owner of the copied session,
-// else to the owner of its parent. A creating caller that is not the owner keeps its rights of the source: else it
-// could not reach the new session.
-func (o *creation) ownership() (owner string, grants []events.Event) {
-	from := o.creator
-	if o.base != nil && o.req.Start != api.StartSnapshot { // the caller provides a snapshot's content
-		from = o.base
-	}
-	if from == nil {
-		return o.reqMeta.Actor, nil
-	}
-	for _, maker := range o.creators {
-		if rights := cmp.Or(o.grantsOf, from).Granted(maker); len(rights) > 0 {
-			grants = append(grants, events.Of("", &events.SessionGranted{To: maker, Rights: rights, By: from.Owner}))
-		}
-	}
-	return from.Owner, grants
 }

@@ -81,11 +81,11 @@ type Config struct {
 
 // Host decides requests on sessions and appends their events. It is safe for concurrent use.
 type Host struct {
-	b     *bus.Bus
-	log   events.Log
-	blobs blob.Store // for the bodies of events, which it filters
-	zap   *zap.Logger
-	actor events.Actor
+	b      *bus.Bus
+	log    events.Log
+	blobs  blob.Store // for the bodies of events, which it filters
+	logger *zap.Logger
+	actor  events.Actor
 
 	states  *states.Cache
 	reader  *reader.Reader
@@ -149,7 +149,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
 	h := &Host{
-		b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), zap: cfg.Logger.Named("host"),
+		b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), logger: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.NeedsWorker), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
@@ -158,7 +158,7 @@ func New(cfg Config) (*Host, error) {
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller), signer: cfg.Signer, signed: cfg.Signed,
 	}
 	h.stacks = stack.New(stack.Config{
-		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
+		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.logger,
 		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.Worker().RuntimeHost(id, nil, "") },
 	})
 	return h, nil
@@ -170,6 +170,10 @@ func New(cfg Config) (*Host, error) {
 //	decideRequest       a request: its key tells a repeat
 //	decideByID          a request that creates something with an id: the id tells a repeat
 //	decideTools         a request about tools: it calls the plugins first
+//	decideMonitors      a request about monitors of an open session
+//	decideTask          a decision about one task, for the task's record
+//	decideOwnTask       a report of a program about a task that it runs
+//	decideWithClaim     a report of a worker about a task that it has claimed
 //	decideUntilAppended all of these end here; for a decision with further options
 //
 // A request whose plugins have effects first uses [Host.appliedBefore], which finds a repeat, and then
@@ -178,7 +182,7 @@ type decision func(*projector.State) ([]events.Event, error)
 
 // decide runs a decision of the host itself; cause is that of the commit.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	return h.decideUntilAppended(ctx, id, decideOptions{meta: h.newCommitMeta(cause, api.RequestMeta{})}, d)
+	return h.decideUntilAppended(ctx, id, decideOptions{meta: h.ownMeta(cause)}, d)
 }
 
 // decideRequest runs the decision of a client's request. Where the history already has the request it publishes the
@@ -242,7 +246,7 @@ const (
 // the cached state first, unless that is known to be old. A refusal, or a decision without events, counts on the current
 // state only. Errors: [*events.ConflictError] for another append in between.
 func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptions, d decision, old bool, began time.Time) error {
-	s, yielded, err := h.states.LockAfter(ctx, id, began)
+	s, yielded, err := h.states.LockYielding(ctx, id, began)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // specification appends nothing. An armed monitor starts at the next poll, which is [Host.TakeMonitorUpdates] or a
 // turn on a node.
 func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
-	return h.monitors(ctx, api.RequestMeta{}, id, requestContent{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
+	return h.decideMonitors(ctx, api.RequestMeta{}, id, requestContent{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
 		return task.RegisterMonitor(s, spec)
 	})
 }
@@ -27,7 +27,7 @@ func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec ev
 // A running monitor continues.
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	err := h.monitors(ctx, reqMeta, id, requestContent{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideMonitors(ctx, reqMeta, id, requestContent{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
 		return task.StartMonitor(s, spec)
 	})
 	if err != nil {
@@ -41,19 +41,19 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 // monitor is [api.ErrUnknownMonitor]. The worker that runs it kills its processes when it receives the stop.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	return h.monitors(ctx, reqMeta, id, requestContent{operation.StopMonitor.Name, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
+	return h.decideMonitors(ctx, reqMeta, id, requestContent{operation.StopMonitor.Name, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
 		return task.StopMonitor(s, monitor)
 	})
 }
 
 // AckMonitorWakes acknowledges pending wakes for a host that delivers the lines by itself: it cancels their inputs.
 func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []events.MonitorID) error {
-	return h.monitors(ctx, api.RequestMeta{}, id, requestContent{cause: "acknowledge wakes"}, func(s *projector.State) ([]events.Event, error) {
+	return h.decideMonitors(ctx, api.RequestMeta{}, id, requestContent{cause: "acknowledge wakes"}, func(s *projector.State) ([]events.Event, error) {
 		return task.AckWakes(s, ids), nil
 	})
 }
 
-func (h *Host) monitors(ctx context.Context, reqMeta api.RequestMeta, id events.SessionID, c requestContent, d decision) error {
+func (h *Host) decideMonitors(ctx context.Context, reqMeta api.RequestMeta, id events.SessionID, c requestContent, d decision) error {
 	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 		}
 		return nil
 	}
-	o := decideOptions{meta: commitMeta{actor: h.actor, cause: "start armed monitors"}, then: then}
+	o := decideOptions{meta: h.ownMeta("start armed monitors"), then: then}
 	return h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -24,7 +23,7 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		}
 		fact := o.Recorded()
 		p.AddOverlayHandlers(h.stacks.KeepOverlays(id, o)...)
-		o := decideOptions{meta: h.newCommitMeta("overlay", api.RequestMeta{}), then: func(s *projector.State, _ bool) error {
+		o := decideOptions{meta: h.ownMeta("overlay"), then: func(s *projector.State, _ bool) error {
 			p.FollowOverlay(s.Overlay, false)
 			return nil
 		}}

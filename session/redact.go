@@ -28,7 +28,7 @@ func (h *Host) Redact(ctx context.Context, id events.SessionID, what []string, r
 		return r, err
 	}
 	if r.Note == "" && h.signer != nil {
-		h.zap.Warn("the redaction is not signed: the certificate of the node's key is not valid, or another program wrote it", zap.String("session", string(id)))
+		h.logger.Warn("the redaction is not signed: the certificate of the node's key is not valid, or another program wrote it", zap.String("session", string(id)))
 	}
 	h.stacks.Forget(id)
 	h.states.Remove(id)

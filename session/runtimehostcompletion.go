@@ -42,7 +42,7 @@ func (s *runtimeHost) complete(ctx context.Context, req plugin.CompletionRequest
 	if turn == "" && got.Usage.IsZero() {
 		return got, nil // no usage to charge, no reply to repeat
 	}
-	old, err := s.h.charge(ctx, s.id, turn, fact)
+	old, err := s.h.recordCompletion(ctx, s.id, turn, fact)
 	if old != nil || err != nil {
 		return s.recorded(ctx, old, err)
 	}

@@ -39,12 +39,12 @@ func (h *Host) sign(c *events.Commit, on *projector.State) (*events.Commit, *pro
 		return c, nil, nil
 	}
 	if !signer.Certificate().ValidAt(c.At) { // a later head covers the commit
-		h.zap.Warn("certificate of the node's key is not valid: turns end without a head", zap.String("session", string(c.Session)))
+		h.logger.Warn("certificate of the node's key is not valid: turns end without a head", zap.String("session", string(c.Session)))
 		return c, nil, nil
 	}
 	signed, head, err := signer.Sign(c, &on.Proof)
 	if errors.Is(err, events.ErrTooLarge) {
-		h.zap.Debug("no place for a head", zap.String("session", string(c.Session)), zap.Error(err))
+		h.logger.Debug("no place for a head", zap.String("session", string(c.Session)), zap.Error(err))
 		return c, nil, nil
 	}
 	return signed, head, err

@@ -26,7 +26,7 @@ import (
 // The guard of each append decides which of two concurrent events comes first. An existing copy is not registered again.
 func (h Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
 	ctx = api.WithoutCaller(ctx) // on behalf of the session itself: its caller may not reach the parent
-	m := transferParams{meta: commitMeta{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, checkCapacity: task.CheckTransferCapacity}
+	m := transferParams{meta: h.ownMeta(leaving), finishEarlier: true, checkCapacity: true}
 	var err error
 	for moved := false; !moved && err == nil; {
 		moved, err = h.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)
@@ -67,7 +67,7 @@ func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
 	s.Unlock()
 	for _, t := range pending {
 		if err := h.Worker().Leave(ctx, id, t); err != nil {
-			h.zap.Warn("tasks of a closed session are left to workers", zap.String("session", string(id)), zap.Error(err))
+			h.logger.Warn("tasks of a closed session are left to workers", zap.String("session", string(id)), zap.Error(err))
 			return
 		}
 	}

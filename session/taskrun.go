@@ -13,7 +13,7 @@ import (
 
 // ClaimTask appends a worker's claim of a task after the claim that the worker read.
 func (h Worker) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
-	return h.decideTask(ctx, id, commitMeta{actor: h.actor, cause: string(seen.Task)}, seen.Task, func(s *projector.State) ([]events.Event, error) {
+	return h.decideTask(ctx, id, h.ownMeta(string(seen.Task)), seen.Task, func(s *projector.State) ([]events.Event, error) {
 		return task.ClaimFor(s, seen, worker)
 	})
 }

@@ -39,7 +39,7 @@ func (h *Host) TransferTasks(ctx context.Context, from, to events.SessionID, ids
 		return err
 	}
 	for {
-		moved, err := h.transfer(ctx, from, to, ids, transferParams{meta: meta, finish: h.Worker().FinishTransfer})
+		moved, err := h.transfer(ctx, from, to, ids, transferParams{meta: meta, finishEarlier: true})
 		if err != nil {
 			return fmt.Errorf("transfer tasks from %s to %s: %w", from, to, err)
 		}
@@ -51,9 +51,6 @@ func (h *Host) TransferTasks(ctx context.Context, from, to events.SessionID, ids
 
 // transferring is the cause of the commits of a transfer.
 const transferring = "transfer tasks"
-
-// finishFunc finishes an earlier transfer of a task. finished is false where none was pending.
-type finishFunc func(context.Context, events.SessionID, projector.Task) (finished bool, err error)
 
 // FinishTransfer finishes a transfer whose caller stopped after step 1: t is the task's record in the target.
 // finished is false where no transfer was pending.
@@ -71,16 +68,16 @@ func (h Worker) FinishTransfer(ctx context.Context, id events.SessionID, t proje
 		return false, nil
 	}
 	for moved := false; !moved && err == nil; {
-		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, transferParams{meta: commitMeta{actor: h.actor, cause: transferring}})
+		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, transferParams{meta: h.ownMeta(transferring)})
 	}
 	return true, err
 }
 
 // transferParams are the parameters of a transfer.
 type transferParams struct {
-	meta          commitMeta                                            // of the commit by which the tasks leave, with the request's key
-	finish        finishFunc                                            // of earlier transfers; nil: of a task that is on its way back, either direction will do
-	checkCapacity func(*projector.State, []events.TaskRegistered) error // for tasks that are new to the target, besides the bounds of all; nil: none
+	meta          commitMeta // of the commit by which the tasks leave, with the request's key
+	finishEarlier bool       // finish earlier transfers of the tasks first; false: of a task that is on its way back, either direction will do
+	checkCapacity bool       // the target must have capacity for tasks that are new to it, besides the bounds of all
 }
 
 // transfer is one try. A closed target accepts no new tasks; the copies that it has are updated.
@@ -96,9 +93,9 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	if err != nil || len(list) == 0 {
 		return true, err
 	}
-	for i := 0; m.finish != nil && i < len(list); i++ {
+	for i := 0; m.finishEarlier && i < len(list); i++ {
 		t, _ := source.Task(list[i].Task)
-		if finished, err := m.finish(ctx, from, *t); finished || err != nil {
+		if finished, err := h.Worker().FinishTransfer(ctx, from, *t); finished || err != nil {
 			return false, err // the task may have been replaced meanwhile
 		}
 	}
@@ -108,8 +105,8 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 			if err := check.Open(s); err != nil {
 				return nil, err
 			}
-			if m.checkCapacity != nil {
-				if err := m.checkCapacity(s, list); err != nil {
+			if m.checkCapacity {
+				if err := task.CheckTransferCapacity(s, list); err != nil {
 					return nil, err
 				}
 			}

@@ -29,7 +29,7 @@ func (h Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEv
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			h.zap.Warn("trace panicked", zap.Any("err", p))
+			h.logger.Warn("trace panicked", zap.Any("err", p))
 		}
 	}()
 	if at == 0 {

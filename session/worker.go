@@ -39,8 +39,8 @@ func (h Worker) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bo
 	return h.states.Subscribe(id, relevant)
 }
 
-// AppendAs appends a commit that a worker of this process decided on a state. It takes turns with the host's own
-// decisions about the session, so that both make progress. after runs once the commit is in the log, with the commit
+// AppendAs appends a commit that a worker of this process decided on a state. It holds the session's lock, as the host's
+// own decisions do: the two do not conflict with each other. after runs once the commit is in the log, with the commit
 // as it is there, and returns the state with it.
 func (h Worker) AppendAs(ctx context.Context, c *events.Commit, on *projector.State, after func(*events.Commit) (*projector.State, error)) (events.Seq, error) {
 	s, err := h.states.Lock(ctx, c.Session)

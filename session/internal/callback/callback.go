@@ -54,7 +54,7 @@ func New(b *bus.Bus, log *zap.Logger, task TaskFunc) *Callbacks {
 
 // Set keeps a function for a task, in place of that of an earlier task of the id. Cancels by other processes arrive by
 // the live subject; the read of the task finds what was committed before the subscription began, and a look
-// every 30 s what the live subject lost.
+// every [lookEvery] what the live subject lost.
 func (c *Callbacks) Set(ctx context.Context, id events.SessionID, task events.TaskID, call func()) error {
 	k, cb := key{id, task}, &callback{call: call}
 	stop, err := c.b.OnCommit(id, func(m bus.LiveMessage) { c.received(k, cb, m) })

@@ -188,14 +188,10 @@ func (a *assembly) replied(p *events.ModelReplied) {
 			a.shown = convert.Text(p.Shown, events.PartText)
 		}
 	}
-	index := int64(0)
-	for i := range p.Parts {
-		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
-			a.code = a.code || c.Tool == plugin.ToolCode
-			record := api.ToolCallRecord{Call: turn.ToolEffect(a.turn, p.Iteration, index), CallID: c.Call, Tool: c.Tool, Args: convert.Args(c.Args)}
-			a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})
-			index++
-		}
+	for index, c := range convert.Calls(p.Parts) {
+		a.code = a.code || c.Tool == plugin.ToolCode
+		record := api.ToolCallRecord{Call: turn.ToolEffect(a.turn, p.Iteration, index), CallID: c.Call, Tool: c.Tool, Args: convert.Args(c.Args)}
+		a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})
 	}
 }
 

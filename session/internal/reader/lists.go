@@ -35,10 +35,10 @@ func (r *Reader) Sessions(ctx context.Context, q api.SessionQuery) (page api.Ses
 		return page, err
 	}
 	var last api.Position
-	found := func(row *follow.Directory) bool {
+	wanted := func(row *follow.Directory) bool {
 		return selects(&q, row) && (from.ID == "" || from.Compare(positionOf(row)) < 0)
 	}
-	for row, err := range r.reachedRows(ctx, limit+1, found) {
+	for row, err := range r.readableRows(ctx, limit+1, wanted) {
 		if err != nil {
 			return api.SessionPage{}, fmt.Errorf("list sessions: %w", err)
 		}
@@ -63,10 +63,10 @@ func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.App
 	}
 	var last api.Position
 	bytes := 0
-	found := func(row *follow.Directory) bool {
+	wanted := func(row *follow.Directory) bool {
 		return row.Asks > 0 && (from.ID == "" || from.Compare(positionOf(row)) <= 0) // the session of the cursor has the rest of its page
 	}
-	for row, err := range r.rows(ctx, limit+1, found) {
+	for row, err := range r.rows(ctx, limit+1, wanted) {
 		if err != nil {
 			return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
 		}
@@ -130,15 +130,15 @@ func summaryOf(row *follow.Directory) api.SessionSummary {
 	}
 }
 
-// reachedRows are the rows that the caller of the request may see, in order. Where
+// readableRows are the rows that the caller of the request may see, in order. Where
 // the caller has its own sessions only, the state of each one decides.
-func (r *Reader) reachedRows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
+func (r *Reader) readableRows(ctx context.Context, most int, wanted func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	if !ok || !caller.Own {
-		return r.rows(ctx, most, found)
+		return r.rows(ctx, most, wanted)
 	}
 	return func(yield func(follow.Directory, error) bool) {
-		for row, err := range r.rows(ctx, most, found) {
+		for row, err := range r.rows(ctx, most, wanted) {
 			if err == nil {
 				var s *projector.State
 				if s, err = r.readable(ctx, row.Session); err == nil && s == nil {
@@ -165,16 +165,16 @@ func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.
 	return s, nil
 }
 
-// rows are the rows of the directory that found selects, the newest session first.
+// rows are the rows of the directory that wanted selects, the newest session first.
 // A caller that has its own sessions only gets the rows with its name.
 // Each batch of rows is a new read of the directory, so that memory has one batch at a time.
-func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
+func (r *Reader) rows(ctx context.Context, most int, wanted func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	bounded := ok && caller.Own
 	return func(yield func(follow.Directory, error) bool) {
 		for from := (*api.Position)(nil); ; {
 			list, err := r.firstRows(ctx, most, func(row *follow.Directory) bool {
-				return found(row) && (from == nil || from.Compare(positionOf(row)) < 0) &&
+				return wanted(row) && (from == nil || from.Compare(positionOf(row)) < 0) &&
 					(!bounded || row.Owner == caller.Name || slices.Contains(row.Readers, caller.Name))
 			})
 			if err != nil {

@@ -47,15 +47,15 @@ func (r *Reader) View(ctx context.Context, id events.SessionID) (projector.ReadV
 
 // StateAt is the session's state as it was at seq.
 func (r *Reader) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
-	if err := r.Reached(ctx, id); err != nil {
+	if err := r.Authorize(ctx, id); err != nil {
 		return nil, err
 	}
 	return follow.ReadAt(ctx, r.log, r.b, id, seq)
 }
 
-// Reached refuses a session that the context's caller may not read, before a read of the log
+// Authorize refuses a session that the context's caller may not read, before a read of the log
 // that needs no state. Errors: those of [api.Authorize].
-func (r *Reader) Reached(ctx context.Context, id events.SessionID) error {
+func (r *Reader) Authorize(ctx context.Context, id events.SessionID) error {
 	if _, ok := api.CallerOf(ctx); !ok {
 		return nil
 	}

@@ -105,9 +105,9 @@ func (e *Entry) Unlock() {
 	e.cache.leave(e, loaded)
 }
 
-// LockAfter is Lock for a decision that began at that time. It yields once to older decisions of other processes, and to
-// a worker of this one.
-func (c *Cache) LockAfter(ctx context.Context, id events.SessionID, began time.Time) (e *Entry, yielded bool, err error) {
+// LockYielding is Lock for a decision that began at a time. Once, it lets older decisions of other processes, and a
+// worker of this one, append first. After it yielded, the state may be behind the log.
+func (c *Cache) LockYielding(ctx context.Context, id events.SessionID, began time.Time) (e *Entry, yielded bool, err error) {
 	if e, err = c.Lock(ctx, id); err != nil || !c.b.MustYield(id, began) {
 		return e, false, err
 	}

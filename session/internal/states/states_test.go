@@ -128,8 +128,8 @@ func TestInvalidIDsHaveNoEntry(t *testing.T) {
 	loaded := func(*projector.State) bool { return true }
 	refuse := map[string]func(context.Context, events.SessionID) error{
 		"Lock": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.Lock(ctx, id); return err },
-		"LockAfter": func(ctx context.Context, id events.SessionID) error {
-			_, _, err := b.cache.LockAfter(ctx, id, time.Now())
+		"LockYielding": func(ctx context.Context, id events.SessionID) error {
+			_, _, err := b.cache.LockYielding(ctx, id, time.Now())
 			return err
 		},
 		"State": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.State(ctx, id); return err },

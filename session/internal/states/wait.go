@@ -128,7 +128,7 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 }
 
 // Wait returns once done is true, or with the first error. It checks after each relevant commit on the cached state,
-// where that has the commit; after first, and every 2 s from then on, it checks on the state as it is in the log. done must
+// where that has the commit; after first, and every [checkEvery] from then on, it checks on the state as it is in the log. done must
 // not keep or change the state.
 func (w *Waiter) Wait(ctx context.Context, first time.Duration, done func(*projector.State) (bool, error)) error {
 	timer := time.NewTimer(first)

@@ -270,13 +270,9 @@ func (e *eventStream) replied(p *events.ModelReplied) {
 		usage, sum := convert.Usage(cost), convert.Usage(t.Usage.Add(cost))
 		e.emit(api.SessionEvent{Type: api.EventTokenUsage, Usage: &usage, Cumulative: &sum})
 	}
-	index := int64(0)
-	for i := range p.Parts {
-		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
-			call := turn.ToolEffect(e.turn, p.Iteration, index)
-			index++
-			e.emit(api.SessionEvent{Type: api.EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: convert.Args(c.Args)})
-		}
+	for index, c := range convert.Calls(p.Parts) {
+		call := turn.ToolEffect(e.turn, p.Iteration, index)
+		e.emit(api.SessionEvent{Type: api.EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: convert.Args(c.Args)})
 	}
 }
 

@@ -57,7 +57,7 @@ type observer struct {
 	session events.SessionID
 	yield   func(api.Observed, error) bool
 	seq     events.Seq // of the last commit delivered
-	reply   streaming
+	reply   replyProgress
 	dropped int // messages that found the buffer full and whose commits were read from the log
 }
 
@@ -75,7 +75,7 @@ func (o *observer) run(ctx context.Context) error {
 	if o.seq > s.Seq {
 		return &api.CursorError{Session: o.session, Cursor: o.seq, Last: s.Seq}
 	}
-	o.reply = streamingOf(s)
+	o.reply = replyProgressOf(s)
 	if o.seq < s.Seq {
 		if err := o.catchUp(ctx); err != nil {
 			return err
@@ -101,14 +101,14 @@ func (o *observer) commit(ctx context.Context, e events.Entry) error {
 	if err := o.emit(api.Observed{Seq: e.Seq, Commit: e.Commit}); err != nil {
 		return err
 	}
-	return o.stillReached(ctx, e.Commit)
+	return o.checkGrant(ctx, e.Commit)
 }
 
-// stillReached ends the observation at the commit that revokes the caller's grant. It checks the newest state,
+// checkGrant ends the observation at the commit that revokes the caller's grant. It checks the newest state,
 // because a later commit may have restored the grant.
-func (o *observer) stillReached(ctx context.Context, c *events.Commit) error {
+func (o *observer) checkGrant(ctx context.Context, c *events.Commit) error {
 	if slices.ContainsFunc(c.Events, func(ev events.Event) bool { return ev.Kind == events.KindSessionGranted }) {
-		return o.w.reader.Reached(ctx, o.session)
+		return o.w.reader.Authorize(ctx, o.session)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (o *observer) receivedDelta(ctx context.Context, m bus.LiveMessage) error {
 			return err
 		}
 	}
-	if o.reply.judge(&d) == deltaHole {
+	if o.reply.judge(&d) == deltaGap {
 		if err := o.readDeltas(ctx); err != nil {
 			return err
 		}
@@ -228,10 +228,8 @@ func (o *observer) receivedDelta(ctx context.Context, m bus.LiveMessage) error {
 
 // message delivers a message of running code while the turn of that code runs.
 func (o *observer) message(ctx context.Context, d *api.Delta) error {
-	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
-		if err := o.catchUp(ctx); err != nil { // the commit between was lost
-			return err
-		}
+	if err := o.catchUpTo(ctx, d); err != nil {
+		return err
 	}
 	if d.Turn != o.reply.turn {
 		return nil
@@ -239,10 +237,30 @@ func (o *observer) message(ctx context.Context, d *api.Delta) error {
 	return o.emit(api.Observed{Delta: d})
 }
 
+// output delivers what a call prints, until the commit of its result.
+func (o *observer) output(ctx context.Context, d *api.Delta) error {
+	if err := o.catchUpTo(ctx, d); err != nil {
+		return err
+	}
+	if d.Turn != o.reply.turn || d.Iteration != o.reply.iteration-1 || !o.reply.printing.accept(d) {
+		return nil
+	}
+	return o.emit(api.Observed{Delta: d})
+}
+
+// catchUpTo reads the commits before a message or an output of a running call, if the observer lacks them: their live
+// messages were lost.
+func (o *observer) catchUpTo(ctx context.Context, d *api.Delta) error {
+	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
+		return o.catchUp(ctx)
+	}
+	return nil
+}
+
 // delta delivers d where it is the next one, with a gap before it where some are lost.
 func (o *observer) delta(d *api.Delta) error {
 	switch o.reply.judge(d) {
-	case deltaHole:
+	case deltaGap:
 		if err := o.emit(api.Observed{Gap: &api.Gap{Turn: d.Turn, Iteration: d.Iteration}}); err != nil {
 			return err
 		}

@@ -89,3 +89,14 @@ func (e *eventStream) show(d *api.Delta) {
 		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: d.Text})
 	}
 }
+
+// output emits what a call prints.
+func (e *eventStream) output(d *api.Delta) {
+	if e.running() == nil {
+		return
+	}
+	o := &d.Output
+	e.emit(api.SessionEvent{
+		Type: api.EventToolOutput, Call: o.Call, Text: o.Text, Stream: o.Stream, Offset: o.Offset, Attempt: d.Attempt, N: d.N,
+	})
+}

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-func TestStreamingJudge(t *testing.T) {
+func TestReplyProgressJudge(t *testing.T) {
 	t.Parallel()
 	commits := [][]events.Event{
 		{events.Of("", &events.SessionOpened{})},
@@ -17,7 +17,7 @@ func TestStreamingJudge(t *testing.T) {
 		{events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w"})},
 		{events.Of("t1", &events.ModelReplied{Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Tool: "x"}}})},
 	}
-	heard, folded := streaming{}, projector.New("s1")
+	heard, folded := replyProgress{}, projector.New("s1")
 	for i, list := range commits {
 		entry := events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{Session: "s1", Events: list}}
 		heard.commit(entry)
@@ -25,7 +25,7 @@ func TestStreamingJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	joined := streamingOf(folded)
+	joined := replyProgressOf(folded)
 	at := api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 3} // delivered
 	heard.delivered(&at)
 	joined.delivered(&at)
@@ -36,17 +36,17 @@ func TestStreamingJudge(t *testing.T) {
 	}{
 		{"next", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 4}, deltaNext},
 		{"same", at, deltaOld},
-		{"hole", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 5}, deltaHole},
+		{"hole", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 5}, deltaGap},
 		{"older-attempt", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 1, N: 9}, deltaOld},
 		{"newer-attempt", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 3}, deltaNext},
-		{"newer-attempt-later", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 3, N: 1}, deltaHole},
+		{"newer-attempt-later", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 3, N: 1}, deltaGap},
 		{"older-call", api.Delta{Turn: "t1", Iteration: 1, Call: 4, Attempt: 3, N: 4}, deltaOld},
 		{"newer-call", api.Delta{Turn: "t1", Iteration: 1, Call: 6, Attempt: 1}, deltaNext},
 		{"recorded-reply", api.Delta{Turn: "t1", Iteration: 0, Call: 9, Attempt: 1}, deltaOld},
 		{"reply-not-heard", api.Delta{Turn: "t1", Iteration: 2, Call: 9, Attempt: 1}, deltaAhead},
 		{"turn-not-heard", api.Delta{Turn: "t2", Call: 9, Attempt: 1}, deltaAhead},
 	} {
-		for who, s := range map[string]*streaming{"heard": &heard, "joined": &joined} {
+		for who, s := range map[string]*replyProgress{"heard": &heard, "joined": &joined} {
 			if got := s.judge(&c.d); got != c.want {
 				t.Errorf("%s %s: got %d, want %d", who, c.name, got, c.want)
 			}

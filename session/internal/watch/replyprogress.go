@@ -23,8 +23,8 @@ func (t try) compare(o try) int {
 	return cmp.Or(cmp.Compare(t.call, o.call), cmp.Compare(t.attempt, o.attempt))
 }
 
-// streaming tracks, from the commits, which reply is in progress, and which of its deltas were delivered.
-type streaming struct {
+// replyProgress tracks, from the commits, which reply is in progress, and which of its deltas were delivered.
+type replyProgress struct {
 	seq       events.Seq    // of the last commit applied
 	turn      events.TurnID // the running turn; empty: none
 	ended     events.TurnID // the last ended turn
@@ -35,8 +35,8 @@ type streaming struct {
 	printing  printing
 }
 
-func streamingOf(s *projector.State) streaming {
-	now := streaming{seq: s.Seq}
+func replyProgressOf(s *projector.State) replyProgress {
+	now := replyProgress{seq: s.Seq}
 	if t := s.Turn(); t != nil {
 		now.turn, now.iteration = t.ID, t.Iteration
 		if t.Replied {
@@ -52,7 +52,7 @@ func streamingOf(s *projector.State) streaming {
 }
 
 // commit applies the next commit. An earlier commit changes nothing.
-func (s *streaming) commit(e events.Entry) {
+func (s *replyProgress) commit(e events.Entry) {
 	if e.Seq <= s.seq {
 		return
 	}
@@ -93,11 +93,11 @@ type verdict int
 const (
 	deltaOld   verdict = iota // delivered before, retracted, or of a recorded reply
 	deltaNext                 // the next one
-	deltaHole                 // some before it are missing
+	deltaGap                  // some before it are missing
 	deltaAhead                // of a reply whose preceding commit has not arrived
 )
 
-func (s *streaming) judge(d *api.Delta) verdict {
+func (s *replyProgress) judge(d *api.Delta) verdict {
 	switch {
 	case d.Turn != s.turn && d.Turn == s.ended:
 		return deltaOld
@@ -117,9 +117,9 @@ func (s *streaming) judge(d *api.Delta) verdict {
 	case d.N < next:
 		return deltaOld
 	case d.N > next:
-		return deltaHole
+		return deltaGap
 	}
 	return deltaNext
 }
 
-func (s *streaming) delivered(d *api.Delta) { s.try, s.next = tryOf(d), d.N+1 }
+func (s *replyProgress) delivered(d *api.Delta) { s.try, s.next = tryOf(d), d.N+1 }

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -45,28 +44,4 @@ func (p *printing) accept(d *api.Delta) bool {
 	}
 	p.newest[d.Output.Call] = printed{tryOf(d), d.N}
 	return true
-}
-
-// output delivers what a call prints, until the commit of its result.
-func (o *observer) output(ctx context.Context, d *api.Delta) error {
-	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
-		if err := o.catchUp(ctx); err != nil { // the commit between was lost
-			return err
-		}
-	}
-	if d.Turn != o.reply.turn || d.Iteration != o.reply.iteration-1 || !o.reply.printing.accept(d) {
-		return nil
-	}
-	return o.emit(api.Observed{Delta: d})
-}
-
-// output emits what a call prints.
-func (e *eventStream) output(d *api.Delta) {
-	if e.running() == nil {
-		return
-	}
-	o := &d.Output
-	e.emit(api.SessionEvent{
-		Type: api.EventToolOutput, Call: o.Call, Text: o.Text, Stream: o.Stream, Offset: o.Offset, Attempt: d.Attempt, N: d.N,
-	})
 }
