@@ -45,12 +45,12 @@ var matches = map[string]matched{
 		},
 		omitted: []string{
 			// plugins
-			"abandoned", "checkPatience", "closeStack", "declared", "discard", "extraOf", "issueOf", "notificationReturned", "notifiedEvents", "notifyPlugins",
+			"abandoned", "checkPatience", "closeStack", "declared", "discard", "extraOf", "notificationReturned", "notifiedEvents", "notifyPlugins",
 			"openStack", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",
 			// goroutines, clocks and the log of the program: the world has its own
-			"callsRecorded", "countArrivals", "currentWake", "logCommit", "notify", "now", "reportProgress", "setClaimEarly", "tick",
+			"callsRecorded", "cancelEffects", "countArrivals", "currentWake", "logCommit", "now", "reportProgress", "setClaimEarly", "signal", "tick",
 			// parts of a step
 			"endTransferred", "reachedFairShare", "runsElsewhere", "unlessStale",
 		},

@@ -53,7 +53,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	}
 	switch {
 	case t == nil && turn.Claimable(r.state):
-		if len(r.lifecycle.running) > 0 && (r.reachedFairShare() || r.p.draining.Load()) {
+		if len(r.notifications.running) > 0 && (r.reachedFairShare() || r.p.draining.Load()) {
 			return paceWait, nil // the notifications to plugins would be cut off
 		}
 		return paceContinue, r.claimNext(ctx)
@@ -61,7 +61,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return r.rest(ctx)
 	case needs.Stop:
 		return paceContinue, r.stop(ctx)
-	case r.p.draining.Load() && (len(r.inflight) > 0 || len(r.lifecycle.running) > 0):
+	case r.p.draining.Load() && (len(r.inflight) > 0 || len(r.notifications.running) > 0):
 		return paceWait, nil // running effects and notifications may complete
 	case r.p.draining.Load() && !hasStartedCall(t):
 		return paceContinue, r.release(ctx, t)
@@ -74,12 +74,11 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	case turn.NeedsStartCalls(r.state):
 		return paceContinue, r.step(ctx, turn.StartCalls{})
 	case r.hasNewEffect(needs) && r.isAged():
-		if err := r.renewState(ctx); errors.Is(err, errUnanswered) {
+		err := r.renewState(ctx)
+		if errors.Is(err, errUnanswered) {
 			return paceWait, nil // started at a later tick
-		} else if err != nil {
-			return paceContinue, err
 		}
-		return paceContinue, nil
+		return paceContinue, err
 	}
 	if err := r.start(ctx); err != nil || len(r.inflight) > 0 {
 		return paceWait, err
@@ -104,7 +103,7 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 		return paceContinue, r.record(ctx, list)
 	}
 	switch {
-	case len(r.lifecycle.running) > 0:
+	case len(r.notifications.running) > 0:
 		return paceWait, nil
 	case len(r.state.Unnotified) > 0 && r.p.draining.Load():
 		return paceContinue, r.endForStop(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/call"
 )
 
 // branching is the waiting turn that is to continue in a session of its own; nil if there is none. After a branch
@@ -34,7 +35,7 @@ func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 	}
 	end := events.Payload(&events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: branch})
 	if err != nil {
-		end, err = &events.TurnCompleted{End: events.EndFailed, Issue: issueOf("runtime", "branch_failed", err)}, nil
+		end, err = &events.TurnCompleted{End: events.EndFailed, Issue: call.IssueOf("runtime", "branch_failed", err)}, nil
 	}
 	for err == nil {
 		if waits := turn.Branching(r.state); waits == nil || waits.ID != q.ID {

@@ -4,19 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
-	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/call"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
@@ -68,7 +65,7 @@ func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) (pace, 
 	switch {
 	case t.Worker != r.p.cfg.ID && r.runsElsewhere(ctx, t):
 		return r.endTransferred(ctx)
-	case r.p.draining.Load() && len(r.lifecycle.running) > 0:
+	case r.p.draining.Load() && len(r.notifications.running) > 0:
 		return paceWait, nil // the notifications to plugins would be cut off
 	case r.p.draining.Load():
 		return paceContinue, r.endForStop(ctx)
@@ -119,32 +116,6 @@ func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 	return r.p.cfg.Peers.Request(ctx, t.Worker, q)
 }
 
-// endTransferred ends a run whose wake was transferred to another worker. If a new wake arrived meanwhile, the run continues
-// and transfers that one too. It ends only when its notifications to plugins have returned and are recorded: without the
-// run, another worker would repeat them.
-func (r *run) endTransferred(ctx context.Context) (pace, error) {
-	told := r.notifiedEvents()
-	r.p.mu.Lock()
-	moved := r.wake != r.transferred
-	ends := !moved && len(r.lifecycle.running) == 0 && len(told) == 0
-	if !moved {
-		r.wake = nil
-	}
-	if ends {
-		r.p.endLocked(r)
-	}
-	r.p.mu.Unlock()
-	switch {
-	case ends:
-		return paceContinue, errDropped
-	case moved:
-		return paceContinue, nil
-	case len(told) > 0:
-		return paceContinue, r.record(ctx, told)
-	}
-	return paceWait, nil
-}
-
 // giveUp ends a turn whose attempts all failed, with the reason.
 func (r *run) giveUp(ctx context.Context, attempts int64) error {
 	err := r.fail(ctx, r.trial.Issue(attempts))
@@ -165,69 +136,6 @@ func (r *run) reachedFairShare() bool {
 	return r.p.capacityLocked() <= 0
 }
 
-// yield ends a run between two turns and publishes a new wake, which is the last of the queue.
-func (r *run) yield(ctx context.Context) error {
-	if err := r.record(ctx, r.notifiedEvents()); err != nil {
-		return err
-	}
-	r.closeStack()
-	r.p.mu.Lock()
-	r.p.endLocked(r)
-	r.p.mu.Unlock()
-	if err := r.p.cfg.Bus.PublishWake(hint.TurnKey(r.session), bus.WakeHint{}); err != nil {
-		return err
-	}
-	return errDropped
-}
-
-// endForStop ends a run of a pool that stops.
-func (r *run) endForStop(ctx context.Context) error {
-	if err := r.record(ctx, r.notifiedEvents()); err != nil {
-		return err
-	}
-	return errPoolStops
-}
-
-// release records that this worker gives up the running turn. The attempt then does not count as a failed one, and
-// the next worker takes over without a request to this one.
-func (r *run) release(ctx context.Context, t *projector.Turn) error {
-	if err := r.record(ctx, append(r.notifiedEvents(), events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID}))); err != nil {
-		return err
-	}
-	r.setClaim("", 0)
-	return errPoolStops
-}
-
-// releaseWait limits the last append of a run that was cancelled.
-const releaseWait = time.Second
-
-// releaseLate is release for a run that was cancelled: its in-flight effects are lost, and another worker continues
-// the turn. Without the event the attempt counts as a failed one. If another append came first, the session stays as
-// it is.
-func (r *run) releaseLate() {
-	if r.state == nil {
-		return
-	}
-	r.rollBack()
-	t := r.state.Turn()
-	if !r.isOurs(t) || t.Starts == 0 || turn.Parked(r.state) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseWait) // the context of the run has ended
-	defer cancel()
-	c := r.commit(events.MillisOf(time.Now()), []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})})
-	_, err := r.p.cfg.Bus.Log().Append(ctx, c, r.state.Seq)
-	if err != nil {
-		r.p.log.Debug("release turn", zap.String("session", string(r.session)), zap.Error(err))
-	}
-}
-
-// hasStartedCall reports whether the history has the start of a call in this process without its result. No other
-// worker may run such a call.
-func hasStartedCall(t *projector.Turn) bool {
-	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Called && c.Holder == "" && !c.Done && !c.Pended })
-}
-
 // claim is the worker's claim of the next turn, or of a turn that it takes over. If this worker cannot build the
 // session's plugins, it leaves the session to other workers for [Config.Patience].
 func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error) {
@@ -242,7 +150,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	r.p.forgetUnbuilt(r.session)
 	entry, err := r.stack.Catalog(&r.state.Catalog)
 	if err != nil {
-		c.Refused = issueOf("plugin", "tool_catalog", err)
+		c.Refused = call.IssueOf("plugin", "tool_catalog", err)
 		return c, nil
 	}
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
@@ -254,7 +162,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return c, err
 	default:
 		if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
-			c.Refused = issueOf("protocol", "protocol_turn_extension", err)
+			c.Refused = call.IssueOf("protocol", "protocol_turn_extension", err)
 		}
 	}
 	if c.Refused.IsZero() {
@@ -266,7 +174,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	}
 	if err != nil && c.Refused.IsZero() {
 		code, _ := api.Code(err)
-		c.Refused = issueOf("session", code, err)
+		c.Refused = call.IssueOf("session", code, err)
 	}
 	if c.Refused.IsZero() {
 		if r.state.Turn() == nil {
@@ -317,4 +225,27 @@ func (p *Pool) forgetUnbuilt(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unbuilt, id)
+}
+
+// checkInput reports a part of an input whose body is missing or too large.
+func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
+	blobs := blob.Bounded(r.p.cfg.Calls.Blobs)
+	for i, p := range in.Parts {
+		if p.Blob.IsZero() {
+			continue
+		}
+		why := ""
+		switch _, err := blobs.Blob(ctx, p.Blob); {
+		case errors.Is(err, bus.ErrNotFound):
+			why = fmt.Sprintf("body %s does not exist", p.Blob.Digest)
+		case errors.Is(err, events.ErrTooLarge):
+			why = err.Error()
+		case err != nil:
+			return events.Issue{}, err
+		default:
+			continue
+		}
+		return events.Issue{Kind: "input_validation", Code: "invalid_turn_input", Message: fmt.Sprintf("parts[%d]: %s", i, why)}, nil
+	}
+	return events.Issue{}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/call"
 	"github.com/lash-go/lash/workers/internal/trace"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -226,12 +227,9 @@ func (r *run) endIfRejected(ctx context.Context, in turn.Input, err error) error
 	if _, ends := in.(turn.Broken); in == nil || ends || !isRejected(err) || !r.isOurs(t) {
 		return err
 	}
-	for id, e := range r.inflight {
-		e.cancel()
-		delete(r.inflight, id)
-	}
+	r.cancelEffects()
 	r.restoreStack(ctx)
-	return r.step(ctx, turn.Broken{Iteration: t.Iteration, Issue: issueOf("runtime", "commit_refused", err)})
+	return r.step(ctx, turn.Broken{Iteration: t.Iteration, Issue: call.IssueOf("runtime", "commit_refused", err)})
 }
 
 // committed drops the batch, which the log has now. The state has its events already.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -10,10 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
 )
@@ -87,7 +84,7 @@ func (r *run) recoverEffect(iteration int64, id events.EffectID, effect func() t
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("effect panicked", zap.String("session", string(r.session)), zap.String("effect", string(id)), zap.ByteString("stack", debug.Stack()))
-			in = turn.Broken{Iteration: iteration, Issue: issueOf("runtime", "effect_panic", fmt.Errorf("%s panicked: %v", id, p))}
+			in = turn.Broken{Iteration: iteration, Issue: call.IssueOf("runtime", "effect_panic", fmt.Errorf("%s panicked: %v", id, p))}
 		}
 	}()
 	return effect()
@@ -178,7 +175,7 @@ func (r *run) startHooks(ctx context.Context, needs turn.Needs) error {
 	if needs.Hooks == events.PointBeforeTurn {
 		preamble, err := r.preamble()
 		if err != nil {
-			return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
+			return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("protocol", "protocol_preamble", err)})
 		}
 		h.Preamble = preamble
 	}
@@ -192,7 +189,7 @@ func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
 		return nil
 	}
 	if err := r.recordTools(ctx); err != nil {
-		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
+		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("plugin", "tool_catalog", err)})
 	}
 	prompt, err := r.state.Prompt()
 	if err != nil {
@@ -200,7 +197,7 @@ func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
 	}
 	preamble, err := r.preamble()
 	if err != nil {
-		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
+		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("protocol", "protocol_preamble", err)})
 	}
 	m := call.ModelCall{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Prompt: prompt, Preamble: preamble}
 	e.prompt = prompt.Ref.Digest
@@ -211,7 +208,7 @@ func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
 func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 	entry, err := r.stack.Catalog(&r.state.Catalog)
 	if err != nil {
-		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
+		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("plugin", "tool_catalog", err)})
 	}
 	var at *call.Snapshot
 	for _, c := range needs.Calls {
@@ -227,7 +224,7 @@ func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 		t := call.ToolCall{At: at, Stack: r.stack.Stack, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: record}
 		e.grace = t.Grace()
 		if recorded := t.Recorded(); recorded != nil {
-			r.recorded[c.Effect] = recorded
+			r.onRecorded[c.Effect] = recorded
 		}
 		r.launch(ctx, e, t.Run)
 	}
@@ -238,10 +235,10 @@ func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 func (r *run) callsRecorded(id events.TurnID, p *events.ToolReturned) {
 	for i := range p.Results {
 		effect := turn.ToolEffect(id, p.Iteration, p.Results[i].Call)
-		if recorded := r.recorded[effect]; recorded != nil {
+		if recorded := r.onRecorded[effect]; recorded != nil {
 			recorded()
 		}
-		delete(r.recorded, effect)
+		delete(r.onRecorded, effect)
 	}
 }
 
@@ -278,27 +275,4 @@ func sorted(in turn.Results) turn.Results {
 	slices.SortFunc(in.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
 	slices.Sort(in.Pending)
 	return in
-}
-
-// checkInput reports a part of an input whose body is missing or too large.
-func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
-	blobs := blob.Bounded(r.p.cfg.Calls.Blobs)
-	for i, p := range in.Parts {
-		if p.Blob.IsZero() {
-			continue
-		}
-		why := ""
-		switch _, err := blobs.Blob(ctx, p.Blob); {
-		case errors.Is(err, bus.ErrNotFound):
-			why = fmt.Sprintf("body %s does not exist", p.Blob.Digest)
-		case errors.Is(err, events.ErrTooLarge):
-			why = err.Error()
-		case err != nil:
-			return events.Issue{}, err
-		default:
-			continue
-		}
-		return events.Issue{Kind: "input_validation", Code: "invalid_turn_input", Message: fmt.Sprintf("parts[%d]: %s", i, why)}, nil
-	}
-	return events.Issue{}, nil
 }

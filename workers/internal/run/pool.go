@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// Config configures a pool. Every field is required.
+// Config configures a pool. Every field is required, except that Linger and Patience may be 0.
 type Config struct {
 	Bus         *bus.Bus
 	Host        session.Worker
@@ -27,7 +27,7 @@ type Config struct {
 	ID          events.WorkerID
 	Retry       wake.Retry
 	Concurrency int           // sessions whose turns run at once, without those that wait for another session
-	Linger      time.Duration // see package turn
+	Linger      time.Duration // longest time that a commit waits for further results, see package turn; 0: none waits
 	Patience    time.Duration // time without a worker that can build a session's plugins, after which its turn fails
 	Logger      *zap.Logger
 	// Lost is called when the queue, or the timers, were lost and created again.
@@ -75,7 +75,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	if p.unlisten, err = p.cfg.Bus.Notified(p.cfg.ID, p.notified); err != nil {
+	if p.unlisten, err = p.cfg.Bus.Notified(p.cfg.ID, p.logMoved); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	// Both outlive the caller's ctx: Stop ends them, in order.
@@ -136,20 +136,21 @@ func (p *Pool) Drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.runs {
-		r.notify()
+		r.signal()
 	}
 }
 
-// handleTimer notifies the session's run of a time that is due, or else stores a wake. A wake for a run in this pool
+// handleTimer reports a time that is due to the session's run, or else stores a wake. A wake for a run in this pool
 // would wait in the queue while the pool is full.
 func (p *Pool) handleTimer(ctx context.Context, id events.SessionID, at events.Millis) error {
-	if p.notifyDue(id, at) {
+	if p.reportDue(id, at) {
 		return nil
 	}
 	return p.cfg.Bus.StoreWake(ctx, hint.TurnKey(id), bus.WakeHint{Due: at})
 }
 
-func (p *Pool) notifyDue(id events.SessionID, at events.Millis) bool {
+// reportDue reports a time that is due to the session's run; false where there is none.
+func (p *Pool) reportDue(id events.SessionID, at events.Millis) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.runs[id]
@@ -296,8 +297,8 @@ func (p *Pool) NeedsWorker(id events.SessionID) {
 	}
 }
 
-// notified makes the session's run read the log, if there is one.
-func (p *Pool) notified(id events.SessionID) {
+// logMoved makes the session's run read the log, if there is one.
+func (p *Pool) logMoved(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.runs[id]; r != nil {

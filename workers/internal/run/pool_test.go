@@ -36,8 +36,8 @@ func TestTurnEndsWithItsWake(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestHolds is a table of the wakes that a pool accepts from other workers.
-func TestHolds(t *testing.T) {
+// TestRespond is a table of the wakes that a pool accepts from other workers.
+func TestRespond(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)

@@ -14,14 +14,14 @@ import (
 // recordFor lets an effect record events that must be durable before it continues, and the changed states of plugins. It
 // returns when the log has them.
 func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) error {
-	recorded := make(chan error, 1)
+	done := make(chan error, 1)
 	select {
-	case r.recordRequests <- recordRequest{e, list, recorded}:
+	case r.recordRequests <- recordRequest{e, list, done}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	select {
-	case err := <-recorded:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -30,9 +30,9 @@ func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) 
 
 // recordRequest is a request of an effect to record events.
 type recordRequest struct {
-	effect   *effect
-	list     []events.Payload
-	recorded chan<- error // buffered: one response
+	effect *effect
+	list   []events.Payload
+	done   chan<- error // buffered: one response
 }
 
 // handleRecordRequest records the events that an effect requested. The effect receives an error if it was discarded, or if
@@ -41,7 +41,7 @@ type recordRequest struct {
 func (r *run) handleRecordRequest(ctx context.Context, f recordRequest) error {
 	err := r.checkEffect(f.effect)
 	if err != nil {
-		f.recorded <- err
+		f.done <- err
 		return nil
 	}
 	if _, err = r.decide(ctx, turn.Facts{Extra: append(f.list, r.unsaved()...)}); err == nil {
@@ -55,10 +55,10 @@ func (r *run) handleRecordRequest(ctx context.Context, f recordRequest) error {
 		}
 	}
 	if err != nil {
-		f.recorded <- err
+		f.done <- err
 		return err
 	}
-	f.recorded <- r.checkEffect(f.effect)
+	f.done <- r.checkEffect(f.effect)
 	return nil
 }
 

@@ -32,22 +32,22 @@ type run struct {
 	due         events.Millis // latest time that a server reported as passed, in a wake
 	waiting     int           // effects that wait for another session's turn
 
-	moved    atomic.Bool // the log may have events that the run has not read
-	notified chan struct{}
-	seen     int // value of arrivals when the end of the log was last known
+	moved   atomic.Bool   // the log may have events that the run has not read
+	signals chan struct{} // the loop has to repeat
+	seen    int           // value of arrivals when the end of the log was last known
 
 	results        chan effectResult
 	inflight       map[events.EffectID]*effect
 	recordRequests chan recordRequest // requests of effects to record events
-	// recorded notifies the program that ran a call that its result is in the history.
-	recorded    map[events.EffectID]func()
-	ticks       int
-	turns       int   // claimed since the run began
-	trust       trust // how fresh the state is
-	unmarked    bool  // whether projectors have yet to be notified of appends of this run
-	branchLater bool  // a branch failed: retried at the next tick
-	lifecycle   notifications
-	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Worker.WakePassing]
+	// onRecorded notifies the program that ran a call that its result is in the history.
+	onRecorded    map[events.EffectID]func()
+	ticks         int
+	turns         int   // claimed since the run began
+	trust         trust // how fresh the state is
+	unmarked      bool  // whether projectors have yet to be notified of appends of this run
+	branchLater   bool  // a branch failed: retried at the next tick
+	notifications notifications
+	wokenSeq      events.Seq // sequence up to which tasks were woken, see [session.Worker.WakePassing]
 }
 
 func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
@@ -56,16 +56,16 @@ func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
 		due = w.Due
 	}
 	return &run{
-		p: p, session: id, wake: w, due: due, arrivals: 1, notified: make(chan struct{}, 1),
-		results: make(chan effectResult, 16), inflight: make(map[events.EffectID]*effect), recordRequests: make(chan recordRequest), recorded: make(map[events.EffectID]func()), lifecycle: newNotifications(),
+		p: p, session: id, wake: w, due: due, arrivals: 1, signals: make(chan struct{}, 1),
+		results: make(chan effectResult, 16), inflight: make(map[events.EffectID]*effect), recordRequests: make(chan recordRequest), onRecorded: make(map[events.EffectID]func()), notifications: newNotifications(),
 	}
 }
 
-// notify makes the run repeat its loop.
-func (r *run) notify() {
+// signal makes the run repeat its loop.
+func (r *run) signal() {
 	select {
-	case r.notified <- struct{}{}:
-	default: // it is going to
+	case r.signals <- struct{}{}:
+	default: // the signal is already set
 	}
 }
 
@@ -79,7 +79,7 @@ func (r *run) replaceWakeLocked(w *bus.Wake) {
 func (r *run) logMovedLocked() {
 	r.arrivals++
 	r.moved.Store(true)
-	r.notify()
+	r.signal()
 }
 
 // countArrivals counts the wakes and notifications so far. A read or an append that begins after the count includes
@@ -190,14 +190,19 @@ func (r *run) progress() (events.Seq, bool) {
 	return r.state.Seq, t != nil && t.Starts == 0
 }
 
-// dropTurn drops a turn that another worker has taken over: it cancels the effects and drops their results.
+// dropTurn drops a turn that another worker has taken over, with its effects.
 func (r *run) dropTurn() {
 	r.discard(r.batch.inputs...)
 	r.rollBack()
+	r.cancelEffects()
+	r.closeStack()
+	r.setClaim("", 0)
+}
+
+// cancelEffects cancels the effects that run, and drops their results.
+func (r *run) cancelEffects() {
 	for id, e := range r.inflight {
 		e.cancel()
 		delete(r.inflight, id)
 	}
-	r.closeStack()
-	r.setClaim("", 0)
 }

@@ -188,8 +188,8 @@ func TestLingeringResultsCostNoWrite(t *testing.T) {
 	p.jobs.Wait()
 }
 
-// TestUnansweredLook reads a log that does not respond: the run continues and starts nothing. A stopped run ends.
-func TestUnansweredLook(t *testing.T) {
+// TestUnansweredRead reads a log that does not respond: the run continues and starts nothing. A stopped run ends.
+func TestUnansweredRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r := b.claimed(b.pool("w1", 1, says("hi"), nil), true)
@@ -206,7 +206,7 @@ func TestUnansweredLook(t *testing.T) {
 		t.Errorf("owes a call: got %v, %v, %d in flight, want nothing begun", done, err, len(r.inflight))
 	}
 	r.moved.Store(true)
-	r.notify()
+	r.signal()
 	if err := r.wait(t.Context(), nil); err != nil {
 		t.Errorf("read of the log: got %v", err)
 	}
@@ -244,7 +244,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 	for name, come := range map[string]func(b *bundle, p *Pool){
 		"wake":         func(b *bundle, p *Pool) { p.deliver(b.FetchWake(p.cfg.Bus, bus.ClassTurn)) },
 		"hint":         func(_ *bundle, p *Pool) { p.NeedsWorker(sid) },
-		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
+		"notification": func(_ *bundle, p *Pool) { p.logMoved(sid) },
 		"handover": func(b *bundle, p *Pool) {
 			w := b.FetchWake(b.Bus, bus.ClassTurn)
 			if !p.respond(&wake.PeerRequest{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {

@@ -14,7 +14,8 @@ import (
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
-// stacked are the plugins of a run's session.
+// stacked are the plugins of a run's session. Stack is nil before openStack, after closeStack, and where the plugins could
+// not be built.
 type stacked struct {
 	*plugin.Stack
 	release    func()
@@ -41,7 +42,7 @@ func (r *run) openStack(ctx context.Context) error {
 		old = nil // closeStack releases it
 		return context.Cause(ctx)
 	default:
-		r.stack = stacked{issue: issueOf("plugin", "plugin_build", err)}
+		r.stack = stacked{issue: call.IssueOf("plugin", "plugin_build", err)}
 	}
 	return nil
 }
@@ -73,11 +74,6 @@ func (r *run) closeStack() {
 	r.stack = stacked{}
 }
 
-// issueOf converts an error to an issue.
-func issueOf(kind, code string, err error) events.Issue {
-	return call.IssueOf(kind, code, err)
-}
-
 // providerIssue is the reason why the session's provider is not available. With fallbacks the model call finds out,
 // and uses one.
 func (r *run) providerIssue() events.Issue {
@@ -86,7 +82,7 @@ func (r *run) providerIssue() events.Issue {
 	}
 	_, err := r.p.cfg.Calls.ProviderFor(r.state.Session, r.state.Config)
 	if missing := (*api.ProviderError)(nil); errors.As(err, &missing) {
-		return issueOf("provider", missing.Code(), err)
+		return call.IssueOf("provider", missing.Code(), err)
 	}
 	return events.Issue{}
 }

@@ -19,14 +19,14 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return context.Cause(ctx)
 	case c := <-r.results:
 		return r.handleResult(ctx, c)
-	case id := <-r.lifecycle.returned:
+	case id := <-r.notifications.returned:
 		r.notificationReturned(id)
 		return nil
 	case f := <-r.recordRequests:
 		return r.handleRecordRequest(ctx, f)
 	case <-r.batch.timer():
 		return r.flush(ctx)
-	case <-r.notified:
+	case <-r.signals:
 		if !r.moved.Load() {
 			return nil
 		}
@@ -59,7 +59,7 @@ func (r *run) notifyProjectors() {
 	}
 }
 
-// readLogTicks is the number of ticks between two reads of the log: 2.7 s.
+// readLogTicks is the number of ticks between two reads of the log. A tick is a third of [bus.AckWait].
 const readLogTicks = 4
 
 // reportProgress reports progress of the run's wake, so that the queue does not deliver it again.

@@ -64,16 +64,16 @@ func (r *run) notifyPlugins(ctx context.Context) error {
 	r.ownEnds()
 	for _, u := range r.state.Unnotified {
 		switch {
-		case r.lifecycle.returnedTurns[u.Turn]:
+		case r.notifications.returnedTurns[u.Turn]:
 			continue
-		case len(r.lifecycle.running) > 0 || r.notifiedElsewhere(ctx, u):
+		case len(r.notifications.running) > 0 || r.notifiedElsewhere(ctx, u):
 			return nil // the next turn's notification starts when this one has returned
 		}
 		ready, err := r.canNotify(ctx, u.Turn)
 		if err != nil || !ready {
 			return err
 		}
-		if !r.lifecycle.returnedTurns[u.Turn] {
+		if !r.notifications.returnedTurns[u.Turn] {
 			r.startNotifying(ctx, u.Turn)
 		}
 	}
@@ -92,29 +92,29 @@ func (r *run) ownEnds() {
 func (r *run) own(id events.TurnID) {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	r.lifecycle.owned[id] = true
+	r.notifications.owned[id] = true
 }
 
 // notifiesLocked reports whether this run notifies plugins of a turn's end, or has done so: also of the turn that it
 // runs, whose end may be in the log already.
-func (r *run) notifiesLocked(id events.TurnID) bool { return r.lifecycle.owned[id] || r.turn == id }
+func (r *run) notifiesLocked(id events.TurnID) bool { return r.notifications.owned[id] || r.turn == id }
 
 // notifiedElsewhere reports whether another worker notifies plugins of a turn's end. It asks that worker once a tick.
 func (r *run) notifiedElsewhere(ctx context.Context, u projector.UnnotifiedTurn) bool {
 	r.p.mu.Lock()
-	owned := r.lifecycle.owned[u.Turn]
+	owned := r.notifications.owned[u.Turn]
 	r.p.mu.Unlock()
 	if owned {
 		return false
 	}
-	if at, asked := r.lifecycle.asked[u.Turn]; asked && at == r.ticks {
+	if at, asked := r.notifications.asked[u.Turn]; asked && at == r.ticks {
 		return true
 	}
 	q := wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}
 	if !r.p.cfg.Peers.Request(ctx, u.Worker, q) {
 		return false
 	}
-	r.lifecycle.asked[u.Turn] = r.ticks
+	r.notifications.asked[u.Turn] = r.ticks
 	return true
 }
 
@@ -138,7 +138,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 		why = zap.String("why", r.stack.issue.Message)
 	}
 	r.p.log.Warn("plugins are not notified of the end of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
-	r.lifecycle.returnedTurns[id] = true
+	r.notifications.returnedTurns[id] = true
 	return true, nil
 }
 
@@ -147,14 +147,14 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 func (r *run) startNotifying(ctx context.Context, id events.TurnID) {
 	stack, state, release := r.stack.Stack, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
 	r.own(id)
-	r.lifecycle.running[id] = true
+	r.notifications.running[id] = true
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
 		once, cancel := context.WithTimeout(ctx, wake.StopWait)
 		defer cancel()
 		r.p.notifyTurnEnd(once, stack, state, id)
 		select {
-		case r.lifecycle.returned <- id:
+		case r.notifications.returned <- id:
 		case <-ctx.Done(): // the notification may have been cut off: the next worker repeats it
 		}
 	})
@@ -171,8 +171,8 @@ func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Stack, state *pr
 
 // notificationReturned handles the end of a notification.
 func (r *run) notificationReturned(id events.TurnID) {
-	r.lifecycle.returnedTurns[id] = true
-	delete(r.lifecycle.running, id)
+	r.notifications.returnedTurns[id] = true
+	delete(r.notifications.running, id)
 }
 
 // notifiedEvents are the events which say that plugins were notified of ended turns. They are appended with the claim
@@ -180,7 +180,7 @@ func (r *run) notificationReturned(id events.TurnID) {
 func (r *run) notifiedEvents() []events.Event {
 	var list []events.Event
 	for _, u := range r.state.Unnotified {
-		if r.lifecycle.returnedTurns[u.Turn] {
+		if r.notifications.returnedTurns[u.Turn] {
 			list = append(list, events.Of(u.Turn, &events.TurnTold{Worker: r.p.cfg.ID}))
 		}
 	}

@@ -153,7 +153,7 @@ func TestNotifiedOnce(t *testing.T) {
 				p.Drain()
 			}
 			b.Append("t2", &events.TurnRequested{Input: api.Ask("go").Input}, &events.TurnStarted{Attempt: 1, Worker: "w2"})
-			p.notified(sid)
+			p.logMoved(sid)
 			if q := sessiontest.Receive(t, asked); q.Handle == "" {
 				t.Errorf("first request: got %+v, want the wake", q)
 			}
