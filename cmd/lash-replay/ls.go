@@ -54,7 +54,7 @@ type listed struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	CreatedAt string            `json:"created_at,omitempty"`
 	UpdatedAt string            `json:"updated_at,omitempty"`
-	Erased    *grave            `json:"erased,omitempty"` // the tombstone
+	Erased    *tombstone        `json:"erased,omitempty"` // the tombstone
 	Error     string            `json:"error,omitempty"`
 	total     int64
 	updated   events.Millis
@@ -104,7 +104,7 @@ func listSession(ctx context.Context, src source, id events.SessionID) (listed, 
 		return listed{}, err
 	}
 	t, err := src.Tombstone(ctx, id)
-	g := graveOf(id, t)
+	g := tombstoneOf(id, t)
 	return listed{Session: id, Status: statusErased, Commits: t.Last, UpdatedAt: g.At, updated: t.At, Erased: g}, err
 }
 

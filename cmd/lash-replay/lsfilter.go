@@ -98,7 +98,7 @@ func (l *listing) addErased(ctx context.Context, e *env, src source, ids []event
 // complete adds what the index has of a session. A history of a source without index, as an archive, is read.
 func (l *listing) complete(ctx context.Context, src source, one *listed) error {
 	row := l.rows[one.Session]
-	if _, indexed := src.(*live); !indexed && row == nil {
+	if _, indexed := src.(*busSource); !indexed && row == nil {
 		var err error
 		if row, err = rowOf(ctx, src, one.Session); err != nil {
 			return err

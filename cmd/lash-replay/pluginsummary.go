@@ -166,14 +166,6 @@ func shortJSON(data []byte) string {
 	return line.String()
 }
 
-// counted is a number with its noun; "" for 0.
-func counted(n int, what string) string {
-	if n == 0 {
-		return ""
-	}
-	return number(int64(n), what)
-}
-
 // questionSummary is an approval request. The model's id of the call may be known.
 func questionSummary(p *events.ToolApprovalAsked, id events.CallID) string {
 	return joined(callNames(p.Effect, id), "tool "+quoted(p.Tool), bodySummary(p.Args, p.Blob), quoted(p.Plugin)+" asks "+short(p.Question))

@@ -130,14 +130,14 @@ func notesOf(data []byte) (notes [][]byte, err error) {
 
 // proven is what the heads of a session prove.
 type proven struct {
-	Session  events.SessionID  `json:"session"`
-	Heads    int64             `json:"heads"`                // that verified
-	Commits  events.Seq        `json:"proven"`               // from the first to this one
-	First    events.Seq        `json:"after_from,omitempty"` // first commit after the last head
-	Last     events.Seq        `json:"after_to,omitempty"`
-	Keys     []string          `json:"keys,omitempty"`
-	Redacted []proof.Redaction `json:"redacted,omitempty"`
-	Records  []*redacted       `json:"redactions,omitempty"` // of the store
+	Session  events.SessionID   `json:"session"`
+	Heads    int64              `json:"heads"`                // that verified
+	Commits  events.Seq         `json:"proven"`               // from the first to this one
+	First    events.Seq         `json:"after_from,omitempty"` // first commit after the last head
+	Last     events.Seq         `json:"after_to,omitempty"`
+	Keys     []string           `json:"keys,omitempty"`
+	Redacted []proof.Redaction  `json:"redacted,omitempty"`
+	Records  []*storedRedaction `json:"redactions,omitempty"` // of the store
 }
 
 func (p *proven) String() string {

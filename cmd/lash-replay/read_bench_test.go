@@ -23,7 +23,7 @@ import (
 )
 
 // onServer starts a server, and opens it as writers and as lash-replay do.
-func onServer(b *testing.B) (*bus.Bus, *live) {
+func onServer(b *testing.B) (*bus.Bus, *busSource) {
 	b.Helper()
 	server := bustest.Server(b, busembed.Config{Listen: true})
 	writer, err := bus.Open(b.Context(), bus.Config{URL: server.URL()})
@@ -38,7 +38,7 @@ func onServer(b *testing.B) (*bus.Bus, *live) {
 		reader.Close()
 		writer.Close()
 	})
-	return writer, &live{Bus: reader}
+	return writer, &busSource{Bus: reader}
 }
 
 // benchSession appends turns of six events in six commits, about 1.3 KB of text each.

@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// redacted is a redaction of a stored history, for output.
-type redacted struct {
+// storedRedaction is a redaction of a stored history, for output.
+type storedRedaction struct {
 	At       string   `json:"at"`
 	By       string   `json:"by"`
 	Reason   string   `json:"reason"`
@@ -27,7 +27,7 @@ type redacted struct {
 	record   bus.RedactionRecord
 }
 
-func (r *redacted) String() string {
+func (r *storedRedaction) String() string {
 	text := fmt.Sprintf("%s redacted at %s by %s: %s (%s)", number(r.Events, "event"), r.At, r.By, r.Reason, strings.Join(r.What, ", "))
 	if r.SignedBy != "" {
 		text += "; signed by " + r.SignedBy
@@ -36,10 +36,10 @@ func (r *redacted) String() string {
 }
 
 // redactions lists the redactions of a session.
-func redactions(ctx context.Context, src source, id events.SessionID) (list []*redacted, err error) {
+func redactions(ctx context.Context, src source, id events.SessionID) (list []*storedRedaction, err error) {
 	records, err := src.Redactions(ctx, id)
 	for _, r := range records {
-		list = append(list, &redacted{
+		list = append(list, &storedRedaction{
 			At: eventjson.Clock(r.At), By: r.By, Reason: r.Reason, What: r.What, Events: r.Events, Signed: r.Note != "", record: r,
 		})
 	}
@@ -88,7 +88,7 @@ func (v *verification) unrecorded(e events.Entry) {
 		return
 	}
 	for i := range e.Commit.Events {
-		named := func(r *redacted) bool {
+		named := func(r *storedRedaction) bool {
 			return slices.ContainsFunc(r.What, func(what string) bool { return sessionarchive.Names(what, e, i) })
 		}
 		if e.Commit.Events[i].Redacted != nil && !slices.ContainsFunc(v.records, named) {

@@ -207,7 +207,7 @@ func (v *shownSession) header(e *env) {
 	if !s.Forked.IsZero() {
 		e.printf("forked from %s at sequence %d\n", s.Forked.Session, s.Forked.Seq)
 	}
-	v.origin(e)
+	v.printOrigin(e)
 	e.printf("\n")
 }
 
@@ -248,7 +248,7 @@ func (v *shownSession) footer(e *env, p *transcript.Printer) {
 	}
 	if v.whole() {
 		v.pending(e, p, on)
-		v.standing(e)
+		v.printState(e)
 	}
 }
 
@@ -263,7 +263,7 @@ func (v *shownSession) pending(e *env, p *transcript.Printer, on map[events.Turn
 		if !on[t.ID] {
 			v.actsOf(p, t.ID)
 		}
-		waits(e, t)
+		printWaits(e, t)
 	}
 	for i := range s.Queue {
 		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy), v.requested(s.Queue[i].ID)))

@@ -68,7 +68,7 @@ type tailing struct {
 
 // moves reports whether other programs append to the source: it is a running server.
 func moves(src source) bool {
-	l, ok := src.(*live)
+	l, ok := src.(*busSource)
 	return ok && len(l.servers) == 0
 }
 

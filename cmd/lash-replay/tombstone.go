@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// grave is the tombstone of an erased session, for output.
-type grave struct {
+// tombstone is the tombstone of an erased session, for output.
+type tombstone struct {
 	Session   events.SessionID `json:"session"`
 	At        string           `json:"at"`
 	By        string           `json:"by"`
@@ -28,14 +28,14 @@ type grave struct {
 	at        events.Millis
 }
 
-func graveOf(id events.SessionID, t bus.Tombstone) *grave {
-	return &grave{
+func tombstoneOf(id events.SessionID, t bus.Tombstone) *tombstone {
+	return &tombstone{
 		Session: id, At: eventjson.Clock(t.At), By: t.By, Retention: t.Retention, Reason: t.Reason, Commits: t.Last, Signed: t.Note != "", at: t.At,
 	}
 }
 
 // why is the erasure's author and reason in one line.
-func (g *grave) why() string {
+func (g *tombstone) why() string {
 	on := "on request"
 	if g.Retention {
 		on = "at the end of its retention"
@@ -43,7 +43,7 @@ func (g *grave) why() string {
 	return transcript.VisibleLine(fmt.Sprintf("by %s, %s: %s", g.By, on, g.Reason))
 }
 
-func (g *grave) String() string {
+func (g *tombstone) String() string {
 	text := fmt.Sprintf("%s: erased at %s %s; its history had %s", g.Session, g.At, g.why(), number(int64(g.Commits), "commit"))
 	switch {
 	case g.SignedBy == "" && g.Signed:
@@ -75,7 +75,7 @@ func (v *verification) tombstone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g := graveOf(v.id, t)
+	g := tombstoneOf(v.id, t)
 	v.Tombstones = append(v.Tombstones, g)
 	switch {
 	case len(v.trust.tenants) == 0:
@@ -107,7 +107,7 @@ func (v *verification) tombstone(ctx context.Context) error {
 }
 
 // compareHeads checks the last head of an erased history, and compares the tombstone with the heads of other places.
-func (v *verification) compareHeads(g *grave, t *proof.Tombstone) {
+func (v *verification) compareHeads(g *tombstone, t *proof.Tombstone) {
 	last, err := t.LastHead(v.trust.tenants)
 	switch {
 	case errors.Is(err, proof.ErrContradiction):

@@ -239,7 +239,7 @@ func TestTombstoneHeads(t *testing.T) {
 		if name != "contradicts_its_own" {
 			v.trust.heads = map[events.SessionID][]*proof.Head{"s": {given}}
 		}
-		v.compareHeads(&grave{}, c.stone)
+		v.compareHeads(&tombstone{}, c.stone)
 		got := proof.Fault("")
 		if len(v.Violations) > 0 {
 			got = v.Violations[0].Fault

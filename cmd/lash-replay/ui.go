@@ -109,7 +109,7 @@ func (c *uiCmd) print(e *env, url, name, token string) error {
 }
 
 // open opens the source, as a server.
-func (c *uiCmd) open(ctx context.Context, e *env) (*live, string, error) {
+func (c *uiCmd) open(ctx context.Context, e *env) (*busSource, string, error) {
 	files := c.Files
 	if e.source.File != "" {
 		files = append(files, e.source.File)
@@ -125,7 +125,7 @@ func (c *uiCmd) open(ctx context.Context, e *env) (*live, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	server, ok := src.(*live)
+	server, ok := src.(*busSource)
 	if !ok {
 		src.Close()
 		return nil, "", errors.New("no source: give --store DIR, --nats URL, or archives")
@@ -137,7 +137,7 @@ func (c *uiCmd) open(ctx context.Context, e *env) (*live, string, error) {
 }
 
 // openArchives puts archives into a temporary server.
-func openArchives(ctx context.Context, e *env, files []string) (src *live, name string, err error) {
+func openArchives(ctx context.Context, e *env, files []string) (src *busSource, name string, err error) {
 	list, err := program.Archives(files)
 	if err != nil {
 		return nil, "", err
@@ -150,7 +150,7 @@ func openArchives(ctx context.Context, e *env, files []string) (src *live, name 
 	if err != nil {
 		return nil, "", err
 	}
-	src = &live{temporary: dir}
+	src = &busSource{temporary: dir}
 	defer func() {
 		if err != nil {
 			src.Close()

@@ -25,14 +25,14 @@ type verification struct {
 	src      source
 	id       events.SessionID
 	progress *progress
-	v        *projector.Verifier
-	stored   *follow.Snapshot // compared when the fold reaches its sequence; nil: none, or not usable
-	restored *projector.State // of stored
-	blobs    map[string]bool  // digests of checked blobs
-	audit    *proof.Auditor   // nil: no key
-	records  []*redacted      // redactions of the store
-	redacted events.Seq       // first commit without a payload: nothing is folded from there on
-	locked   uint32           // key without which that commit cannot be read; 0 where it is redacted
+	verifier *projector.Verifier
+	stored   *follow.Snapshot   // compared when the fold reaches its sequence; nil: none, or not usable
+	restored *projector.State   // of stored
+	blobs    map[string]bool    // digests of checked blobs
+	audit    *proof.Auditor     // nil: no key
+	records  []*storedRedaction // redactions of the store
+	redacted events.Seq         // first commit without a payload: nothing is folded from there on
+	locked   uint32             // key without which that commit cannot be read; 0 where it is redacted
 }
 
 func (v *verification) run(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (v *verification) run(ctx context.Context) error {
 		return err
 	}
 	if v.startAudit(last); v.stored == nil {
-		v.v = projector.NewUnprovenVerifier(v.id) // the audit hashes the commits, where there is a key
+		v.verifier = projector.NewUnprovenVerifier(v.id) // the audit hashes the commits, where there is a key
 	}
 	for entry, err := range v.src.Log().Read(ctx, v.id, 1) {
 		if err == nil {
@@ -59,7 +59,7 @@ func (v *verification) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case isDamage(err):
-			v.violation(v.v.State().Seq+1, -1, checkHistory, err.Error())
+			v.violation(v.verifier.State().Seq+1, -1, checkHistory, err.Error())
 		default:
 			return fmt.Errorf("verify %s: %w", v.id, err)
 		}
@@ -70,9 +70,9 @@ func (v *verification) run(ctx context.Context) error {
 		return nil
 	}
 	if !slices.ContainsFunc(v.Violations, func(f finding) bool { return f.Check == projector.RuleState }) {
-		v.addAll(v.v.CheckWhole()) // finds what changed after its commit
+		v.addAll(v.verifier.CheckWhole()) // finds what changed after its commit
 	}
-	if at := v.v.State().Seq; v.stored != nil && v.stored.Seq > at {
+	if at := v.verifier.State().Seq; v.stored != nil && v.stored.Seq > at {
 		v.violation(0, -1, checkSnapshot, fmt.Sprintf("the snapshot is of sequence %d, the history can be folded to %d", v.stored.Seq, at))
 	}
 	return nil
@@ -122,7 +122,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	if v.redacted > 0 {
 		return nil
 	}
-	found, err := follow.Verify(ctx, v.src, v.v, e)
+	found, err := follow.Verify(ctx, v.src, v.verifier, e)
 	v.addAll(found)
 	if err == nil && e.Seq == 1 {
 		err = v.base(ctx, e)
@@ -132,7 +132,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	} else if err != nil {
 		return err
 	}
-	v.addAll(v.v.Check())
+	v.addAll(v.verifier.Check())
 	for i := range e.Commit.Events {
 		ev := &e.Commit.Events[i]
 		switch ev.Payload.(type) {
@@ -146,7 +146,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 			return err
 		}
 	}
-	if v.stored != nil && v.stored.Seq == e.Seq && v.v.State().Seq == e.Seq {
+	if v.stored != nil && v.stored.Seq == e.Seq && v.verifier.State().Seq == e.Seq {
 		return v.compare(ctx)
 	}
 	return nil
@@ -157,7 +157,7 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 	if projector.BaseOf(e.Commit).IsZero() {
 		return nil
 	}
-	from := v.v.State().Forked
+	from := v.verifier.State().Forked
 	ancestor, err := follow.ReadAt(ctx, v.src.Log(), v.src, from.Session, from.Seq)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
@@ -167,7 +167,7 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 		return fmt.Errorf("session %s, of which it is a copy: %w", from.Session, err)
 	}
 	v.Bases++
-	if err := v.v.State().CheckBase(ancestor); err != nil {
+	if err := v.verifier.State().CheckBase(ancestor); err != nil {
 		v.violation(e.Seq, -1, checkBase, err.Error())
 	}
 	return nil
@@ -239,13 +239,13 @@ func (v *verification) loadSnapshot(ctx context.Context) error {
 
 // compare compares the stored snapshot with the fold at its sequence, and checks that its segments exist.
 func (v *verification) compare(ctx context.Context) error {
-	head, _, err := v.v.State().Snapshot()
+	head, _, err := v.verifier.State().Snapshot()
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(head, v.stored.Head) {
 		problem := fmt.Sprintf("the stored head has digest %s, the history folds to %s", projector.RefOf(v.stored.Head).Digest, projector.RefOf(head).Digest)
-		if names := differing(v.restored.Head, v.v.State().Head); len(names) > 0 {
+		if names := differing(v.restored.Head, v.verifier.State().Head); len(names) > 0 {
 			problem += "; different: " + strings.Join(names, ", ")
 		}
 		v.violation(v.stored.Seq, -1, checkSnapshot, problem)

@@ -82,20 +82,20 @@ func (f finding) String() string {
 
 // report is the result of a verification.
 type report struct {
-	Sessions      int64     `json:"sessions"`
-	Commits       int64     `json:"commits"`
-	Events        int64     `json:"events"`
-	Snapshots     int64     `json:"snapshots"`
-	Bases         int64     `json:"bases"` // of copies, compared with their originals
-	Prompts       int64     `json:"prompts"`
-	Blobs         int64     `json:"blobs"`
-	Invariants    string    `json:"invariants"` // how often they were checked
-	Violations    []finding `json:"violations"`
-	Proven        []*proven `json:"proven,omitempty"`          // by session
-	Tombstones    []*grave  `json:"tombstones,omitempty"`      // of erased sessions
-	Unchecked     int64     `json:"unchecked_heads,omitempty"` // for want of a key
-	Trusted       []string  `json:"trusted,omitempty"`         // names of tenants' keys
-	Notes         []string  `json:"notes,omitempty"`           // what could not be checked
+	Sessions      int64        `json:"sessions"`
+	Commits       int64        `json:"commits"`
+	Events        int64        `json:"events"`
+	Snapshots     int64        `json:"snapshots"`
+	Bases         int64        `json:"bases"` // of copies, compared with their originals
+	Prompts       int64        `json:"prompts"`
+	Blobs         int64        `json:"blobs"`
+	Invariants    string       `json:"invariants"` // how often they were checked
+	Violations    []finding    `json:"violations"`
+	Proven        []*proven    `json:"proven,omitempty"`          // by session
+	Tombstones    []*tombstone `json:"tombstones,omitempty"`      // of erased sessions
+	Unchecked     int64        `json:"unchecked_heads,omitempty"` // for want of a key
+	Trusted       []string     `json:"trusted,omitempty"`         // names of tenants' keys
+	Notes         []string     `json:"notes,omitempty"`           // what could not be checked
 	trust         *trust
 	allowUnsigned bool
 	lastHead      *proof.Head   // of the last session
@@ -180,7 +180,7 @@ func (r *report) part() *report { return &report{trust: r.trust, allowUnsigned: 
 // history verifies the history of a session.
 func (r *report) history(ctx context.Context, src source, id events.SessionID, p *progress) (*report, error) {
 	part := r.part()
-	v := &verification{report: part, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
+	v := &verification{report: part, src: src, id: id, progress: p, verifier: projector.NewVerifier(id), blobs: make(map[string]bool)}
 	return part, v.run(ctx)
 }
 
@@ -242,14 +242,6 @@ func (r *report) damaged(file string, err error) error {
 	}
 	r.add(finding{File: file, Check: checkArchive, Problem: err.Error()})
 	return nil
-}
-
-// number is a count with its noun, in the plural unless it is 1.
-func number(n int64, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func (r *report) print(e *env) {

@@ -21,12 +21,12 @@ import (
 
 // erasing is a source in which a session is erased after a number of its commits were read.
 type erasing struct {
-	*live
+	*busSource
 	after events.Seq
 	erase func()
 }
 
-func (s *erasing) Log() events.Log { return erasingLog{s.live.Log(), s} }
+func (s *erasing) Log() events.Log { return erasingLog{s.busSource.Log(), s} }
 
 type erasingLog struct {
 	events.Log
@@ -75,7 +75,7 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		src := &erasing{live: &live{Bus: b}, after: map[events.SessionID]events.Seq{"s0": 0, "s1": 1}[id], erase: erase}
+		src := &erasing{busSource: &busSource{Bus: b}, after: map[events.SessionID]events.Seq{"s0": 0, "s1": 1}[id], erase: erase}
 		e := &env{Streams: &program.Streams{Out: io.Discard, Err: io.Discard}}
 		r := &report{trust: &trust{tenants: tenants}}
 		part, err := r.session(t.Context(), e, src, id, &progress{w: io.Discard, now: time.Now, began: time.Now()})
@@ -95,7 +95,7 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 func TestWriteHeadOfOne(t *testing.T) {
 	t.Parallel()
 	live := &report{Sessions: 1, lastHead: &proof.Head{Session: "a", Note: "head of a"}}
-	gone := &report{Tombstones: []*grave{{Session: "z"}}, lastHead: &proof.Head{Session: "z", Note: "head of z"}}
+	gone := &report{Tombstones: []*tombstone{{Session: "z"}}, lastHead: &proof.Head{Session: "z", Note: "head of z"}}
 	for name, c := range map[string]struct {
 		parts []*report
 		want  string // empty: an error
@@ -134,7 +134,7 @@ func TestHeadsOfOthers(t *testing.T) {
 		"named":           {named: map[events.SessionID]string{"b": "b.note"}, err: "--head b.note: it is of session b"},
 		"named_and_there": {named: map[events.SessionID]string{"a": "a.note", "z": "z.note"}, notes: 1},
 	} {
-		r := &report{trust: &trust{heads: heads, named: c.named}, Proven: []*proven{{Session: "a"}}, Tombstones: []*grave{{Session: "z"}}}
+		r := &report{trust: &trust{heads: heads, named: c.named}, Proven: []*proven{{Session: "a"}}, Tombstones: []*tombstone{{Session: "z"}}}
 		err := r.unvisited(c.all)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %v, want %q", name, err, c.err)

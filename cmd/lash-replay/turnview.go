@@ -42,7 +42,7 @@ func (c *turnCmd) render(ctx context.Context, e *env, src source, t *oneTurn) er
 		v.heading("end of turn " + joined(transcript.EndLine(record), v.cost()))
 	case t.state.Turn() != nil && t.state.Turn().ID == t.id:
 		v.heading("the turn runs")
-		waits(e, t.state.Turn())
+		printWaits(e, t.state.Turn())
 	default:
 		v.heading("the turn waits for its start")
 	}
@@ -210,15 +210,10 @@ func (v *turnView) arguments(effect events.EffectID) ([]byte, events.BlobRef) {
 		if !ok {
 			continue
 		}
-		index := int64(0)
-		for j := range p.Parts {
-			if p.Parts[j].Kind != events.PartToolCall {
-				continue
-			}
+		for index, c := range callsIn(p.Parts) {
 			if turn.ToolEffect(v.id, p.Iteration, index) == effect {
-				return p.Parts[j].Args, p.Parts[j].Blob
+				return c.Args, c.Blob
 			}
-			index++
 		}
 	}
 	return nil, events.BlobRef{}

@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// origin prints the owner of the session and its parent.
-func (v *shownSession) origin(e *env) {
+// printOrigin prints the owner of the session and its parent.
+func (v *shownSession) printOrigin(e *env) {
 	s := v.state
 	if s.Owner != "" {
 		e.println("owner", s.Owner)
@@ -30,8 +30,8 @@ func (v *shownSession) origin(e *env) {
 	}
 }
 
-// waits prints what the running turn waits for.
-func waits(e *env, t *projector.Turn) {
+// printWaits prints what the running turn waits for.
+func printWaits(e *env, t *projector.Turn) {
 	for i := range t.Asks {
 		if a := &t.Asks[i]; !a.Answered {
 			e.println("waits for approval:", joined(questionSummary(&a.ToolApprovalAsked, ""), until("until ", a.Until)))
@@ -56,8 +56,8 @@ func until(prefix string, at events.Millis) string {
 	return prefix + clock(at)
 }
 
-// standing prints the state outside the conversation: options, plugins, tasks, monitors, usage.
-func (v *shownSession) standing(e *env) {
+// printState prints the state outside the conversation: options, plugins, tasks, monitors, usage.
+func (v *shownSession) printState(e *env) {
 	s := v.state
 	if options := s.Frame().Options; len(options) > 0 {
 		e.println("protocol options:", shortJSON(options))

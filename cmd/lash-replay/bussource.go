@@ -24,14 +24,14 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// live reads a server: a running one, or one that it starts on a store. It implements [source].
-type live struct {
+// busSource reads a server: a running one, or one that it starts on a store. It implements [source].
+type busSource struct {
 	*bus.Bus
 	servers   []*busembed.Server // none where the server runs already
 	temporary string             // directory that Close deletes; empty: none
 }
 
-func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.Writer) (*live, error) {
+func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.Writer) (*busSource, error) {
 	opts, err := f.Options(url, store, warn)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	if err != nil {
 		return nil, f.Explain(err, connect.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
-	return &live{Bus: b}, nil
+	return &busSource{Bus: b}, nil
 }
 
 // openWait bounds the first response of the servers.
@@ -60,7 +60,7 @@ const (
 
 // openStore starts a server in this process, or three for a replicated store. It creates no store. It reads the store
 // of a running node through that node's server.
-func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, error) {
+func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*busSource, error) {
 	keys, err := f.BodiesKeys()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Store, err)
 	}
-	l := &live{servers: servers}
+	l := &busSource{servers: servers}
 	cfg.Name, cfg.Prefix, cfg.Keys = "lash-replay", f.Prefix, keys
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
@@ -112,7 +112,7 @@ func isStore(dir string) bool {
 }
 
 // elected waits until every history of a replicated store has a leader.
-func (l *live) elected(ctx context.Context) error {
+func (l *busSource) elected(ctx context.Context) error {
 	var ids []events.SessionID
 	err := insist(ctx, func(ctx context.Context) (err error) {
 		ids, err = l.Sessions(ctx)
@@ -142,9 +142,9 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
-func (l *live) Log() events.Log { return l.Bus.Log() }
+func (l *busSource) Log() events.Log { return l.Bus.Log() }
 
-func (l *live) Sessions(ctx context.Context) ([]events.SessionID, error) {
+func (l *busSource) Sessions(ctx context.Context) ([]events.SessionID, error) {
 	var list []events.SessionID
 	for id, err := range l.Bus.Sessions(ctx) {
 		if err != nil {
@@ -160,7 +160,7 @@ func (l *live) Sessions(ctx context.Context) ([]events.SessionID, error) {
 }
 
 // Names lists without a request for each session.
-func (l *live) Names(ctx context.Context) (list []events.SessionID, err error) {
+func (l *busSource) Names(ctx context.Context) (list []events.SessionID, err error) {
 	for id, err := range l.Bus.Sessions(ctx) {
 		if err != nil {
 			return nil, err
@@ -170,7 +170,7 @@ func (l *live) Names(ctx context.Context) (list []events.SessionID, err error) {
 	return list, nil
 }
 
-func (l *live) Index(ctx context.Context) iter.Seq2[[]byte, error] {
+func (l *busSource) Index(ctx context.Context) iter.Seq2[[]byte, error] {
 	rows, ok := l.Bus.Index()
 	if !ok {
 		return func(func([]byte, error) bool) {}
@@ -178,7 +178,7 @@ func (l *live) Index(ctx context.Context) iter.Seq2[[]byte, error] {
 	return rows.Values(ctx)
 }
 
-func (l *live) Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error) {
+func (l *busSource) Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error) {
 	stored, err := follow.Stored(ctx, l.Bus, session)
 	if errors.Is(err, events.ErrLocked) {
 		return nil, nil //nolint:nilnil // to a reader without the key there is none
@@ -187,7 +187,7 @@ func (l *live) Snapshot(ctx context.Context, session events.SessionID) (*follow.
 }
 
 // Row compares the row with the session's end: an older row would hide newer commits.
-func (l *live) Row(ctx context.Context, session events.SessionID) (*follow.Directory, error) {
+func (l *busSource) Row(ctx context.Context, session events.SessionID) (*follow.Directory, error) {
 	stored, err := l.Directory().Get(ctx, session)
 	if errors.Is(err, events.ErrLocked) {
 		return nil, nil //nolint:nilnil // the caller reads the history
@@ -206,7 +206,7 @@ func (l *live) Row(ctx context.Context, session events.SessionID) (*follow.Direc
 	return &row, nil
 }
 
-func (l *live) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
+func (l *busSource) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
 	s, err := follow.Open(ctx, l.Bus, session)
 	if errors.Is(err, events.ErrLocked) { // what can be read without the key
 		return follow.ReadAt(ctx, l.Bus.Log(), l, session, math.MaxUint64)
@@ -214,7 +214,7 @@ func (l *live) State(ctx context.Context, session events.SessionID) (*projector.
 	return s, err
 }
 
-func (l *live) Close() {
+func (l *busSource) Close() {
 	if l.Bus != nil {
 		l.Bus.Close()
 	}
