@@ -85,14 +85,14 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 	if change.Current.Equal(s.Config) {
 		return change, nil
 	}
-	asks, err := h.checkPlugins()
+	mustCall, err := h.checkPlugins()
 	if err == nil && (change.Current.Model != s.Config.Model || change.Current.Provider != s.Config.Provider) {
 		err = h.checkModel(ctx, change.Current)
 	}
-	if err == nil && !asks {
+	if err == nil && !mustCall {
 		change.Current, err = h.locks.Config(change.Current)
 	}
-	if err != nil || !asks {
+	if err != nil || !mustCall {
 		return change, err
 	}
 	if change.Current.Protocol != s.Config.Protocol {

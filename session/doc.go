@@ -63,6 +63,31 @@
 //	session/internal/check      refusals and limits
 //	session/hint, blob          wakes and timers; bodies outside the log
 //
+// Files are grouped by subject:
+//
+//	decide and append   host.go commitmeta.go sign.go
+//	sessions            create.go creation.go creationbase.go parents.go branch.go close.go erase.go redact.go
+//	                    grant.go snapshot.go configure.go retry.go
+//	turns               turns.go schedule.go cancel.go approval.go input.go
+//	conversation        graph.go frame.go systemmessages.go compact.go blob.go completion.go
+//	plugins and tools   plugins.go action.go extension.go overlay.go toolsource.go toolstate.go
+//	tasks, monitors     task.go taskown.go taskrun.go taskchild.go taskhidden.go taskleave.go tasktransfer.go monitor.go
+//	what plugins call   runtimehost.go runtimehosttask.go runtimehostcompletion.go childusage.go
+//	reads, workers      reads.go worker.go trace.go
+//
+// # The path of a turn's request
+//
+//	SubmitTurn              turns.go       checks the input, moves large bodies to blobs
+//	  decideUntilAppended   host.go        again after each conflict
+//	    states.LockYielding                the session's cached state, under its lock
+//	    decideOrRepeat      commitmeta.go  finds a repeat by its key, else calls the decision
+//	    appendLocked        host.go        builds the commit
+//	      appendSigned      sign.go        signs it; bus.Log.Append expects the state's sequence
+//	      State.Apply                      folds it
+//	      hints.Commit                     publishes the wake
+//
+// [Host.Cancel], [Host.Approve] and the other requests take the same path from decideUntilAppended on.
+//
 // # Order and durability
 //
 //   - When a call returns without an error, its events are in the session's stream, and survive the faults that the

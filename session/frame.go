@@ -46,12 +46,12 @@ func openFrame(req *api.FrameRequest, opened *bool) decision {
 				return nil, errors.Join(err, &api.StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
 			}
 		}
-		nodes, err := nodes.New(s, req.Nodes)
+		added, err := nodes.New(s, req.Nodes)
 		if err != nil {
 			return nil, err
 		}
 		*opened = true
-		return []events.Event{events.Of("", &events.FrameOpened{Frame: req.Frame, Reason: req.Reason, Keep: req.Keep, Nodes: nodes})}, nil
+		return []events.Event{events.Of("", &events.FrameOpened{Frame: req.Frame, Reason: req.Reason, Keep: req.Keep, Nodes: added})}, nil
 	}
 }
 

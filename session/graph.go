@@ -32,11 +32,11 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 	if err != nil {
 		return api.AppendedNodes{}, err
 	}
-	mustAsk, err := h.checkPlugins()
+	mustCall, err := h.checkPlugins()
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
 	}
-	for checked, retry := !mustAsk, true; retry; {
+	for checked, retry := !mustCall, true; retry; {
 		if !checked {
 			if checked, err = h.protocolAppend(ctx, id, req, meta); err != nil {
 				return api.AppendedNodes{}, err
@@ -102,11 +102,11 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.
 		return false, err
 	}
 	defer release()
-	nodes, err := h.wholeNodes(ctx, req.Nodes)
+	whole, err := h.wholeNodes(ctx, req.Nodes)
 	if err != nil {
 		return false, err
 	}
-	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, nodes)
+	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, whole)
 }
 
 // wholeNodes are the nodes with the bodies that their messages refer to, as the protocol receives them.
@@ -133,19 +133,19 @@ func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
 	}
-	nodes, err := nodes.New(s, req.Nodes)
+	added, err := nodes.New(s, req.Nodes)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
 	}
 	result := api.AppendedNodes{IDs: []events.NodeID{}, Leaf: leaf}
-	if len(nodes) == 0 {
+	if len(added) == 0 {
 		return nil, result, nil
 	}
-	for i := range nodes {
-		result.IDs = append(result.IDs, nodes[i].ID)
+	for i := range added {
+		result.IDs = append(result.IDs, added[i].ID)
 	}
-	result.Leaf = nodes[len(nodes)-1].ID
-	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), result, nil
+	result.Leaf = added[len(added)-1].ID
+	return append(heal, events.Of("", &events.GraphAppended{Nodes: added, Key: req.IdempotencyKey})), result, nil
 }
 
 // BranchTo moves the leaf to a node, or before the first node when node is empty. It deletes nothing. A running turn
@@ -200,13 +200,13 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.Re
 		if branch {
 			list = append(list, events.Of("", &events.GraphBranched{Leaf: leaf}))
 		}
-		add := make([]api.AppendNode, len(rest))
+		wantedNodes := make([]api.AppendNode, len(rest))
 		for i := range rest {
-			add[i].Message = &rest[i]
+			wantedNodes[i].Message = &rest[i]
 		}
-		nodes, err := nodes.New(s, add)
-		if err == nil && len(nodes) > 0 {
-			list = append(list, events.Of("", &events.GraphAppended{Nodes: nodes}))
+		added, err := nodes.New(s, wantedNodes)
+		if err == nil && len(added) > 0 {
+			list = append(list, events.Of("", &events.GraphAppended{Nodes: added}))
 		}
 		return list, err
 	}))

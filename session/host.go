@@ -340,10 +340,10 @@ func mayAppend(ctx context.Context) error {
 	return nil
 }
 
-// cached returns a copy of the cached state, which may be behind the log. check may refuse it.
-func (h *Host) cached(ctx context.Context, id events.SessionID, check func(*projector.State) error) (s *projector.State, err error) {
+// cached returns a copy of the cached state, which may be behind the log. inspect may refuse it.
+func (h *Host) cached(ctx context.Context, id events.SessionID, inspect func(*projector.State) error) (s *projector.State, err error) {
 	err = h.states.Inspect(ctx, id, false, func(now *projector.State) error {
-		if err := check(now); err != nil {
+		if err := inspect(now); err != nil {
 			return err
 		}
 		s = now.Clone()

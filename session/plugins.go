@@ -25,9 +25,9 @@ func WithPlugins(builder *plugin.Builder) Plugins { return Plugins{builder: buil
 // NoPlugins says that no node has such plugins: the host decides from the history alone.
 func NoPlugins() Plugins { return Plugins{none: true} }
 
-// checkPlugins reports whether the host must call a session's plugins for a decision that they can change or refuse. A
+// checkPlugins reports whether the host has to call a session's plugins for a decision that they can change or refuse. A
 // host without plugins must not decide where a node may have such plugins: [plugin.ErrUnavailable].
-func (h *Host) checkPlugins() (bool, error) {
+func (h *Host) checkPlugins() (mustCall bool, err error) {
 	if h.plugins == nil && !h.noPlugins {
 		return false, fmt.Errorf("this request needs the session's plugins, which this host does not have; send it to a node: %w", plugin.ErrUnavailable)
 	}

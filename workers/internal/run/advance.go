@@ -30,6 +30,15 @@ const (
 	paceRest                 // the state needs nothing
 )
 
+// advanceOnce does the first of these that the state needs:
+//
+//	a turn that this run has not claimed    transfer the wake, or take the turn over
+//	turns that ended                        notify plugins, in the background
+//	a turn to branch, a time that is due    also while another turn runs
+//	a turn to claim, or nothing to do
+//	a turn of this run                      stop it, hand it over, open its plugins, start its effects
+//
+// An effect starts last, so that it starts on a state that no earlier step changes.
 func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	if r.state.Seq != r.wokenSeq { // the events folded since may cancel tasks without a hint from their host
 		r.p.cfg.Host.WakePassing(r.state)

@@ -17,6 +17,22 @@
 //	        effects of our turn start those that do not run yet
 //	  └─► wait: for a result, a wake, a notification, a tick ─► advance
 //
+// # Files
+//
+//	pool.go           wakes to runs, capacity, start and stop
+//	run.go            one run: load, and the loop
+//	advance.go        what the state needs next
+//	claim.go          claims and takeovers of turns
+//	handover.go       a run gives its session up: to the turn's worker, to the queue, or because the pool stops
+//	finish.go         the wake of a run that ended
+//	commit.go         the batch, its append, and what follows from a conflict
+//	effects.go        starts and stops of model calls, tool calls and hooks; effectresult.go has their results
+//	record.go         events that a running effect needs recorded first
+//	wait.go           what a run waits for; trusted.go how long its state is valid
+//	notifications.go  notifications of plugins about ended turns
+//	stack.go          the plugins of the run's session
+//	branch.go         turns that continue in a session of their own
+//
 // # How long a state is valid
 //
 // The log cannot fence the start of an effect: a worker that was superseded may be about to start one. If the last
