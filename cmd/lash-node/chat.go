@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -149,6 +150,9 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 	}
 	if runs(own) {
 		return c.join(ctx, s, own.URL, link)
+	}
+	if _, err := os.Stat(c.Store); c.Session != nil && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no session %s here: %s is no store of a node: --store DIR names the directory of one, --nats URL its servers", *c.Session, c.Store)
 	}
 	node, failed := c.startNode(ctx, s, own)
 	if failed != nil && !errors.Is(failed, busembed.ErrInUse) {

@@ -17,7 +17,7 @@ type redactCmd struct {
 	Kind   []string `sep:"none" help:"Redact the events of this kind, or of a pattern of kinds such as tool.*. May be given several times." placeholder:"KIND"`
 	Event  []string `sep:"none" help:"Redact this event; lash-replay events lists ids. May be given several times." placeholder:"ID"`
 	Reason string   `required:"" help:"Why. It is kept with the archive." placeholder:"TEXT"`
-	Close  bool     `help:"Close the session first. Only a closed session is redacted."`
+	Close  bool     `help:"Close the session first, if it has the named events. Only a closed session is redacted."`
 	Yes    bool     `help:"Do it. Without this nothing is done."`
 	JSON   bool     `name:"json" help:"Print one JSON object."`
 }
@@ -62,7 +62,10 @@ func (c *redactCmd) Run(ctx context.Context, s *streams) error {
 }
 
 func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []string) error {
-	if c.Close {
+	if c.Close { // which cannot be undone: a misspelled name ends the command before
+		if err := archive.CheckNamed(ctx, on.bus.Log(), c.Session, what); err != nil {
+			return on.explain(err, c.Session)
+		}
 		if err := on.CloseSession(ctx, c.Session, c.Reason); err != nil {
 			return on.explain(err, c.Session)
 		}

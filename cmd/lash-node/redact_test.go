@@ -37,7 +37,8 @@ func TestRedact(t *testing.T) {
 		{[]string{"nobody", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, "nobody"},
 		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, `its status is "open": --close closes it`},
 		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to", "--yes", "--close"}, exitFailed, "no event of session s that can be redacted"},
-		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes", "--as", "ann"}, exitOK, "redacted: 1 events of session s ("},
+		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, `its status is "open": --close closes it`}, // still
+		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes", "--close", "--as", "ann"}, exitOK, "redacted: 1 events of session s ("},
 	} {
 		out, errs, code := lashNode(t, append([]string{"redact", "--store", node.store}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {

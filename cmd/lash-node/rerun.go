@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"text/tabwriter"
@@ -60,6 +62,9 @@ func (c *rerunCmd) Run(ctx context.Context, s *streams) error {
 	files, err := program.Archives(c.Targets)
 	for i := 0; i < len(files) && err == nil; i++ {
 		_, err = os.Stat(files[i])
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: lash-replay export SESSION -o FILE writes the archive of a session", err)
 	}
 	if err != nil {
 		return err

@@ -144,6 +144,7 @@ func TestRerunRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{recorded, "--from", "t9"}, "--from t9: the session has no such turn that ended"},
+		{[]string{"s"}, "lash-replay export SESSION -o FILE writes the archive of a session"},
 		{[]string{empty}, "there is no archive in the folder"},
 		{[]string{"rerun_test.go"}, "not JSON"},
 		{[]string{recorded, "--model", "m", "--scorer", "echo good"}, `--scorer printed "good`},

@@ -102,7 +102,8 @@ func TestServeChecksModel(t *testing.T) {
 		for _, url := range []string{bare.URL, "http://127.0.0.1:1", listing.URL} {
 			node := serveIn(t, []string{dialect + "_API_KEY=k", dialect + "_BASE_URL=" + url}, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--model", "large")
 			warned := slices.ContainsFunc(node.lines, func(line string) bool {
-				return strings.HasPrefix(line, "lash-node: --model large is not checked: "+provider+" gives no list of models: ") && strings.Contains(line, "is its base URL") == (url == "http://127.0.0.1:1")
+				return strings.HasPrefix(line, "lash-node: --model large is not checked: "+provider+" gives no list of models: ") && strings.Contains(line, "is its base URL") == (url == "http://127.0.0.1:1") &&
+					strings.HasSuffix(line, "OPENAI_BASE_URL mostly ends with /v1") == (url == bare.URL && dialect == "OPENAI")
 			})
 			if warned != (url != listing.URL) {
 				t.Errorf("%s at %s: said %q", dialect, url, node.lines)

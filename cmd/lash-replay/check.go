@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/cmd/internal/program"
@@ -29,7 +30,7 @@ recorded. The first difference of each session is shown with both sides.
 Run it before a new version is deployed, over a folder of archives that lash-replay export wrote: a difference means that the
 new version continues such sessions in another way, which a session that runs meanwhile may not survive.
 
-Not compared: what effects return, and what hosts request. The documentation of package session/decision lists decisions and
+Not compared: what effects return, what hosts request, and a redacted history from its first redacted payload on. The documentation of package session/decision lists decisions and
 inputs.`
 }
 
@@ -41,7 +42,8 @@ type checked struct {
 	Steps      int64            `json:"steps"`
 	Decisions  int64            `json:"decisions"`
 	Difference *difference      `json:"difference,omitempty"`
-	Problem    string           `json:"problem,omitempty"` // why it could not be checked to its end
+	Redacted   events.Seq       `json:"redacted,omitempty"` // first commit with a redacted payload: nothing is compared from there on
+	Problem    string           `json:"problem,omitempty"`  // why it could not be checked to its end
 }
 
 // difference is a [decision.Difference] for people.
@@ -160,6 +162,10 @@ func (c *checked) run(ctx context.Context, src source, p *progress) error {
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(entry.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
+			c.Redacted = entry.Seq
+			return nil
+		}
 		n, diff, err := decision.Compare(s, entry)
 		if err != nil {
 			return fmt.Errorf("check %s at sequence %d: %w", c.Session, entry.Seq, err)
@@ -204,6 +210,8 @@ func (c *checked) text() string {
 	switch {
 	case c.Problem != "":
 		return fmt.Sprintf("%s: cannot be checked: %s\n", name, c.Problem)
+	case c.Difference == nil && c.Redacted > 0:
+		return fmt.Sprintf("%s: same, %s; nothing is compared from sequence %d on, where payloads are redacted\n", name, number(c.Decisions, "decision"), c.Redacted)
 	case c.Difference == nil:
 		return fmt.Sprintf("%s: same, %s\n", name, number(c.Decisions, "decision"))
 	}

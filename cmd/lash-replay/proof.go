@@ -204,6 +204,9 @@ func (v *verification) endAudit(last events.Seq) {
 	}
 	if report.After > 0 {
 		p.First, p.Last = report.Proven+1, last
+		if whole(v.src) != v.src {
+			v.Notes = append(v.Notes, fmt.Sprintf("session %s: heads after sequence %d are not read: without --at they may prove more", v.id, last))
+		}
 	}
 	v.Proven = append(v.Proven, p)
 	v.lastHead = report.Last

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 )
 
 type verifyCmd struct {
-	Targets []string `arg:"" optional:"" name:"session" help:"Sessions, or archive files when no source is given."`
+	Targets []string `arg:"" optional:"" name:"session" help:"Sessions; archive files or folders of them (*.lash) when no source is given."`
 	All     bool     `help:"Every session of the source."`
 	JSON    bool     `name:"json" help:"Print one JSON object."`
 	proofFlags
@@ -226,7 +227,11 @@ func (r *report) merge(part *report, err error) error {
 
 // files verifies each archive separately, so that a damaged one does not hide the others.
 func (c *verifyCmd) files(ctx context.Context, e *env, r *report, visit func(source, events.SessionID) error) error {
-	for _, file := range c.Targets {
+	files, err := program.Archives(c.Targets)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
 		err := e.each(ctx, []string{file}, visit)
 		if err := r.damaged(file, err); err != nil {
 			return err

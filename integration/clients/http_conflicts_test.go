@@ -47,6 +47,12 @@ func conflictingAnswers(d *harness.HTTP) {
 	)
 	d.Want(202, "POST", s+"/turns", `{"id":"t1","text":"1+2?"}`)
 	d.AwaitState("s3", "questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
+	for body, detail := range map[string]string{
+		`{"granted":true}`: "call is required", `{"call":"t1/0/0"}`: "granted is required", `{"call":"t1/0/0"`: "the JSON object is not complete",
+	} {
+		harness.Equal(d.T, body, d.WantProblem(400, "invalid_body", "POST", s+"/approvals", body).Field("detail"), detail)
+	}
+	harness.Equal(d.T, "result", d.WantProblem(400, "invalid_body", "POST", s+"/results", `{"text":"once"}`).Field("detail"), "call is required")
 	d.Want(204, "POST", s+"/approvals", `{"call":"t1/0/0","granted":false}`)
 	d.WantProblem(409, "different_content", "POST", s+"/approvals", `{"call":"t1/0/0","granted":true}`)
 	d.Want(204, "POST", s+"/approvals", `{"call":"t1/0/1","granted":true}`)

@@ -337,6 +337,10 @@ func lists(d *harness.HTTP) {
 	for _, bad := range []string{"label=a", "label==b", "label=a=b&label=a=c", "created_from_ms=-1", "created_to_ms=99999999999999999999", "updated_from_ms=x", "status=open&status=closed"} {
 		d.WantProblem(400, "invalid_parameter", "GET", "/v1/sessions?"+bad, "")
 	}
+	unknown := d.WantProblem(400, "invalid_parameter", "GET", "/v1/sessions/s1/turns?limt=1", "")
+	harness.Equal(d.T, "unknown parameter", unknown.Field("detail"), `"limt" is no parameter here: known are limit, cursor`)
+	none := d.WantProblem(400, "invalid_parameter", "GET", "/v1/sessions/s1/tools?x=1", "")
+	harness.Equal(d.T, "no parameters", none.Field("detail"), `"x" is no parameter here: there is none`)
 	for _, bad := range []string{"status=else", "parent=a.b", "owner=a%20b", "label=a=" + strings.Repeat("x", 2000)} {
 		harness.Equal(d.T, bad, d.Send("writer", "GET", "/v1/sessions?"+bad, "").Status, 400)
 	}

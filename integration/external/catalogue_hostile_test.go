@@ -177,7 +177,7 @@ func hostileOutcomes(t *testing.T, on place) {
 		"piece_too_large":     {"piece.data: has", []any{piece(0, wire.MaxInlineBytes+1), &wire.Progress{Pieces: 1}}},
 		"too_many_pieces":     {fmt.Sprintf("more than %d bytes", wire.MaxOutcomeBytes), append(huge, &wire.Progress{Pieces: len(huge)})},
 		"large_failure":       {"failure.message: has", []any{&wire.Progress{Outcome: &wire.Outcome{Failure: &wire.Failure{Message: strings.Repeat("m", wire.MaxFailureMessage+1)}}}}},
-		"unknown_class":       {"failure.class: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Failure: &wire.Failure{Class: "odd"}}}}},
+		"unknown_class":       {`failure.class: unknown "odd", known are invalid_request, unavailable, `, []any{&wire.Progress{Outcome: &wire.Outcome{Failure: &wire.Failure{Class: "odd"}}}}},
 		"failure_and_text":    {"failure: excludes", []any{&wire.Progress{Outcome: &wire.Outcome{Text: "t", Failure: &wire.Failure{}}}}},
 		"unknown_control":     {"control: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Control: "switch"}}}},
 		"empty_attachment":    {"attachments[0].data", []any{&wire.Progress{Outcome: &wire.Outcome{Attachments: []wire.Attachment{{MediaType: "image/png"}}}}}},

@@ -85,6 +85,18 @@ func cool(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 	return err
 }
 
+// CheckNamed returns an error if an entry of what names no event of the session that can be redacted. It changes nothing.
+func CheckNamed(ctx context.Context, log events.Log, id events.SessionID, what []string) error {
+	err := CheckWhat(what)
+	if err == nil {
+		_, err = count(ctx, log, id, what)
+	}
+	if err != nil {
+		return fmt.Errorf("redact session %s: %w", id, err)
+	}
+	return nil
+}
+
 // count counts the named events that have their payload. A name without any event is probably misspelled, and a payload
 // would stay.
 func count(ctx context.Context, log events.Log, id events.SessionID, what []string) (left int64, err error) {

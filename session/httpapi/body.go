@@ -35,6 +35,8 @@ func decodeBody(data []byte, into any) error {
 	switch err := dec.Decode(into); {
 	case errors.Is(err, io.EOF):
 		return invalidBody("a JSON object is required, {} where it says nothing")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return invalidBody("the JSON object is not complete")
 	case err != nil:
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return wrongType(wrong)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,6 +117,18 @@ func (o *served) checkTraffic(c *call) error {
 // seqHeader is the response header with the sequence of the request's commit.
 const seqHeader = "Lash-Seq"
 
+// knownParameters lists the parameters of the query, for an error.
+func (o *served) knownParameters() string {
+	names := make([]string, len(o.query))
+	for i, p := range o.query {
+		names[i] = p.name
+	}
+	if len(names) == 0 {
+		return ": there is none"
+	}
+	return ": known are " + strings.Join(names, ", ")
+}
+
 // parameters checks the query and the ids in the path, and reads how long the request waits.
 func (o *served) parameters(c *call) (err error) {
 	values, err := url.ParseQuery(c.URL.RawQuery)
@@ -124,7 +137,7 @@ func (o *served) parameters(c *call) (err error) {
 	}
 	for name, list := range values {
 		if !slices.ContainsFunc(o.query, func(p param) bool { return p.name == name }) {
-			p := invalidParam(strconv.Quote(name), "is no parameter here")
+			p := invalidParam(strconv.Quote(name), "is no parameter here"+o.knownParameters())
 			p.Details["field"] = name
 			return p
 		}

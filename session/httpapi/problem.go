@@ -48,6 +48,13 @@ func invalidBody(why string) *problem {
 	return &problem{Status: http.StatusBadRequest, Code: "invalid_body", Detail: why, Details: map[string]string{"field": "body", "reason": why}}
 }
 
+// missingField reports a required field that a body does not have.
+func missingField(name string) *problem {
+	p := invalidBody(name + " is required")
+	p.Details = map[string]string{"field": name, "reason": "is required"}
+	return p
+}
+
 func invalidParam(name, why string) *problem {
 	return &problem{
 		Status: http.StatusBadRequest, Code: "invalid_parameter", Detail: name + " " + why, Details: map[string]string{"field": name, "reason": why},

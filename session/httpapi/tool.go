@@ -25,7 +25,7 @@ type approvalJSON struct {
 
 // answerJSON is the answer to an approval request. The first answer counts.
 type answerJSON struct {
-	Call    events.EffectID `json:"call"`
+	Call    events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX of the call: the field effect of the event tool.approval_asked"`
 	Granted *bool           `json:"granted" jsonschema:"true: the call runs; false: it is refused"`
 	Reason  string          `json:"reason,omitempty"`
 }
@@ -119,13 +119,19 @@ func approvals(list []projector.Approval) approvalsJSON {
 }
 
 func (in answerJSON) args(*call) (a events.ToolApprovalGiven, err error) {
-	if in.Granted == nil {
-		return a, invalidBody("granted is required")
+	switch {
+	case in.Call == "":
+		return a, missingField("call")
+	case in.Granted == nil:
+		return a, missingField("granted")
 	}
 	return events.ToolApprovalGiven{Effect: in.Call, Granted: *in.Granted, Reason: in.Reason}, nil
 }
 
 func (in callResultJSON) args(*call) (api.ResolveArgs, error) {
+	if in.Call == "" {
+		return api.ResolveArgs{}, missingField("call")
+	}
 	result := events.ToolResult{Text: in.Text, Outcome: events.Outcome(in.Outcome), Class: in.Class, Code: in.Code}
 	if in.Outcome == "success" {
 		result.Outcome = events.OutcomeSuccess

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
@@ -101,7 +102,7 @@ func checkFailure(f *wire.Failure) error {
 	}
 	switch {
 	case !slices.Contains(classes, f.Class):
-		return refused("failure.class", "unknown %q", events.Clip(f.Class, 64, "..."))
+		return refused("failure.class", "unknown %q, known are %s", events.Clip(f.Class, 64, "..."), strings.Join(classes[1:], ", "))
 	case len(f.Code) > events.MaxIDBytes:
 		return refused("failure.code", "has %d bytes, limit is %d", len(f.Code), events.MaxIDBytes)
 	case len(f.Message) > wire.MaxFailureMessage:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -56,17 +57,26 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 	case c.Model == "" && failed != nil && failed.Kind == llm.KindTransport:
 		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w: %s; --model NAME starts without the list", p.ID(), err, unreachable)
 	case c.Model == "" && err != nil:
-		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w: --model NAME names one", p.ID(), err)
+		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w%s: --model NAME names one", p.ID(), err, c.baseURLAdvice(s, p, failed))
 	case c.Model == "":
 		return fmt.Errorf("--model is missing: %s has %s: --model NAME chooses one", p.ID(), shortened(locks.AllowedModels(names)))
 	case failed != nil && failed.Kind == llm.KindTransport:
 		s.Printf("--model %s is not checked: %s gives no list of models: %s: %s", c.Model, p.ID(), err, unreachable)
 	case err != nil:
-		s.Printf("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
+		s.Printf("--model %s is not checked: %s gives no list of models: %s%s", c.Model, p.ID(), err, c.baseURLAdvice(s, p, failed))
 	case !slices.Contains(names, c.Model):
 		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shortened(locks.AllowedModels(names)))
 	}
 	return nil
+}
+
+// baseURLAdvice says what may be wrong where an endpoint of the operator does not know the path of the list.
+func (c *Command) baseURLAdvice(s *program.Streams, p llm.Provider, failed *llm.Error) string {
+	base := strings.TrimRight(s.Env("OPENAI_BASE_URL"), "/")
+	if failed == nil || failed.Status != http.StatusNotFound || !strings.HasPrefix(p.ID(), "openai") || base == "" || strings.HasSuffix(base, "/v1") {
+		return ""
+	}
+	return ": OPENAI_BASE_URL mostly ends with /v1"
 }
 
 // shortened is a list of names, shortened to one line.
