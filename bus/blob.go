@@ -82,12 +82,16 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 	}
-	for _, name := range names {
-		body, err := b.storedBlob(ctx, name, ref)
-		if errors.Is(err, ErrNotFound) {
-			continue
+	for n, began := 1, time.Now(); ; n++ {
+		for _, name := range names {
+			body, err := b.storedBlob(ctx, name, ref)
+			if !errors.Is(err, ErrNotFound) {
+				return body, err
+			}
 		}
-		return body, err
+		if time.Since(began) > replicaLag || pause(ctx, n) != nil {
+			break
+		}
 	}
 	err = ErrNotFound
 	if locked := b.bodies.writable(); locked != nil {
@@ -150,6 +154,10 @@ func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, 
 // blobTries bounds the reads of a body that has a description: its chunks may be missing for good, and no answer says
 // so.
 const blobTries = 3
+
+// replicaLag is how long a body may be unknown: a replica that is behind says that there is none, and so does one between the two
+// contents of a body that is stored again.
+const replicaLag = 250 * time.Millisecond
 
 func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.ObjectInfo, err error) {
 	err = b.retry(ctx, "blob "+digest, func(ctx context.Context) (err error) {
