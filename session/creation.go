@@ -52,7 +52,7 @@ func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (e
 	}
 	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
-		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own && caller.Within == nil // a parent that the caller cannot reach gets no children
+		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Bounded() // a parent that the caller cannot reach gets no children
 		if o.creator, err = o.h.State(api.WithSession(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
 			o.creator, err = nil, nil // the parent is not in this deployment
 		}

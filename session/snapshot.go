@@ -33,11 +33,11 @@ func (h *Host) RestoreSnapshot(ctx context.Context, head []byte, segments [][]by
 	return s, nil
 }
 
-// checkBodies limits a caller that is bounded to its own sessions to the bodies that it may read. A session that starts
+// checkBodies limits a bounded caller ([api.Caller.Bounded]) to the bodies that it may read. A session that starts
 // from the snapshot refers to all bodies of the snapshot, and so lets its owner read them. Allowed are the bodies
 // that the history of the snapshot's session names.
 func (h *Host) checkBodies(ctx context.Context, s *projector.State) error {
-	if caller, ok := api.CallerOf(ctx); !ok || !caller.Own {
+	if caller, ok := api.CallerOf(ctx); !ok || !caller.Bounded() {
 		return nil
 	}
 	nodes, err := s.AllNodes()

@@ -24,6 +24,9 @@ type Caller struct {
 	Within func(*projector.State) bool
 }
 
+// Bounded reports whether the caller reaches some of the sessions only.
+func (c Caller) Bounded() bool { return c.Own || c.Within != nil }
+
 // Check is the authorization rule, for every operation that names a session, over NATS and HTTP:
 //
 //  1. A caller bounded to its own sessions ([Reach.Own]) that neither owns this one nor has a
