@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // readyWait is how long a server may take until it listens.
@@ -14,16 +16,16 @@ const readyWait = 10 * time.Second
 
 // boot starts the server and waits until it accepts connections. It returns the server's own error where it cannot
 // start.
-func (s *Server) boot() error {
-	why := make(fatal, 1)
-	s.ns.SetLoggerV2(why, false, false, false)
+func (s *Server) boot(log *zap.Logger) error {
+	lines := newServerLog(log)
+	s.ns.SetLoggerV2(lines, false, false, false)
 	s.ns.Start()
 	for end := time.Now().Add(readyWait); ; {
 		if s.ns.ReadyForConnections(readyWait / 100) {
 			return nil
 		}
 		select {
-		case err := <-why:
+		case err := <-lines.fatal:
 			return err
 		default:
 		}
@@ -32,23 +34,6 @@ func (s *Server) boot() error {
 		}
 	}
 }
-
-// fatal is a logger that keeps the server's first fatal error. The server reports that error to its logger only, and
-// does not exit.
-type fatal chan error
-
-func (f fatal) Fatalf(format string, args ...any) {
-	select {
-	case f <- fmt.Errorf(format, args...):
-	default:
-	}
-}
-
-func (fatal) Noticef(string, ...any) {}
-func (fatal) Warnf(string, ...any)   {}
-func (fatal) Errorf(string, ...any)  {}
-func (fatal) Debugf(string, ...any)  {}
-func (fatal) Tracef(string, ...any)  {}
 
 // Ports that systems do not use for outgoing connections by default: Linux uses those from 32768 on.
 const (

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
 )
 
 // Profile says what an acknowledged append survives; see package bus.
@@ -57,6 +58,8 @@ type Config struct {
 	Exposed bool   // Host may be an address that other machines reach
 	Port    int    // 0 picks a free one
 	Name    string // of the server, required in a cluster
+
+	Logger *zap.Logger // of what the server reports as an error. nil is silent
 
 	ClusterName string   // with Routes, makes the server part of a cluster
 	ClusterPort int      // of this server
@@ -129,7 +132,7 @@ func (s *Server) prepare(cfg Config, opts *server.Options) (err error) {
 
 // bootWith starts the server with its companions: the access file and the syncer.
 func (s *Server) bootWith(cfg Config) (err error) {
-	if err := s.boot(); err != nil {
+	if err := s.boot(cfg.Logger); err != nil {
 		return err
 	}
 	if s.access != nil && cfg.Listen {

@@ -18,7 +18,7 @@ import (
 
 // openBus opens the bus. It starts the embedded server where --nats is not set.
 func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log *zap.Logger) error {
-	cfg, err := c.servers(s, n)
+	cfg, err := c.servers(s, n, log)
 	if err != nil {
 		return err
 	}
@@ -41,14 +41,14 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 }
 
 // servers is the configuration of the bus: for an embedded server, which it starts, or for external ones.
-func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err error) {
+func (c *Command) servers(s *program.Streams, n *Node, log *zap.Logger) (cfg bus.Config, err error) {
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
 		cfg.Options, err = c.Options(c.NATS, c.Store, s.Err)
 		s.Printf("servers %s store the sessions, %s of each; how often they sync to disk is in their configuration (sync_interval)", bus.Redacted(c.NATS), copies(c.Replicas))
 		return cfg, err
 	}
-	if n.server, err = c.embedded(s); err != nil {
+	if n.server, err = c.embedded(s, log); err != nil {
 		return cfg, err
 	}
 	n.closers = append(n.closers, n.stopServer)
@@ -64,7 +64,7 @@ func copies(n int) string {
 }
 
 // embedded starts a server in this process.
-func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
+func (c *Command) embedded(s *program.Streams, log *zap.Logger) (*busembed.Server, error) {
 	if c.Replicas != 1 {
 		return nil, fmt.Errorf("--replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
 	}
@@ -80,7 +80,7 @@ func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
 		return nil, fmt.Errorf("--listen %s: an embedded server listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
 	}
 	over := s.Waiting("the embedded server to read %s", c.Store)
-	cfg := busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port), Prefix: c.Prefix}
+	cfg := busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port), Prefix: c.Prefix, Logger: log}
 	for _, p := range c.external {
 		cfg.Plugins = append(cfg.Plugins, p.Name)
 	}
