@@ -15,8 +15,8 @@ func Usage(u events.Usage) api.TokenUsage {
 	return api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 }
 
-// Outcome is the outcome of a turn whose last reply has this text. value is
-// the result of the tool that ended it, if one did.
+// Outcome is the outcome of a turn whose last reply has this text. value is the result of the tool that ended it, if
+// one did.
 func Outcome(p *events.TurnCompleted, text, value string) api.TurnOutcome {
 	switch {
 	case p.End == events.EndToolValue:

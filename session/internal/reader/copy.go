@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Open is a session's state now from its snapshot and the log after that. It may be partial, and
-// knows which of its pieces are stored.
+// Open is a session's state now from its snapshot and the log after that. It may be partial, and knows which of its
+// pieces are stored.
 func (r *Reader) Open(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	if err := events.CheckToken("session", id); err != nil {
 		return nil, err

@@ -130,8 +130,8 @@ func summaryOf(row *follow.Directory) api.SessionSummary {
 	}
 }
 
-// readableRows are the rows that the caller of the request may see, in order. Where
-// the caller has its own sessions only, the state of each one decides.
+// readableRows are the rows that the caller of the request may see, in order. Where the caller has its own sessions
+// only, the state of each one decides.
 func (r *Reader) readableRows(ctx context.Context, most int, wanted func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	if !ok || !caller.Own {
@@ -152,8 +152,8 @@ func (r *Reader) readableRows(ctx context.Context, most int, wanted func(*follow
 	}
 }
 
-// readable is a session's state, where there is one that the caller of the
-// request may read; else nil. The cache does not keep it, as a list would drop all other states.
+// readable is a session's state, where there is one that the caller of the request may read; else nil. The cache does
+// not keep it, as a list would drop all other states.
 func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	s, err := follow.Open(ctx, r.b, id)
 	switch {
@@ -165,9 +165,9 @@ func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.
 	return s, nil
 }
 
-// rows are the rows of the directory that wanted selects, the newest session first.
-// A caller that has its own sessions only gets the rows with its name.
-// Each batch of rows is a new read of the directory, so that memory has one batch at a time.
+// rows are the rows of the directory that wanted selects, the newest session first. A caller that has its own sessions
+// only gets the rows with its name. Each batch of rows is a new read of the directory, so that memory has one batch at
+// a time.
 func (r *Reader) rows(ctx context.Context, most int, wanted func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	bounded := ok && caller.Own

@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// ToolOutput is the whole output of a call that has returned, also where a
-// projector lets the model read another text. It reads the log from the call's
-// turn on. Errors: [api.ErrUnknownCall].
+// ToolOutput is the whole output of a call that has returned, also where a projector lets the model read another text.
+// It reads the log from the call's turn on. Errors: [api.ErrUnknownCall].
 func (r *Reader) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
 	s, err := r.State(ctx, id)
 	if err != nil {

@@ -53,8 +53,8 @@ func (r *Reader) StateAt(ctx context.Context, id events.SessionID, seq events.Se
 	return follow.ReadAt(ctx, r.log, r.b, id, seq)
 }
 
-// Authorize refuses a session that the context's caller may not read, before a read of the log
-// that needs no state. Errors: those of [api.Authorize].
+// Authorize refuses a session that the context's caller may not read, before a read of the log that needs no state.
+// Errors: those of [api.Authorize].
 func (r *Reader) Authorize(ctx context.Context, id events.SessionID) error {
 	if _, ok := api.CallerOf(ctx); !ok {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// Approvals lists the questions about calls of the running turn that wait for
-// an answer, with the arguments whole.
+// Approvals lists the questions about calls of the running turn that wait for an answer, with the arguments whole.
 func (r *Reader) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
 	s, err := r.State(ctx, id)
 	if err != nil {

@@ -39,8 +39,8 @@ func (r *Reader) TurnResult(ctx context.Context, id events.SessionID, turn event
 	return api.TurnResult{}, fmt.Errorf("turn %s of session %s: %w", turn, id, api.ErrUnknownTurn)
 }
 
-// answerText is the answer of a finished turn: the text of its last assistant
-// message, or of the tool result that ended it.
+// answerText is the answer of a finished turn: the text of its last assistant message, or of the tool result that ended
+// it.
 func answerText(s *projector.State, record *projector.TurnRecord) (string, error) {
 	path, err := s.Path()
 	if err == nil && s.Leaf != record.Leaf {

@@ -35,9 +35,9 @@ func (s *Stacks) restore(ctx context.Context, st *Stack, p *plugin.Stack, state 
 	return nil
 }
 
-// follow updates a stack to the history: it restores the protocol after a branch and
-// in a new frame, gives it the extensions that are new, and sets the overlay of
-// the history. A state that is older than the newest one before changes nothing.
+// follow updates a stack to the history: it restores the protocol after a branch and in a new frame, gives it the
+// extensions that are new, and sets the overlay of the history. A state that is older than the newest one before
+// changes nothing.
 func (s *Stacks) follow(ctx context.Context, st *Stack, state *projector.State) error {
 	f := &st.followed
 	if state.Seq < f.at {

@@ -216,8 +216,8 @@ func (s *Stacks) Overlays(id events.SessionID) []plugin.Overlay {
 	return s.overlays[id]
 }
 
-// Lock is the session's stack, which no other goroutine builds or updates until unlock is called.
-// Errors: [plugin.ErrBuilding], and the cause of ctx's end.
+// Lock is the session's stack, which no other goroutine builds or updates until unlock is called. Errors:
+// [plugin.ErrBuilding], and the cause of ctx's end.
 func (s *Stacks) Lock(ctx context.Context, id events.SessionID) (st *Stack, unlock func(), err error) {
 	st = s.acquire(id)
 	if err := st.lock(ctx, id); err != nil {

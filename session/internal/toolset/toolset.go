@@ -22,8 +22,8 @@ func Event(generation int64, tools []events.ToolEntry) []events.Event {
 	return []events.Event{events.Of("", &events.ToolStateApplied{Generation: generation, Tools: tools})}
 }
 
-// WithRestOff is tools, and the other known tools switched off. Without an entry a
-// tool would return with the next catalogue of the plugins.
+// WithRestOff is tools, and the other known tools switched off. Without an entry a tool would return with the next
+// catalogue of the plugins.
 func WithRestOff(known, tools []events.ToolEntry) []events.ToolEntry {
 	tools = slices.Clone(tools)
 	for _, k := range known {
@@ -35,9 +35,9 @@ func WithRestOff(known, tools []events.ToolEntry) []events.ToolEntry {
 	return tools
 }
 
-// Declared are the entries of a request as their sources declare them. A request
-// sets which tools the session has and their levels. It does not set what a tool
-// is: with other effects a call could run twice, and the gate would not ask about it.
+// Declared are the entries of a request as their sources declare them. A request sets which tools the session has and
+// their levels. It does not set what a tool is: with other effects a call could run twice, and the gate would not ask
+// about it.
 func Declared(known, tools []events.ToolEntry) ([]events.ToolEntry, error) {
 	tools = slices.Clone(tools)
 	for i := range tools {
@@ -64,8 +64,7 @@ func UnknownSource(why string, there []string) error {
 	return fmt.Errorf("%w: %s: there is %s", api.ErrUnknownSource, why, cmp.Or(strings.Join(there, ", "), "none"))
 }
 
-// Without are a session's tools without those of a source. A tool whose level a host
-// set keeps its entry, and is off.
+// Without are a session's tools without those of a source. A tool whose level a host set keeps its entry, and is off.
 func Without(c *projector.Catalog, source string) []events.ToolEntry {
 	kept := slices.DeleteFunc(slices.Clone(c.Tools), func(t events.ToolEntry) bool { return t.Source == source })
 	return Offer(c, kept)
