@@ -97,7 +97,7 @@ func TestTypeScriptConnection(t *testing.T) {
 	for name, c := range map[string]struct{ env, want string }{
 		"no_credentials":         {"LASH_PLUGIN_NATS=" + server.URL(), "refuses the credentials: LASH_PLUGIN_CONNECTION"},
 		"a_file_that_is_no_seed": {"LASH_PLUGIN_NKEY=" + own, "LASH_PLUGIN_NKEY: " + own + " has no seed of an nkey"},
-		"no_such_file":           {"LASH_PLUGIN_CONNECTION=" + store + "/missing", "LASH_PLUGIN_CONNECTION: ENOENT"},
+		"no_such_file":           {"LASH_PLUGIN_CONNECTION=" + store + "/missing", "/missing': a node with --external-plugins writes plugins/NAME.json in its store when it starts"},
 		"the_file_of_another":    {"LASH_PLUGIN_CONNECTION=" + busembed.PluginFile(store, "other"), "do not let these credentials be plugin notes: "},
 		"no_server":              {"LASH_PLUGIN=notes", "LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS is missing"},
 	} {
@@ -108,6 +108,9 @@ func TestTypeScriptConnection(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), c.want) {
 				t.Errorf("got %v and %s\nwant %q", err, out, c.want)
+			}
+			if strings.Contains(string(out), "    at ") {
+				t.Errorf("the text has a stack:\n%s", out)
 			}
 			if n := strings.Count(string(out), "Permissions Violation"); n > 3 { // the error, its stack and its cause
 				t.Errorf("%d lines about permissions:\n%s", n, out)

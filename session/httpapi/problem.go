@@ -33,7 +33,7 @@ const retryAfter = 1
 // The refusals of this server.
 var (
 	errOtherPage    = &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "a web page of another origin may not act with a client certificate; --http-origin names those that may"}
-	errUnauthorized = &problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a known bearer token or client certificate is required"}
+	errUnauthorized = &problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a known token, in the header Authorization: Bearer TOKEN, or a known client certificate is required"}
 	errNotReady     = &problem{Status: http.StatusServiceUnavailable, Code: "credentials_unchecked", Detail: "the keys that verify such a token were not read yet", retry: 10}
 	errNoPath       = &problem{Status: http.StatusNotFound, Code: "no_path", Detail: "no such path, see /v1/openapi.json"}
 	errBusy         = &problem{Status: http.StatusServiceUnavailable, Code: "busy", Detail: "too many requests at once", retry: retryAfter}

@@ -141,7 +141,14 @@ func (m *program) waitsFor() string {
 	return ""
 }
 
+// resize sets the size of the terminal. One that does not know its size reports 0, and is taken for one of 80 by 24.
 func (m *program) resize(width, height int) {
+	if width <= 0 {
+		width = 80
+	}
+	if height <= 0 {
+		height = 24
+	}
 	m.width, m.height = max(width, 10), max(height, 4)
 	m.input.SetWidth(m.width)
 }

@@ -189,3 +189,17 @@ func TestResize(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownSize shows a chat in a terminal that reports 0 rows and columns.
+func TestUnknownSize(t *testing.T) {
+	t.Parallel()
+	m := asking(t)
+	m.Update(tea.WindowSizeMsg{})
+	if m.width != 80 || m.height != 24 {
+		t.Errorf("size: got %d by %d, want 80 by 24", m.width, m.height)
+	}
+	m.Update(tea.WindowSizeMsg{Width: 3, Height: 2})
+	if m.width != 10 || m.height != 4 {
+		t.Errorf("small size: got %d by %d, want 10 by 4", m.width, m.height)
+	}
+}

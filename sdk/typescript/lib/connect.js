@@ -17,7 +17,7 @@ const retry = 1000;
 export async function connect(plugin, env) {
   const { url, inbox, seed, tls_ca: caFile, tls_cert: certFile, tls_key: keyFile } = await connection(env);
   const servers = (url ?? "").split(",").map((s) => s.trim()).filter(Boolean);
-  if (servers.length === 0) throw new Error("LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS is missing: it names the servers");
+  if (servers.length === 0) throw plain(new Error("LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS is missing: it names the servers"));
   const name = env.LASH_PLUGIN || plugin.name;
   const id = instanceId(env.LASH_PLUGIN_INSTANCE);
   const tls = caFile || certFile || servers.some((s) => s.startsWith("tls://"));
@@ -64,7 +64,8 @@ async function named(variable, read) {
   try {
     return await read();
   } catch (/** @type {any} */ err) {
-    throw plain(new Error(`${variable}: ${err.message}`));
+    const advice = err.code === "ENOENT" && variable === "LASH_PLUGIN_CONNECTION" ? ": a node with --external-plugins writes plugins/NAME.json in its store when it starts" : "";
+    throw plain(new Error(`${variable}: ${err.message}${advice}`));
   }
 }
 
