@@ -12,8 +12,11 @@ import (
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	parts := []events.Part{
-		{Kind: events.PartText, Text: "a"}, {Kind: events.PartToolCall, Tool: "first"}, {Kind: events.PartReasoning, Text: "b"},
-		{Kind: events.PartToolCall, Tool: "second"}, {Kind: events.PartText, Text: "c"},
+		{Kind: events.PartText, Text: "a"},
+		{Kind: events.PartToolCall, Tool: "first"},
+		{Kind: events.PartReasoning, Text: "b"},
+		{Kind: events.PartToolCall, Tool: "second"},
+		{Kind: events.PartText, Text: "c"},
 	}
 	var tools []string
 	for index, call := range convert.Calls(parts) {
