@@ -27,6 +27,7 @@ type importCmd struct {
 	clientFlags
 
 	MaxMiB int64 `name:"max-mib" default:"1024" placeholder:"N" help:"Refuse an archive whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	Resume bool  `name:"resume" help:"Also import archives of sessions with work left: turns, tasks and monitors. A node continues it at once, and runs the commands and calls in it: only for archives of your own."`
 	JSON   bool  `name:"json" help:"Print one JSON object."`
 }
 
@@ -39,7 +40,8 @@ runtime, on a temporary server with a scripted model, and its history is put in;
 
 All files are read and checked before anything is written: a bad line is an error with file, line and reason. A session
 appears at once and whole. A session that is there with the same content is left alone, so an import that was stopped is
-simply repeated. Imported sessions are cold, and nothing of them runs before the next request.`
+simply repeated. Imported sessions are cold, and nothing of them runs before the next request: an archive of a session that
+has turns, tasks or monitors left is refused without --resume.`
 }
 
 // imported is one session of an import.
@@ -67,7 +69,7 @@ func (c *importCmd) Run(ctx context.Context, s *streams) error {
 	}
 	list := []imported{}
 	err = c.onBus(ctx, s, func(ctx context.Context, b *bus.Bus) error {
-		x := &importer{b: b, progress: func(n int) { s.Printf("session %d of %d", n, len(sources)) }}
+		x := &importer{b: b, resume: c.Resume, progress: func(n int) { s.Printf("session %d of %d", n, len(sources)) }}
 		defer x.close()
 		for i := range sources {
 			one, err := x.put(ctx, &sources[i], i)
@@ -207,6 +209,7 @@ func (c *importCmd) onBus(ctx context.Context, s *streams, do func(context.Conte
 // importer puts sessions into a server.
 type importer struct {
 	b         *bus.Bus
+	resume    bool                // sessions with work left, too
 	converter *playback.Converter // started for the first recording
 	progress  func(n int)
 	printed   time.Time
@@ -239,8 +242,15 @@ func (x *importer) put(ctx context.Context, src *importSource, n int) (imported,
 			return one, err
 		}
 	}
-	done, err := archive.Restore(ctx, x.b, src.archive)
+	restore := archive.RestoreIdle
+	if x.resume || src.plan != nil { // this program made the history of a plan
+		restore = archive.Restore
+	}
+	done, err := restore(ctx, x.b, src.archive)
 	one.Last, one.Already = done.Last, done.Already
+	if errors.As(err, new(*archive.WorkError)) {
+		err = fmt.Errorf("%w: --resume imports it, if you trust the archive", err)
+	}
 	return one, err
 }
 

@@ -46,6 +46,16 @@ type Restored struct {
 //
 // Errors: [*DifferentError]; [events.ErrMalformed] with the reason; [events.ErasedError]; those of the bus.
 func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, error) {
+	return restore(ctx, b, a, func(*projector.State) error { return nil })
+}
+
+// RestoreIdle is [Restore] for an archive that may come from anywhere: a session with work left is a [*WorkError], and nothing
+// is written. A node would continue the work: a monitor's command, a call that somebody approved elsewhere.
+func RestoreIdle(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, error) {
+	return restore(ctx, b, a, refuseWork)
+}
+
+func restore(ctx context.Context, b *bus.Bus, a *events.Archive, accept func(*projector.State) error) (Restored, error) {
 	done := Restored{Session: a.Session}
 	texts, err := DecryptedBodies(a.Blobs, b.Keys())
 	if err != nil {
@@ -57,6 +67,12 @@ func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, erro
 	}
 	done.Last = s.Seq
 	if done.Already, err = holds(ctx, b, a); err != nil {
+		return done, err
+	}
+	if !done.Already {
+		err = accept(s)
+	}
+	if err != nil {
 		return done, err
 	}
 	for _, body := range texts {

@@ -1,0 +1,88 @@
+package archive_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/sessiontest"
+)
+
+// TestRestoreIdle restores an archive of each kind of work that a node would continue by itself, such as a monitor's command.
+// It is refused by name, and the server gets nothing; a session without work is restored.
+func TestRestoreIdle(t *testing.T) {
+	t.Parallel()
+	monitor := events.MonitorSpec{ID: "m1", Command: "touch pwned", Persistent: true, RestartOnRestore: true, Wake: events.WakeNotify}
+	started := func(t *testing.T, b *sessiontest.System) {
+		t.Helper()
+		if err := b.Host.StartMonitor(t.Context(), sessiontest.ID, monitor); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := func(t *testing.T, b *sessiontest.System) {
+		t.Helper()
+		req := api.Ask("go")
+		req.ID = "t1"
+		if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		prepare func(*testing.T, *sessiontest.System)
+		want    string // the first work
+	}{
+		"nothing":       {func(*testing.T, *sessiontest.System) {}, ""},
+		"a queued turn": {asked, "turn t1"},
+		"a running turn": {func(t *testing.T, b *sessiontest.System) {
+			asked(t, b)
+			appendAt(t, b, 2, events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}))
+		}, "turn t1"},
+		"a turn that ended": {func(t *testing.T, b *sessiontest.System) {
+			asked(t, b)
+			appendAt(t, b, 2, events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}), events.Of("t1", &events.TurnCompleted{End: events.EndFinished}))
+		}, ""},
+		"a scheduled turn": {func(t *testing.T, b *sessiontest.System) {
+			req := api.Ask("go")
+			req.ID = "t2"
+			if _, err := b.Host.SubmitAt(t.Context(), sessiontest.ID, time.Now().Add(time.Hour), req); err != nil {
+				t.Fatal(err)
+			}
+		}, "turn t2"},
+		"a monitor": {started, "task monitor-m1"},
+		"a monitor that starts with the session": {func(t *testing.T, b *sessiontest.System) {
+			appendAt(t, b, 1, events.Of("", &events.MonitorRegistered{Spec: monitor}), events.Of("", &events.MonitorArmed{Monitor: "m1"}))
+		}, "monitor m1"},
+		"a closed session": {func(t *testing.T, b *sessiontest.System) {
+			appendAt(t, b, 1, events.Of("", &events.MonitorRegistered{Spec: monitor}), events.Of("", &events.MonitorArmed{Monitor: "m1"}))
+			if err := b.Host.CloseSession(t.Context(), sessiontest.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := sessiontest.Start(t)
+			c.prepare(t, b)
+			other := bustest.Start(t)
+			_, err := archive.RestoreIdle(t.Context(), other, readBack(t, b, b.Bus.Log()))
+			_, missing := other.Log().Last(t.Context(), sessiontest.ID)
+			if c.want == "" {
+				if err != nil || missing != nil {
+					t.Fatalf("got %v, %v, want the session", err, missing)
+				}
+				return
+			}
+			work := new(archive.WorkError)
+			if !errors.As(err, &work) || work.Work[0] != c.want {
+				t.Errorf("got %v, want a refusal that names %s", err, c.want)
+			}
+			if !errors.Is(missing, events.ErrNoSession) {
+				t.Errorf("got %v, want no session", missing)
+			}
+		})
+	}
+}
