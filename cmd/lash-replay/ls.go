@@ -20,7 +20,7 @@ import (
 type lsCmd struct {
 	File   string            `arg:"" optional:"" help:"Archive file, when no source is given."`
 	Label  map[string]string `placeholder:"KEY=VALUE" help:"Sessions with a label; KEY= for any value. Repeatable."`
-	Status string            `placeholder:"STATUS" help:"Sessions with this status: open, closed, erased, ..., or running, asking, unreadable."`
+	Status string            `placeholder:"STATUS" help:"Sessions with this status: open, running, asking, closed, erased, erasing, opening, empty or unreadable."`
 	Model  string            `placeholder:"NAME" help:"Sessions whose configuration names this model."`
 	Since  point.Point       `placeholder:"TIME" help:"Sessions that moved at or after a time, or a duration such as 24h ago."`
 	Limit  int               `placeholder:"N" help:"The N sessions that moved last, the newest first. Defaults to all, by id."`

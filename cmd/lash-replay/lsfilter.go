@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/lash-go/lash/events"
@@ -21,8 +22,17 @@ type listing struct {
 	rows   map[events.SessionID]*index.Row
 }
 
+// statuses are the values of --status.
+var statuses = []string{
+	string(projector.StatusOpen), "running", "asking", string(projector.StatusClosed), string(projector.StatusErased), string(projector.StatusErasing),
+	string(projector.StatusOpening), "empty", "unreadable",
+}
+
 func (c *lsCmd) filter(e *env) (*listing, error) {
 	l := &listing{lsCmd: c}
+	if c.Status != "" && !slices.Contains(statuses, c.Status) {
+		return nil, fmt.Errorf("--status %s: want one of %s", quoted(c.Status), strings.Join(statuses, ", "))
+	}
 	if c.Limit < 0 {
 		return nil, fmt.Errorf("--limit %d: want 1 or more sessions", c.Limit)
 	}
