@@ -23,7 +23,7 @@ type rerunCmd struct {
 	Provider     string        `placeholder:"NAME" help:"The model's provider. Default: the one whose key is in the environment."`
 	Model        string        `placeholder:"NAME" help:"The model. Default: the one that the session has, or that its first reply is of."`
 	Instructions string        `placeholder:"FILE" type:"path" help:"File with other instructions for the model. Default: those of the session."`
-	ToolResults  string        `name:"tool-results" default:"recorded" enum:"recorded,live" help:"recorded: calls with the same tool and arguments get the recorded results, and others fail. live: the tools of --plugins run, with their effects. Default: ${default}."`
+	ToolResults  string        `name:"tool-results" default:"recorded" enum:"recorded,live" help:"recorded: calls with the same tool and arguments get the recorded results, and others fail. live: the tools of --plugins run, with their effects; options of turns for plugins, such as those of gate, are left out. Default: ${default}."`
 	Plugins      []string      `default:"none" placeholder:"LIST" help:"Plugins of the session, as lash-node serve lists them. Default: ${default}."`
 	Root         string        `placeholder:"DIR" type:"path" help:"Directory of the plugins that work in one."`
 	Scorer       string        `placeholder:"COMMAND" help:"Command of the shell that scores each session: it gets both sides as JSON on standard input, and prints a number."`

@@ -201,13 +201,21 @@ func (c *rerunCmd) run(ctx context.Context, s *streams, dir string, fork events.
 	}
 	for i, id := range p.turns {
 		over := s.Waiting("turn %s, %d of %d", id, i+1, len(p.turns))
-		_, err := h.Run(ctx, fork, api.TurnRequest{ID: id, Input: p.inputs[i]})
+		_, err := h.Run(ctx, fork, api.TurnRequest{ID: id, Input: c.input(p.inputs[i])})
 		over()
 		if err != nil {
 			return fmt.Errorf("turn %s: %w", id, err)
 		}
 	}
 	return nil
+}
+
+// input is an input of the fork. Where tools run, it has no options for plugins: an archive must not loosen the rules here.
+func (c *rerunCmd) input(in events.TurnInput) events.TurnInput {
+	if c.ToolResults == "live" {
+		in.Plugins = nil
+	}
+	return in
 }
 
 // keep reads the fork from its store, and writes its archive to -o.

@@ -117,6 +117,18 @@ func TestRerunLive(t *testing.T) {
 	}
 }
 
+// TestRerunLoosensNoRule checks that options of recorded turns for plugins, such as the rules of gate, do not reach tools that run.
+func TestRerunLoosensNoRule(t *testing.T) {
+	t.Parallel()
+	in := events.TurnInput{Plugins: map[string]string{"gate": `{"allow":["*"]}`}, Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}
+	for mode, options := range map[string]int{"live": 0, "recorded": 1} {
+		got := (&rerunCmd{ToolResults: mode}).input(in)
+		if len(got.Plugins) != options || len(got.Parts) != 1 {
+			t.Errorf("%s: got %+v, want %d options and the text", mode, got, options)
+		}
+	}
+}
+
 // TestRerunFolder evaluates a folder: a row for each session, and the mean of the scores.
 func TestRerunFolder(t *testing.T) {
 	t.Parallel()
