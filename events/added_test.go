@@ -46,6 +46,7 @@ var addedPayloads = map[string][]events.Payload{
 		&events.TurnScheduled{Input: events.TurnInput{Continue: true}, At: 1732180000123, Trace: addedTrace},
 		&events.TaskRegistered{Task: "k1", Trace: addedTrace},
 	},
+	"task_callers": {&events.TaskRegistered{Task: "k1", Callers: []string{"alice", "bob"}}},
 	"output": {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},
 		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Fault: "is no JSON"},

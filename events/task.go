@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Limits of a task.
 const (
@@ -78,7 +81,7 @@ const (
 type TaskRegistered struct {
 	Task     TaskID        `msgpack:"t"`
 	Of       TaskKind      `msgpack:"k,omitempty"`
-	Producer string        `msgpack:"p,omitempty"` // caller that requested it
+	Producer string        `msgpack:"p,omitempty"` // name that the program which registered it gives itself, a tool's name, or a plugin's
 	Child    SessionID     `msgpack:"c,omitempty"` // of subagents: session that does the work
 	Parent   TaskID        `msgpack:"a,omitempty"`
 	Cancel   CancelPolicy  `msgpack:"x,omitempty"`
@@ -92,6 +95,8 @@ type TaskRegistered struct {
 	Attempt  int64         `msgpack:"e,omitempty"` // if transferred
 	Created  Millis        `msgpack:"d,omitempty"` // if transferred: time of the first registration
 	Summary  string        `msgpack:"y,omitempty"` // if transferred after its end
+
+	Callers []string `msgpack:"cl,omitempty"` // authenticated callers on whose behalf it runs; empty for none
 
 	Trace TraceParent `msgpack:"tp,omitempty"` // client's span of the registration
 }
@@ -108,7 +113,7 @@ func (p *TaskRegistered) Validate() error {
 			}
 		}
 	}
-	if err := p.Trace.Validate(); err != nil {
+	if err := errors.Join(p.Trace.Validate(), validateCallers(p.Callers)); err != nil {
 		return err
 	}
 	if err := checkID("producer", p.Producer, false); err != nil {

@@ -316,6 +316,7 @@ func InputNode(id events.InputID) events.NodeID { return events.NodeID("m_ingres
 
 func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at events.Millis) {
 	for _, id := range p.Inputs {
+		callers := s.InputCallers(id) // before the monitor loses the input
 		in, ok := s.settleInput(id, true)
 		if !ok {
 			continue
@@ -323,18 +324,36 @@ func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at ev
 		s.appendMessage(events.Message{ID: events.MessageID(InputNode(in.ID)), Role: in.Role, Parts: in.Parts}, turn, at)
 		if t := s.Turn(); t != nil && t.ID == turn {
 			t.AnyResult = false
-			t.Callers = withNames(t.Callers, in.Caller)
+			t.Callers = withNames(t.Callers, callers...)
 		} else {
-			s.joinQueued(turn, in.Caller)
+			s.joinQueued(turn, callers)
 		}
 	}
 }
 
-// joinQueued adds the caller of an input that a turn takes in the commit that starts it.
-func (s *State) joinQueued(id events.TurnID, caller string) {
-	if i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id }); i >= 0 && caller != "" {
+// InputCallers are the callers on whose behalf a pending input is in the queue: the one that injected it, or those of the
+// task of the monitor whose line it is.
+func (s *State) InputCallers(id events.InputID) []string {
+	for i := range s.Inputs {
+		if in := &s.Inputs[i]; in.ID == id && in.Caller != "" {
+			return []string{in.Caller}
+		}
+	}
+	for i := range s.Monitors {
+		if m := &s.Monitors[i]; m.Wake == id {
+			if t, ok := s.Task(events.TaskOf(m.Spec.ID)); ok {
+				return t.Callers
+			}
+		}
+	}
+	return nil
+}
+
+// joinQueued adds the callers of an input that a turn takes in the commit that starts it.
+func (s *State) joinQueued(id events.TurnID, callers []string) {
+	if i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id }); i >= 0 && len(callers) > 0 {
 		s.Queue = slices.Clone(s.Queue)
-		s.Queue[i].Callers = withNames(s.Queue[i].Callers, caller)
+		s.Queue[i].Callers = withNames(s.Queue[i].Callers, callers...)
 	}
 }
 

@@ -23,6 +23,7 @@ type Task struct {
 	Restart     events.RestartPolicy `msgpack:"r,omitempty"`
 	Runner      string               `msgpack:"n,omitempty"`  // empty for a function of Worker, or a program outside
 	Args        []byte               `msgpack:"j,omitempty"`  // of live tasks
+	Callers     []string             `msgpack:"cl,omitempty"` // authenticated callers on whose behalf it runs
 	Trace       events.TraceParent   `msgpack:"tp,omitempty"` // client's span of the registration
 	State       events.TaskState     `msgpack:"s,omitempty"`
 	Worker      events.WorkerID      `msgpack:"w,omitempty"`  // current or last worker
@@ -72,7 +73,7 @@ func (s *State) applyTaskRegistered(p *events.TaskRegistered, at events.Millis) 
 	}
 	t := Task{
 		ID: p.Task, Of: p.Of, Producer: p.Producer, Child: p.Child, Parent: p.Parent, Cancel: p.Cancel, Close: p.Close,
-		Restart: p.Restart, Runner: p.Runner, Args: p.Args, Trace: p.Trace, State: p.State, Worker: p.Worker, Attempt: p.Attempt,
+		Restart: p.Restart, Runner: p.Runner, Args: p.Args, Callers: p.Callers, Trace: p.Trace, State: p.State, Worker: p.Worker, Attempt: p.Attempt,
 		Seq: s.Seq, From: p.From, Summary: p.Summary, CreatedAt: at, UpdatedAt: at,
 	}
 	switch {

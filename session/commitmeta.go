@@ -36,6 +36,13 @@ func (h *Host) actorOf(reqMeta api.RequestMeta) events.Actor {
 	return h.actor
 }
 
+// followingMeta returns the metadata of a commit that follows from the request of ctx: its actor is the caller of that
+// request. Without a request it is the host.
+func (h *Host) followingMeta(ctx context.Context, cause string) commitMeta {
+	_, reqMeta := api.TakeRequestMeta(ctx)
+	return commitMeta{actor: h.actorOf(reqMeta), cause: cause}
+}
+
 // chooseID returns the id of what a request creates: the id in the request, else its key, else a new id.
 func chooseID[ID ~string](requested ID, reqMeta api.RequestMeta) ID {
 	return cmp.Or(requested, ID(reqMeta.Key), ID(ulid.Make().String()))

@@ -180,9 +180,9 @@ func New(cfg Config) (*Host, error) {
 // [Host.withStackOf].
 type decision func(*projector.State) ([]events.Event, error)
 
-// decide runs a decision of the host itself; cause is that of the commit.
+// decide runs a decision that follows from a request, or that the host makes by itself; cause is that of the commit.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	return h.decideUntilAppended(ctx, id, decideOptions{meta: h.ownMeta(cause)}, d)
+	return h.decideUntilAppended(ctx, id, decideOptions{meta: h.followingMeta(ctx, cause)}, d)
 }
 
 // decideRequest runs the decision of a client's request. Where the history already has the request it publishes the

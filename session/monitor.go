@@ -28,7 +28,8 @@ func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec ev
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	err := h.decideMonitors(ctx, reqMeta, id, requestContent{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
-		return task.StartMonitor(s, spec)
+		list, err := task.StartMonitor(s, spec)
+		return task.OnBehalf(s, list, reqMeta.Actor), err
 	})
 	if err != nil {
 		return err
@@ -139,12 +140,14 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 		}
 		return nil
 	}
-	o := decideOptions{meta: h.ownMeta("start armed monitors"), then: then}
+	_, reqMeta := api.TakeRequestMeta(ctx)
+	o := decideOptions{meta: h.followingMeta(ctx, "start armed monitors"), then: then}
 	return h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil
 		}
-		return task.Declare(s, specs)
+		list, err := task.Declare(s, specs)
+		return task.OnBehalf(s, list, reqMeta.Actor), err
 	})
 }
 

@@ -23,7 +23,7 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		}
 		fact := o.Recorded()
 		p.AddOverlayHandlers(h.stacks.KeepOverlays(id, o)...)
-		o := decideOptions{meta: h.ownMeta("overlay"), then: func(s *projector.State, _ bool) error {
+		o := decideOptions{meta: h.followingMeta(ctx, "overlay"), then: func(s *projector.State, _ bool) error {
 			p.FollowOverlay(s.Overlay, false)
 			return nil
 		}}

@@ -93,7 +93,7 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 	p := &events.ToolResultScheduled{Effect: key, At: events.MillisOf(at), Result: result, By: h.actor.ID}
 	err := p.Validate()
 	if err == nil {
-		o := decideOptions{meta: h.ownMeta("resolve at"), repeatHints: true}
+		o := decideOptions{meta: h.followingMeta(ctx, "resolve at"), repeatHints: true}
 		err = h.decideUntilAppended(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 			switch t := s.Turn(); {
 			case t == nil || t.Cancelled || !turn.Resolvable(t, key):

@@ -35,7 +35,8 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}
-		return task.Register(s, reg)
+		list, err := task.Register(s, reg)
+		return task.OnBehalf(s, list, reqMeta.Actor), err
 	})
 	if err != nil && !errors.Is(err, api.ErrTaskRunning) {
 		return projector.Task{}, fmt.Errorf("register task: %w", err)

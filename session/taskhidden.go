@@ -39,11 +39,12 @@ func hiddenParent(ctx context.Context) events.TaskID {
 // HideTask registers a hidden task that a worker is about to run. A session has at most [task.MaxHidden] of them;
 // more are an [api.LimitError]. The label has at most [events.MaxTaskText] bytes.
 func (h Worker) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
-	return h.decideTask(ctx, id, h.ownMeta("hide task"), name, func(s *projector.State) ([]events.Event, error) {
+	return h.decideTask(ctx, id, h.followingMeta(ctx, "hide task"), name, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}
-		return task.Hide(s, name, hiddenParent(ctx), label, worker)
+		list, err := task.Hide(s, name, hiddenParent(ctx), label, worker)
+		return task.OnBehalf(s, list, ""), err
 	})
 }
 

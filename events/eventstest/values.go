@@ -361,7 +361,7 @@ func registration(t *rapid.T) *events.TaskRegistered {
 		Restart: one(t, events.RestartNever, events.RestartAlways), Runner: text(t), Args: bytes(t), Worker: maybe(t, token[events.WorkerID]),
 		State: one(t, events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling, events.TaskCompleted),
 		From:  maybe(t, token[events.SessionID]), Attempt: count(t), Created: events.Millis(count(t)), Summary: text(t),
-		Trace: maybe(t, traceParent),
+		Callers: list(t, 0, token[string]), Trace: maybe(t, traceParent),
 	}
 }
 

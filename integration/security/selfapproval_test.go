@@ -41,6 +41,8 @@ func selfApprovalOverHTTP(t *testing.T, forbid bool, script []harness.Step) (*ha
 			path, response = path+"/turns", object{"id": in.ID, "text": in.Input.Parts[0].Text, "when_busy": in.WhenBusy}
 		case *api.SubmitAtArgs:
 			path, response = path+"/turns", object{"id": in.Request.ID, "text": in.Request.Input.Parts[0].Text, "at_ms": in.At}
+		case *events.MonitorSpec:
+			method, path, response = "PUT", path+"/monitors/"+string(in.ID), object{"command": in.Command}
 		case *api.InjectRequest:
 			path, response = path+"/inputs", object{"text": in.Parts[0].Text}
 		case *events.ToolApprovalGiven:
@@ -63,7 +65,7 @@ func selfApprovalOverNATS(t *testing.T, forbid bool, script []harness.Step) (*ha
 	t.Helper()
 	reach := api.Reach{Scope: api.ScopeAdmin, Own: true}
 	n := newNATSAPI(t, workers.Config{ForbidSelfApproval: forbid, Scopes: map[string]api.Reach{"alice@acme": reach, "host@acme": reach}}, script...)
-	n.StartNodeWith(workers.Config{Roles: []workers.Role{workers.RoleTurn, workers.RoleTool}}, approving())
+	n.StartNodeWith(workers.Config{Roles: []workers.Role{workers.RoleTurn, workers.RoleTool, workers.RoleTask}}, approving())
 	return n.System, func(who string, op operation.Name, id events.SessionID, body any) string {
 		if op == operation.Create.Name {
 			id = ""
@@ -107,6 +109,10 @@ func requestMethods() map[string]requestMethod {
 		"input": {once, "bob", true, func(b *harness.System, ask requestAs) events.SessionID {
 			harness.Equal(b.T, "inject", ask("alice", operation.Inject.Name, "s1", &api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("2+1!")}}), "")
 			return submit("bob", hi("t1"))(b, ask)
+		}},
+		"monitor": {once, "alice", false, func(b *harness.System, ask requestAs) events.SessionID {
+			harness.Equal(b.T, "start a monitor", ask("alice", operation.StartMonitor.Name, "s1", &events.MonitorSpec{ID: "m1", Command: "echo 1+2?"}), "")
+			return "s1"
 		}},
 		"timed and asked for": {once, "bob", true, func(b *harness.System, ask requestAs) events.SessionID {
 			harness.Equal(b.T, "submit at", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: *hi("t1")}), "")
@@ -155,7 +161,7 @@ func TestSelfApproval(t *testing.T) {
 				default: // and the turn goes on, also the one that waits for its agent
 					harness.Equal(t, "grant", ask("alice", operation.Grant.Name, id, &api.GrantRequest{To: peer(transport), Rights: []events.SessionRight{events.GrantApprove}}), "")
 					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
-					harness.Equal(t, "end", b.AwaitTurn("s1", "t1").End, events.EndFinished)
+					harness.Equal(t, "end", b.AwaitTurn("s1", firstTurn(b, "s1")).End, events.EndFinished)
 				}
 			})
 		}
@@ -208,4 +214,16 @@ func question(b *harness.System, id events.SessionID) (effect events.EffectID) {
 		return effect != ""
 	})
 	return effect
+}
+
+// firstTurn is the id of a session's first turn.
+func firstTurn(b *harness.System, id events.SessionID) events.TurnID {
+	b.T.Helper()
+	for _, ev := range b.History(id) {
+		if ev.Kind == events.KindTurnRequested {
+			return ev.Turn
+		}
+	}
+	b.T.Fatal("the session has no turn")
+	return ""
 }

@@ -24,7 +24,7 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 		list = append(list, events.TaskRegistered{
 			Task: t.ID, Of: t.Of, Producer: t.Producer, Child: t.Child, Parent: t.Parent, Cancel: t.Cancel, Close: t.Close,
 			Restart: t.Restart, Runner: t.Runner, Args: t.Args, Worker: t.Worker, State: t.State,
-			From: s.Session, Attempt: t.Attempt, Created: t.CreatedAt, Summary: t.Summary, Trace: t.Trace,
+			From: s.Session, Attempt: t.Attempt, Created: t.CreatedAt, Summary: t.Summary, Callers: t.Callers, Trace: t.Trace,
 		})
 	}
 	return list, nil

@@ -71,7 +71,7 @@ func (m *machine) next() (events.TurnInput, error) {
 	}
 	m.id = m.freeTurn("wake-", string(wake))
 	input := events.TurnInput{Continue: true}
-	m.emit(&events.TurnRequested{Input: input})
+	m.emit(&events.TurnRequested{Input: input, Callers: m.s.InputCallers(wake)})
 	return input, nil
 }
 

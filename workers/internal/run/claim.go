@@ -197,6 +197,7 @@ func (r *run) declared() []events.Payload {
 	if err != nil {
 		r.p.warn(r.session, err)
 	}
+	list = task.OnBehalf(r.state, list, "")
 	payloads := make([]events.Payload, len(list))
 	for i := range list {
 		payloads[i] = list[i].Payload
