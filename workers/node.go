@@ -109,7 +109,8 @@ func (n *Node) ID() events.WorkerID { return n.cfg.ID }
 func (n *Node) Has(role Role) bool { return slices.Contains(n.cfg.Roles, role) }
 
 // Start joins the queues and, by role, starts the session API, the projector and the archiver. It returns when the
-// node takes work.
+// node takes work. A node does not survive the end of its bus: the program
+// waits for Ended of [Config.Bus] too.
 func (n *Node) Start(ctx context.Context) (err error) {
 	if n.unlisten, err = n.peers.Listen(); err != nil {
 		return fmt.Errorf("start node: %w", err)

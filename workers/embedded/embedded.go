@@ -9,7 +9,8 @@
 //  3. [session.Host.Create] creates a session, [session.Host.Run] runs one turn
 //     and returns its result, [session.Host.Submit] queues a turn and returns at
 //     once.
-//  4. [Lash.Stop] stops. With [Config.StoreDir], the next Start in the same
+//  4. [Lash.Ended] says that the process cannot go on.
+//  5. [Lash.Stop] stops. With [Config.StoreDir], the next Start in the same
 //     directory continues every session and every turn.
 //
 // The histories are the same as those of any other deployment: a store that began here can move to a cluster. The
@@ -114,6 +115,10 @@ func advised(err error) error {
 	}
 	return err
 }
+
+// Ended has an element, the reason, once the connection to the server is closed for good, and not by Stop. From then on this process
+// takes no turns and answers no request: stop it, and start another one. It is for use before Stop.
+func (l *Lash) Ended() <-chan error { return l.bus.Ended() }
 
 // stopGrace is how long running turns may continue after Stop.
 const stopGrace = 10 * time.Second

@@ -1,0 +1,33 @@
+package embedded
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// TestEnded has the connection closed for good under a running process: the program is told, and can stop it.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	l, err := Start(t.Context(), Config{Provider: scripted.New(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Stop()
+	ended := l.Ended()
+	select {
+	case err := <-ended:
+		t.Fatalf("before the end: got %v, want nothing", err)
+	default:
+	}
+	l.bus.Conn().Close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("got no reason")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the program was not told")
+	}
+}
