@@ -61,8 +61,7 @@ func plain(write func(io.Writer, *exchange.Document) (*exchange.Losses, error)) 
 }
 
 func recordOf(d *exchange.Document) *exchange.Record {
-	const name = "lash-replay"
-	return exchange.NewRecord(d, exchange.RecordOptions{Program: name, Version: strings.TrimPrefix(version.Of(name), name+" ")})
+	return exchange.NewRecord(d, exchange.RecordOptions{Program: "lash-replay", Version: version.Build()})
 }
 
 func (c *exportCmd) recordJSON(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {

@@ -22,14 +22,12 @@ type listing struct {
 	rows   map[events.SessionID]*index.Row
 }
 
-// statuses are the values of --status.
-var statuses = []string{
-	string(projector.StatusOpen), "running", "asking", string(projector.StatusClosed), string(projector.StatusErased), string(projector.StatusErasing),
-	string(projector.StatusOpening), "empty", "unreadable",
-}
-
 func (c *lsCmd) filter(e *env) (*listing, error) {
 	l := &listing{lsCmd: c}
+	statuses := []string{
+		string(projector.StatusOpen), "running", "asking", string(projector.StatusClosed), string(projector.StatusErased), string(projector.StatusErasing),
+		string(projector.StatusOpening), "empty", "unreadable",
+	}
 	if c.Status != "" && !slices.Contains(statuses, c.Status) {
 		return nil, fmt.Errorf("--status %s: want one of %s", quoted(c.Status), strings.Join(statuses, ", "))
 	}
