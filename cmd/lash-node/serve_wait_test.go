@@ -67,7 +67,7 @@ func TestServeKeepsReplicas(t *testing.T) {
 	}
 }
 
-// TestServeChecksModel starts nodes with endpoints of either dialect. A missing or unknown model is refused with the
+// TestServeChecksModel starts nodes with each shipped provider. A missing or unknown model is refused with the
 // list of models, and so is a wrong key. An endpoint without a list is accepted.
 func TestServeChecksModel(t *testing.T) {
 	t.Parallel()
@@ -85,8 +85,7 @@ func TestServeChecksModel(t *testing.T) {
 	t.Cleanup(listing.Close)
 	bare := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(bare.Close)
-	for _, dialect := range []string{"OPENAI", "ANTHROPIC"} {
-		provider := strings.ToLower(dialect)
+	for provider, dialect := range map[string]string{"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"} {
 		for _, tc := range []struct{ url, key, model, says string }{
 			{listing.URL, "k", "", "lash-node: --model is missing: " + provider + " has b-small, large"},
 			{listing.URL, "k", "larg", "lash-node: --model larg: " + provider + " has none of that name; it has b-small, large"},
@@ -94,19 +93,19 @@ func TestServeChecksModel(t *testing.T) {
 			{bare.URL, "k", "", "lash-node: --model is missing, and " + provider + " gives no list to choose from: "},
 		} {
 			env := []string{dialect + "_API_KEY=" + tc.key, dialect + "_BASE_URL=" + tc.url}
-			output, code := refusedServe(t, env, tc.model)
+			output, code := refusedServe(t, env, provider, tc.model)
 			if code != exitFailed || !strings.Contains(output, tc.says) {
-				t.Errorf("%s %+v: got exit %d and %q, want %d and %q", dialect, tc, code, output, exitFailed, tc.says)
+				t.Errorf("%s %+v: got exit %d and %q, want %d and %q", provider, tc, code, output, exitFailed, tc.says)
 			}
 		}
 		for _, url := range []string{bare.URL, "http://127.0.0.1:1", listing.URL} {
-			node := serveIn(t, []string{dialect + "_API_KEY=k", dialect + "_BASE_URL=" + url}, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--model", "large")
+			node := serveIn(t, []string{dialect + "_API_KEY=k", dialect + "_BASE_URL=" + url}, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--provider", provider, "--model", "large")
 			warned := slices.ContainsFunc(node.lines, func(line string) bool {
 				return strings.HasPrefix(line, "lash-node: --model large is not checked: "+provider+" gives no list of models: ") && strings.Contains(line, "is its base URL") == (url == "http://127.0.0.1:1") &&
 					strings.HasSuffix(line, "OPENAI_BASE_URL mostly ends with /v1") == (url == bare.URL && dialect == "OPENAI")
 			})
 			if warned != (url != listing.URL) {
-				t.Errorf("%s at %s: said %q", dialect, url, node.lines)
+				t.Errorf("%s at %s: said %q", provider, url, node.lines)
 			}
 			node.stop(t, syscall.SIGTERM)
 		}
@@ -114,10 +113,10 @@ func TestServeChecksModel(t *testing.T) {
 }
 
 // refusedServe is the output of a node that does not start, and its exit code.
-func refusedServe(t *testing.T, env []string, model string) (output string, code int) {
+func refusedServe(t *testing.T, env []string, provider, model string) (output string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(limited(t), os.Args[0])
-	cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0"}
+	cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--provider", provider}
 	if model != "" {
 		cmd.Args = append(cmd.Args, "--model", model)
 	}

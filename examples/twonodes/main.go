@@ -66,6 +66,10 @@ func (p patient) Complete(ctx context.Context, req llm.Request, sink func(llm.De
 	return p.Provider.Complete(ctx, req, sink)
 }
 
+func provider() (*openai.Provider, error) {
+	return openai.New(openai.Config{APIKey: os.Getenv("OPENAI_API_KEY"), BaseURL: os.Getenv("OPENAI_BASE_URL")})
+}
+
 // node runs turns until its standard input ends, which happens when its parent dies. A byte on the input is the sign.
 func node(ctx context.Context, name, url string) error {
 	b, err := bus.Open(ctx, bus.Config{URL: url})
@@ -73,7 +77,7 @@ func node(ctx context.Context, name, url string) error {
 		return err
 	}
 	defer b.Close()
-	model, err := openai.New(openai.Config{APIKey: os.Getenv("OPENAI_API_KEY"), BaseURL: os.Getenv("OPENAI_BASE_URL")})
+	model, err := provider()
 	if err != nil {
 		return err
 	}
@@ -141,6 +145,13 @@ func kill(nodes map[string]process, runs string) error {
 
 // drive starts the nodes and submits the question. It ends when both nodes have ended.
 func drive(ctx context.Context, url, question string) error {
+	model, err := provider()
+	if err != nil {
+		return err
+	}
+	if err := llm.CheckModel(ctx, model, os.Getenv("MODEL"), nil); err != nil {
+		return fmt.Errorf("MODEL: %w", err)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
@@ -163,7 +174,7 @@ func drive(ctx context.Context, url, question string) error {
 		running.Wait()
 		cancel(errors.New("both nodes have ended"))
 	}()
-	err := submit(ctx, nodes, url, question)
+	err = submit(ctx, nodes, url, question)
 	if ended := context.Cause(ctx); err != nil && ended != nil {
 		return ended
 	}

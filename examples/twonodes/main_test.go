@@ -65,10 +65,26 @@ func TestTwoNodesWithoutAnswer(t *testing.T) {
 	}
 }
 
+// TestTwoNodesUnknownModel has an endpoint that lists other models, and then none named: the program fails before it starts a
+// node, with the list.
+func TestTwoNodesUnknownModel(t *testing.T) {
+	t.Parallel()
+	model := llmtest.Endpoint(t, func(*http.Request, llm.Request) llmtest.Reply { return llmtest.Text("no") })
+	for name, want := range map[string]string{
+		"mm": `MODEL: openai has no model "mm"; it has gpt-4o-mini, m`,
+		"":   "MODEL: no model is named: openai has gpt-4o-mini, m",
+	} {
+		output := child.Start(t, []string{"OPENAI_BASE_URL=" + model, "MODEL=" + name}, "nats://127.0.0.1:1", "What?").Failed(1)
+		if !strings.HasSuffix(output, want) || strings.Contains(output, "two nodes start") {
+			t.Errorf("MODEL=%s: got %s, want only %q", name, output, want)
+		}
+	}
+}
+
 // TestTwoNodesEnd has no server at the address: the nodes end, and the program does.
 func TestTwoNodesEnd(t *testing.T) {
 	t.Parallel()
-	output := child.Start(t, nil, "nats://127.0.0.1:1", "What is it like in Oslo?").Failed(1)
+	output := child.Start(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}, "nats://127.0.0.1:1", "What is it like in Oslo?").Failed(1)
 	for _, part := range []string{"connect to nats://127.0.0.1:1: ", "both nodes have ended"} {
 		if !strings.Contains(output, part) {
 			t.Errorf("got %s, want %q in it", output, part)

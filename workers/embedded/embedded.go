@@ -41,7 +41,7 @@ import (
 // Config configures [Start].
 type Config struct {
 	Provider llm.Provider     // required; of all sessions
-	Model    string           // of sessions that set none
+	Model    string           // of sessions that set none; required where the provider lists its models, and one of them
 	StoreDir string           // directory of the histories. Defaults to a temporary one, which Stop removes
 	Profile  busembed.Profile // the faults that an acknowledged append survives. Defaults to busembed.ProfileInterval
 	Keys     *bodykey.Keys    // encrypt what sessions say; keyring.LoadBodies reads a file of them. Defaults to none
@@ -58,7 +58,7 @@ type Lash struct {
 }
 
 // Start starts the process with the given plugins and [workers.Builtins], and returns when the node takes turns.
-// Error [busembed.ErrInUse]: another process uses the directory.
+// Errors: [busembed.ErrInUse], another process uses the directory; a [*llm.ModelError], the provider's list lacks the model.
 func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash, err error) {
 	if cfg.Provider == nil {
 		return nil, errors.New("start embedded: Config.Provider is required: openai.New and anthropic.New make one, and scripted.New one that needs no key")
@@ -70,6 +70,9 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 			l, err = nil, fmt.Errorf("start embedded: %w", err)
 		}
 	}()
+	if err := cfg.checkModel(ctx); err != nil {
+		return l, err
+	}
 	if cfg.StoreDir == "" {
 		if l.remove, err = os.MkdirTemp("", "lash-"); err != nil {
 			return l, err
@@ -103,6 +106,19 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 	}
 	l.node = node
 	return l, nil
+}
+
+// checkModel is [llm.CheckModel] of the configured model. Without a list the first call has the provider's error.
+func (cfg *Config) checkModel(ctx context.Context) error {
+	err := llm.CheckModel(ctx, cfg.Provider, cfg.Model, func(err error) {
+		if cfg.Logger != nil {
+			cfg.Logger.Warn("model is not checked: the provider gives no list", zap.String("model", cfg.Model), zap.Error(err))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("Config.Model: %w", err)
+	}
+	return nil
 }
 
 // advised adds the next step to an error of the server's start.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap/zaptest"
+
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -108,5 +110,54 @@ func TestStartFails(t *testing.T) {
 	twice := plugin.Func("twice", func(*plugin.Registrar) error { return nil })
 	if _, err := embedded.Start(t.Context(), embedded.Config{Provider: counts()}, twice, twice); !errors.Is(err, plugin.ErrRegistration) {
 		t.Errorf("a plugin twice: got %v, want %v", err, plugin.ErrRegistration)
+	}
+}
+
+// listing is a provider with a list of models, or its error.
+type listing struct {
+	llm.Provider
+	names []string
+	err   error
+}
+
+func (l listing) Models(context.Context) ([]string, error) { return l.names, l.err }
+
+// TestStartChecksModel has providers with a list: a missing or unknown model is refused with the list, and nothing is
+// started. Where the list fails, a named model is accepted.
+func TestStartChecksModel(t *testing.T) {
+	t.Parallel()
+	list := []string{"large", "b-small"}
+	for name, tc := range map[string]struct {
+		names []string
+		err   error
+		model string
+		says  string
+	}{
+		"known":          {list, nil, "large", ""},
+		"missing":        {list, nil, "", "start embedded: Config.Model: no model is named: scripted has b-small, large"},
+		"unknown":        {list, nil, "larg", `start embedded: Config.Model: scripted has no model "larg"; it has b-small, large`},
+		"down":           {nil, errors.New("connection refused"), "large", ""},
+		"down_missing":   {nil, errors.New("connection refused"), "", "no model is named, and scripted gives no list to choose from: connection refused"},
+		"key_is_refused": {nil, &llm.Error{Kind: llm.KindAuth, Message: "no such key"}, "large", "no such key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "st")
+			lash, err := embedded.Start(t.Context(), embedded.Config{Provider: listing{counts(), tc.names, tc.err}, Model: tc.model, StoreDir: dir, Logger: zaptest.NewLogger(t)})
+			if tc.says == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				lash.Stop()
+				return
+			}
+			refused, ok := errors.AsType[*llm.ModelError](err)
+			if !ok || refused.Model != tc.model || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v, want a model error with %q", err, tc.says)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the store: got %v, want none", err)
+			}
+		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
@@ -18,11 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-const (
-	modelWait       = 10 * time.Second // for the provider's list of models
-	maxListedModels = 40
-	scriptedID      = "scripted"
-)
+const scriptedID = "scripted"
 
 // unreachable is the advice where a provider does not answer.
 const unreachable = "does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?"
@@ -37,57 +32,49 @@ const ModelsHelp = `Models come from these variables of the node's environment:
 
 `
 
-// checkModel refuses a missing model, and one that the provider's list does not have. It accepts any name where the
-// provider returns no list: the provider may be down. Errors name only models that the locks allow.
+// checkModel refuses a model as [llm.CheckModel] does. Errors name only models that the locks allow.
 func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider, locks *lock.Locks) error {
-	lister, ok := p.(llm.Lister)
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, modelWait)
-	defer cancel()
 	over := s.Waiting("the list of models of %s", p.ID())
-	names, err := lister.Models(ctx)
+	var unchecked error
+	err := llm.CheckModel(ctx, p, c.Model, func(err error) { unchecked = err })
 	over()
-	slices.Sort(names)
-	failed, _ := errors.AsType[*llm.Error](err)
+	if unchecked != nil {
+		s.Printf("--model %s is not checked: %s gives no list of models: %s%s", c.Model, p.ID(), unchecked, c.listAdvice(s, p, unchecked))
+	}
+	refused, _ := errors.AsType[*llm.ModelError](err)
+	if refused == nil {
+		return err
+	}
+	failed, _ := errors.AsType[*llm.Error](refused.Err)
+	has := llm.ShortList(locks.AllowedModels(refused.Models))
 	switch {
 	case failed != nil && failed.Kind == llm.KindAuth:
-		return fmt.Errorf("--provider %s: %w: check the key in the environment", p.ID(), err)
-	case c.Model == "" && failed != nil && failed.Kind == llm.KindTransport:
-		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w: %s; --model NAME starts without the list", p.ID(), err, unreachable)
-	case c.Model == "" && err != nil:
-		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w%s: --model NAME names one", p.ID(), err, c.baseURLAdvice(s, p, failed))
-	case c.Model == "":
-		return fmt.Errorf("--model is missing: %s has %s: --model NAME chooses one", p.ID(), shortened(locks.AllowedModels(names)))
+		return fmt.Errorf("--provider %s: %w: check the key in the environment", p.ID(), failed)
 	case failed != nil && failed.Kind == llm.KindTransport:
-		s.Printf("--model %s is not checked: %s gives no list of models: %s: %s", c.Model, p.ID(), err, unreachable)
-	case err != nil:
-		s.Printf("--model %s is not checked: %s gives no list of models: %s%s", c.Model, p.ID(), err, c.baseURLAdvice(s, p, failed))
-	case !slices.Contains(names, c.Model):
-		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shortened(locks.AllowedModels(names)))
+		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w%s; --model NAME starts without the list", p.ID(), failed, c.listAdvice(s, p, failed))
+	case refused.Err != nil:
+		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w%s: --model NAME names one", p.ID(), refused.Err, c.listAdvice(s, p, refused.Err))
+	case c.Model == "":
+		return fmt.Errorf("--model is missing: %s has %s: --model NAME chooses one", p.ID(), has)
 	}
-	return nil
+	return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), has)
 }
 
-// baseURLAdvice says what may be wrong where an endpoint of the operator does not know the path of the list.
-func (c *Command) baseURLAdvice(s *program.Streams, p llm.Provider, failed *llm.Error) string {
+// listAdvice says what may be wrong where a provider gives no list of models: the endpoint does not answer, or an endpoint of the
+// operator does not know the path.
+func (c *Command) listAdvice(s *program.Streams, p llm.Provider, err error) string {
+	failed, _ := errors.AsType[*llm.Error](err)
+	if failed == nil {
+		return ""
+	}
+	if failed.Kind == llm.KindTransport {
+		return ": " + unreachable
+	}
 	base := strings.TrimRight(s.Env("OPENAI_BASE_URL"), "/")
-	if failed == nil || failed.Status != http.StatusNotFound || !strings.HasPrefix(p.ID(), "openai") || base == "" || strings.HasSuffix(base, "/v1") {
+	if failed.Status != http.StatusNotFound || !strings.HasPrefix(p.ID(), "openai") || base == "" || strings.HasSuffix(base, "/v1") {
 		return ""
 	}
 	return ": OPENAI_BASE_URL mostly ends with /v1"
-}
-
-// shortened is a list of names, shortened to one line.
-func shortened(names []string) string {
-	if len(names) == 0 {
-		return "none that may be named"
-	}
-	if more := len(names) - maxListedModels; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListedModels], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }
 
 // noModel replies where no model is configured. The reply names the next step.
@@ -136,7 +123,7 @@ func (c *Command) providers(s *program.Streams, locks *lock.Locks) (map[string]l
 		c.Provider, c.unset = choice, choice == scriptedID
 	}
 	if names := c.providerNames(); !slices.Contains(names, c.Provider) {
-		return nil, fmt.Errorf("--provider %s: there is no such provider: it is one of %s", c.Provider, shortened(locks.AllowedProviders(names)))
+		return nil, fmt.Errorf("--provider %s: there is no such provider: it is one of %s", c.Provider, llm.ShortList(locks.AllowedProviders(names)))
 	}
 	if list[c.Provider] == nil {
 		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)

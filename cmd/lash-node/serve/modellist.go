@@ -58,5 +58,5 @@ func (m *modelLists) check(ctx context.Context, c events.Config) error {
 	if len(list.names) == 0 || slices.Contains(list.names, c.Model) {
 		return nil
 	}
-	return &events.FieldError{Field: "config.model", Reason: fmt.Sprintf("is %q: %s has none of that name; it has %s", c.Model, id, shortened(m.locks.AllowedModels(list.names))), Err: events.ErrInvalid}
+	return &events.FieldError{Field: "config.model", Reason: fmt.Sprintf("is %q: %s has none of that name; it has %s", c.Model, id, llm.ShortList(m.locks.AllowedModels(list.names))), Err: events.ErrInvalid}
 }
