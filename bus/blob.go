@@ -82,6 +82,10 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 	}
+	lag := blobMoved
+	if b.replicas > 1 {
+		lag = replicaLag
+	}
 	for n, began := 1, time.Now(); ; n++ {
 		for _, name := range names {
 			body, err := b.storedBlob(ctx, name, ref)
@@ -89,7 +93,7 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 				return body, err
 			}
 		}
-		if time.Since(began) > replicaLag || pause(ctx, n) != nil {
+		if time.Since(began) > lag || pause(ctx, n) != nil {
 			break
 		}
 	}
@@ -155,9 +159,11 @@ func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, 
 // so.
 const blobTries = 3
 
-// replicaLag is how long a body may be unknown: a replica that is behind says that there is none, and so does one between the two
-// contents of a body that is stored again.
-const replicaLag = 250 * time.Millisecond
+// How long a body may be unknown.
+const (
+	replicaLag = 100 * time.Millisecond // a replica that is behind says that there is none
+	blobMoved  = 10 * time.Millisecond  // a body that is stored again has another content a moment later
+)
 
 func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.ObjectInfo, err error) {
 	err = b.retry(ctx, "blob "+digest, func(ctx context.Context) (err error) {

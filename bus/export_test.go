@@ -67,3 +67,6 @@ func (b *Bus) MakeFirstStreamWith(ctx context.Context, c *events.Commit) error {
 func (b *Bus) RemoveEmpty(ctx context.Context, session events.SessionID) error {
 	return b.removeEmpty(ctx, session)
 }
+
+// ExpectReplicas makes the bus read as from streams of n replicas.
+func (b *Bus) ExpectReplicas(n int) { b.replicas = n }

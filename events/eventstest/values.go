@@ -117,7 +117,7 @@ func forked(t *rapid.T) events.ForkedFrom {
 }
 
 func blob(t *rapid.T) events.BlobRef {
-	return events.BlobRef{Digest: rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "digest"), Size: count(t)}
+	return events.BlobRef{Digest: rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "digest"), Size: count(t) % (events.MaxBlobBytes + 1)}
 }
 
 func outcome(t *rapid.T) events.Outcome {

@@ -50,6 +50,6 @@ func TestSignIn(t *testing.T) {
 	p.click(".top button:last-child")
 	p.await("the sign-in", "document.querySelector('#token')")
 	p.write("#token", "guess\r")
-	p.awaitText(".sign-in .why", "bearer token")
+	p.awaitText(".sign-in .why", "a known token")
 	harness.Equal(t, "token", eval[string](p, "String(sessionStorage.getItem('lash.token'))"), "null")
 }
