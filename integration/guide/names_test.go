@@ -18,7 +18,7 @@ func TestCommandsAndFlags(t *testing.T) {
 	for _, file := range []string{"README.md", "BENCHMARKS.md", "deploy/nats/OPERATING.md"} {
 		named := 0
 		for _, span := range spans(t, file) {
-			tokens := strings.Fields(span)
+			tokens := installed(strings.Fields(span))
 			program := tokens[0]
 			known := ours[program] != ""
 			if flag.MatchString(program) {
@@ -46,6 +46,35 @@ func TestCommandsAndFlags(t *testing.T) {
 		}
 		if named < 20 && file != "BENCHMARKS.md" {
 			t.Errorf("%s: names %d commands and flags, want more", file, named)
+		}
+	}
+}
+
+// installed is a command line with the name of the program, where it runs the program's package: `go run ./cmd/lash-node serve` is
+// `lash-node serve`.
+func installed(tokens []string) []string {
+	if len(tokens) > 2 && tokens[0] == "go" && tokens[1] == "run" {
+		for name, pkg := range ours {
+			if tokens[2] == pkg {
+				return append([]string{name}, tokens[3:]...)
+			}
+		}
+	}
+	return tokens
+}
+
+// TestRunIsCommand has command lines of both forms.
+func TestRunIsCommand(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"go run ./cmd/lash-node serve --http A": "lash-node serve --http A",
+		"go run ./cmd/lash-replay":              "lash-replay",
+		"go run ./examples/slack":               "go run ./examples/slack",
+		"lash-node chat":                        "lash-node chat",
+		"go run":                                "go run",
+	} {
+		if got := strings.Join(installed(strings.Fields(line)), " "); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
 		}
 	}
 }
