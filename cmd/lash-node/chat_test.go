@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -125,6 +126,27 @@ func TestChatStartsNode(t *testing.T) {
 	}
 	other.quit(ctrlD, exitOK)
 	again.quit(ctrlD, exitOK)
+}
+
+// TestChatAsksAndWrites has a node with the plugin files start with the chat. The gate asks in the terminal, y lets the file
+// be written, and the reply follows.
+func TestChatAsksAndWrites(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	ann := sit(t, []string{"OPENAI_BASE_URL=" + newScriptedModel(t).url}, "--store", filepath.Join(t.TempDir(), "st"), "--model", "m", "--plugins", "default,files", "--root", root)
+	ann.session()
+	ann.send("write a.txt")
+	ann.await("ann > write a.txt", "? Let write_file run? a.txt (asks gate)", `write_file {"content":"hello","path":"a.txt"}`, "y lets it run")
+	file := filepath.Join(root, "a.txt")
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("file before the answer: got %v, want none", err)
+	}
+	ann.send("y")
+	ann.await("ann lets write_file run", "the tool said: ")
+	if got, err := os.ReadFile(file); string(got) != "hello" { //nolint:gosec // of this test
+		t.Errorf("file: got %q, %v, want it written", got, err)
+	}
+	ann.quit(ctrlD, exitOK)
 }
 
 // TestChatConnectionLost stops the servers and starts them again. The chat reports both, and continues.
