@@ -19,7 +19,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// own is a provider with its own id and list of models. Its reply names the tools of the request.
+// own is a provider with its own id and list of models. Its reply names the tools of the request, and whether it has the
+// hook's text.
 type own struct {
 	*scripted.Provider
 	id     string
@@ -35,6 +36,11 @@ func ownOf(id string, models ...string) llm.Provider {
 		for _, tool := range req.Tools {
 			offered = append(offered, tool.Name)
 		}
+		for _, m := range req.Messages {
+			if len(m.Parts) == 1 && m.Parts[0].Text == hookText {
+				offered = append(offered, "hooked")
+			}
+		}
 		return scripted.Answer{Response: llm.Response{Parts: scripted.Text(strings.Join(offered, " ")), Stop: events.StopEnd}}, nil
 	}), id, models}
 }
@@ -44,6 +50,18 @@ func shout(id string) plugin.Factory {
 		func(_ context.Context, _ plugin.Call, in struct{ Text string }) (string, error) {
 			return strings.ToUpper(in.Text), nil
 		})
+}
+
+const hookText = "Answer in verse."
+
+// hooked adds a hook that says its text before each turn.
+func hooked(id string) plugin.Factory {
+	return plugin.Func(id, func(r *plugin.Registrar) error {
+		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
+			return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, hookText))}, nil
+		})
+		return nil
+	})
 }
 
 func silent() *program.Streams {
@@ -60,13 +78,14 @@ func started(t *testing.T, cfg Config, args ...string) (*Node, error) {
 	return c.start(t.Context(), silent())
 }
 
-// TestProgramAdditions starts nodes of a program that adds a tool and providers. --plugins accepts the tool, and --provider
-// and --model the providers.
+// TestProgramAdditions starts nodes of a program that adds a tool, a hook and providers. --plugins accepts the tool and the
+// hook, whose text is in the model's request, and --provider and --model the providers.
 func TestProgramAdditions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ args, want string }{
-		"default":  {"--model m --plugins default", "mine m shout update_plan"},
+		"default":  {"--model m --plugins default", "mine m shout update_plan hooked"},
 		"named":    {"--model n --plugins shout", "mine n shout"},
+		"hook":     {"--model m --plugins verse", "mine m hooked"},
 		"left_out": {"--model m --plugins todo", "mine m update_plan"},
 		"none":     {"--model m --plugins none", "mine m"},
 		"second":   {"--model o --plugins shout --provider other", "other o shout"},
@@ -75,7 +94,7 @@ func TestProgramAdditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := Config{
-				Plugins: []plugin.Factory{shout("shout")}, Logger: zaptest.NewLogger(t),
+				Plugins: []plugin.Factory{shout("shout"), hooked("verse")}, Logger: zaptest.NewLogger(t),
 				Providers: []llm.Provider{ownOf("mine", "m", "n"), ownOf("other", "o"), ownOf("scripted", "p")},
 			}
 			args := append(strings.Fields(tc.args), "--store", t.TempDir(), "--listen", "127.0.0.1:0")
