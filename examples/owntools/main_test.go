@@ -2,7 +2,10 @@ package main
 
 import (
 	"net/http"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,4 +59,26 @@ func TestHelp(t *testing.T) {
 			t.Errorf("--help: got %s, want %q", output, want)
 		}
 	}
+}
+
+// TestAllFlags compares the flags of the program with those of lash-node serve, both ways.
+func TestAllFlags(t *testing.T) {
+	t.Parallel()
+	serve, err := exec.CommandContext(t.Context(), "go", "run", "../../cmd/lash-node", "serve", "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, serve)
+	}
+	want, got := flags(string(serve)), flags(child.Start(t, nil, "--help").Ended())
+	if !slices.Equal(got, want) || len(want) < 30 {
+		t.Errorf("flags: got %q, want the %d of lash-node serve: %q", got, len(want), want)
+	}
+}
+
+// flags are the names of the flags that a help lists, sorted.
+func flags(help string) (names []string) {
+	for _, m := range regexp.MustCompile(`(?m)^ {2,6}(?:-\w, )?(--[a-z\[][a-z\[\]-]+)`).FindAllStringSubmatch(help, -1) {
+		names = append(names, m[1])
+	}
+	slices.Sort(names)
+	return names
 }
