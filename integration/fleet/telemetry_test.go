@@ -168,6 +168,18 @@ lash_turns_total{end="tool_value"} 0
 # HELP lash_tool_calls_total Tool calls, by outcome.
 # TYPE lash_tool_calls_total counter
 lash_tool_calls_total{outcome="ok",tool="add"} 1
+# HELP lash_tokens_total Tokens used, by kind: input, output, cache_read, cache_write, and reasoning, which is part of output.
+# TYPE lash_tokens_total counter
+lash_tokens_total{kind="cache_read",model="small",provider="scripted"} 0
+lash_tokens_total{kind="cache_read",model="small-1",provider="scripted"} 3
+lash_tokens_total{kind="cache_write",model="small",provider="scripted"} 0
+lash_tokens_total{kind="cache_write",model="small-1",provider="scripted"} 2
+lash_tokens_total{kind="input",model="small",provider="scripted"} 10
+lash_tokens_total{kind="input",model="small-1",provider="scripted"} 10
+lash_tokens_total{kind="output",model="small",provider="scripted"} 5
+lash_tokens_total{kind="output",model="small-1",provider="scripted"} 5
+lash_tokens_total{kind="reasoning",model="small",provider="scripted"} 0
+lash_tokens_total{kind="reasoning",model="small-1",provider="scripted"} 1
 # HELP lash_cost_dollars_total What tokens of models that have a price cost, in US dollars.
 # TYPE lash_cost_dollars_total counter
 lash_cost_dollars_total{model="small-1",provider="scripted"} 6.55e-05
@@ -205,7 +217,7 @@ lash_plugin_calls_ended{plugin="notes"} 10
 lash_plugin_calls_failed{plugin="none"} 0
 lash_plugin_calls_failed{plugin="notes"} 1
 `
-	harness.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_running",
+	harness.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_tokens_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_running",
 		"lash_plugin_instances", "lash_plugin_calls_running", "lash_plugin_calls_ended", "lash_plugin_calls_failed"), nil)
 	problems, err := testutil.GatherAndLint(reg)
 	harness.WantError(t, "lint", err, nil)
@@ -245,7 +257,7 @@ var (
 )
 
 // checkDashboard checks that everything the shipped dashboard refers to exists: the series, the labels of its
-// filters and groups, and the labels of its legends.
+// filters and groups, and the labels of its legends. It has tokens and costs by model.
 func checkDashboard(t *testing.T, series map[string][]string) {
 	t.Helper()
 	data, err := os.ReadFile("../../deploy/grafana/lash.json")
@@ -256,6 +268,7 @@ func checkDashboard(t *testing.T, series map[string][]string) {
 		}
 	}
 	harness.WantError(t, "parse", json.Unmarshal(data, &board), nil)
+	byModel := make(map[string]bool) // series that a panel shows by model
 	for i, p := range board.Panels {
 		if len(p.Targets) == 0 {
 			t.Errorf("panel %d: got no query", i)
@@ -278,6 +291,7 @@ func checkDashboard(t *testing.T, series map[string][]string) {
 				}
 			}
 			for _, name := range names {
+				byModel[name] = byModel[name] || slices.Contains(left, "model")
 				labels, ok := series[name]
 				if !ok {
 					t.Errorf("%s: shows %s, which no node has", target.Expr, name)
@@ -288,6 +302,11 @@ func checkDashboard(t *testing.T, series map[string][]string) {
 					}
 				}
 			}
+		}
+	}
+	for _, name := range []string{"lash_tokens_total", "lash_cost_dollars_total"} {
+		if !byModel[name] {
+			t.Errorf("the dashboard: no panel shows %s by model", name)
 		}
 	}
 }
