@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestAdvice makes commands fail in each way that a user can repair. The last line of output names the flag or the
@@ -27,7 +30,18 @@ func TestAdvice(t *testing.T) {
 	asNode, _, _ := roles(t)
 	wrong := strings.Replace(asNode, ":x@", ":wrong@", 1)
 	usedAddress := strings.TrimPrefix(s.ops, "http://")
-	fresh := t.TempDir()
+	fresh, other := t.TempDir(), t.TempDir()
+	noTurn, text, config := filepath.Join(other, "empty.lash"), filepath.Join(other, "text"), filepath.Join(other, "mcp.json")
+	writeIdle(t, noTurn)
+	for name, data := range map[string]string{text: "text", config: `{"mcpServers":{}}`} {
+		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened := clientOf(t, s)
+	if _, err := opened.Create(limited(t), api.CreateRequest{ID: "open"}); err != nil {
+		t.Fatal(err)
+	}
 	on, free := " --store "+s.store, " --store "+filepath.Join(fresh, "st")
 	next := regexp.MustCompile(`(--[a-z]+|lash-(node|replay)( --store \S+)? (--help|[a-z]+)|[A-Z]+_KEY)\b`)
 	for command, want := range map[string]string{
@@ -55,6 +69,46 @@ func TestAdvice(t *testing.T) {
 		"approvals --nats " + wrong:                                                                            "NAME:PASSWORD@ in the URL of --nats",
 		"demo --chats nofile":                                                                                  "--chats: ",
 		"serve --nats " + single.URL() + " --replicas 3":                                                       "--replicas 1",
+		"import" + on + " nofile":                                                                              "lash-node import --help",
+		"import" + on + " " + text:                                                                             "lash-node import --help",
+		"import" + on + " " + noTurn + " " + noTurn:                                                            "import one of them",
+		"import --nats nats://127.0.0.1:1 " + noTurn:                                                           "lash-node serve starts one",
+		"import --store /dev/null/x " + noTurn:                                                                 "--store",
+		"import" + on + " --max-mib 0 " + noTurn:                                                               "--max-mib allows more",
+		"fork nosuch" + on:                                                                                     "ls lists what there is",
+		"fork open --at 99" + on:                                                                               "--at 99",
+		"fork open --id a.b" + on:                                                                              "--id",
+		"fork open --id open" + on:                                                                             "--id",
+		"fork open --as a.b" + on:                                                                              "--as",
+		"rerun nofile":                                                                                         "lash-replay export",
+		"rerun " + text:                                                                                        "lash-replay export",
+		"rerun " + noTurn:                                                                                      "lash-replay show",
+		"rerun --from nosuch " + noTurn:                                                                        "--from nosuch",
+		"rerun --instructions nofile " + noTurn:                                                                "--instructions",
+		"redact open --reason x" + on:                                                                          "--kind",
+		"redact open --reason x --kind y" + on:                                                                 "--yes does it",
+		"redact open --reason x --kind nosuch --yes" + on:                                                      "--close closes it",
+		"redact open --reason x --kind nosuch --close --yes" + on:                                              "lash-replay events",
+		"redact nosuch --reason x --kind y --yes" + on:                                                         "ls lists what there is",
+		"keys show --dir " + filepath.Join(fresh, "k"):                                                         "lash-node keys make",
+		"keys certify --dir " + filepath.Join(fresh, "k"):                                                      "lash-node keys make",
+		"keys certify --days 0 --dir x":                                                                        "--days 0",
+		"keys bodies show --file nofile":                                                                       "--file",
+		"keys make --dir /dev/null/x":                                                                          "--dir",
+		"mcp":                                                                                                  "lash-node mcp --help",
+		"plugin run x":                                                                                         "--mcp FILE",
+		"plugin run x -- true":                                                                                 "--connection",
+		"plugin run x --mcp nofile":                                                                            "--mcp: ",
+		"plugin run x --mcp " + config:                                                                         "--mcp ",
+		"plugin run x --connection nofile -- true":                                                             "--connection",
+		"plugin run x --nats nats://127.0.0.1:1 -- true":                                                       "lash-node plugin run --help",
+		"plugin run x --nats nats://127.0.0.1:1 --nkey nofile -- true":                                         "--nkey",
+		"plugin check":                                                                                         "lash-node plugin check",
+		"plugin check --timeout 0s -- true":                                                                    "--timeout",
+		"plugins --store " + other:                                                                             "--store DIR names another",
+		"plugins --nats nats://127.0.0.1:1":                                                                    "lash-node serve starts one",
+		"dead show nosuch" + on:                                                                                "lash-node dead ls lists them",
+		"dead ls --nats nats://127.0.0.1:1":                                                                    "lash-node serve starts one",
 		"soak --nodes 1":                                                                                       "--nodes 1: want 2 to 64",
 	} {
 		var errs strings.Builder
@@ -66,6 +120,25 @@ func TestAdvice(t *testing.T) {
 	}
 	if left, err := os.ReadDir(fresh); err != nil || len(left) > 0 {
 		t.Errorf("stores of nodes that did not start: got %v, %v, want none", left, err)
+	}
+}
+
+// writeIdle writes the archive of a session without a turn.
+func writeIdle(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name) //nolint:gosec // in a directory of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := events.NewArchiveWriter(f, "idle", 1)
+	if err == nil {
+		err = w.Commit(events.Entry{Seq: 1, Commit: &events.Commit{
+			ID: "01JD6Z0000000000000000000A", Session: "idle", At: 1_700_000_000_000, Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
+			Events: []events.Event{events.Of("", &events.SessionOpened{})},
+		}})
+	}
+	if err = errors.Join(err, w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

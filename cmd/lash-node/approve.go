@@ -48,7 +48,7 @@ func (c *approveCmd) approve(ctx context.Context, s *streams, on *client) error 
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}
 	if errors.Is(err, api.ErrDifferent) {
-		return fmt.Errorf("%w: %w", errAnsweredOtherwise, err)
+		return fmt.Errorf("%w: %w: lash-replay show %s shows it", errAnsweredOtherwise, err, c.Session)
 	}
 	if err != nil || c.JSON {
 		return errors.Join(err, writeIf(err == nil, s, out))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,6 +49,11 @@ func (c *forkCmd) fork(ctx context.Context, s *streams, on *client) error {
 	if _, err := on.bus.Log().Last(ctx, c.Session); err != nil {
 		return on.explain(err, c.Session)
 	}
+	if c.ID != "" {
+		if err := events.CheckToken("id", c.ID); err != nil {
+			return fmt.Errorf("--id %q: %w", c.ID, err)
+		}
+	}
 	seq, err := c.At.Seq(ctx, on.bus.Log(), c.Session, "--at", time.Now())
 	if err != nil {
 		return err
@@ -59,6 +65,9 @@ func (c *forkCmd) fork(ctx context.Context, s *streams, on *client) error {
 	over := s.Waiting("a node at %s", bus.Redacted(c.where()))
 	id, err := cl.Fork(ctx, c.Session, api.CreateRequest{ID: c.ID, At: seq, Labels: c.Label})
 	over()
+	if errors.Is(err, api.ErrExists) {
+		return fmt.Errorf("%w: --id takes another one", err)
+	}
 	if err != nil {
 		return c.Explain(err, connect.Host, "")
 	}

@@ -105,7 +105,7 @@ func (c *importCmd) read() ([]importSource, error) {
 	for _, name := range c.Files {
 		a, more, err := c.readFile(name)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: lash-node import --help lists the formats of files", err)
 		}
 		if a != nil {
 			list = append(list, importSource{imported: imported{File: name, Session: a.Session, Format: "archive"}, archive: a})
@@ -120,7 +120,7 @@ func (c *importCmd) read() ([]importSource, error) {
 	seen := make(map[events.SessionID]string)
 	for i := range list {
 		if other, twice := seen[list[i].Session]; twice {
-			return nil, fmt.Errorf("%s: session %s is in %s too: import one of them", list[i].File, list[i].Session, other)
+			return nil, fmt.Errorf("%s: session %s is in %s too: give lash-node import one of them", list[i].File, list[i].Session, other)
 		}
 		seen[list[i].Session] = list[i].File
 	}
@@ -200,7 +200,7 @@ func (c *importCmd) onBus(ctx context.Context, s *streams, do func(context.Conte
 			return do(ctx, b)
 		}
 		if !errors.Is(err, busembed.ErrInUse) {
-			return fmt.Errorf("%s: %w", c.Store, err)
+			return fmt.Errorf("--store %s: %w", c.Store, err)
 		}
 	}
 	return c.with(ctx, s, func(ctx context.Context, on *client) error { return do(ctx, on.bus) })

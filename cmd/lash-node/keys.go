@@ -44,7 +44,7 @@ func (c *keysMakeCmd) Run(s *streams) error {
 		return fmt.Errorf("%w: give another --dir", err)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("--dir: %w", err)
 	}
 	if c.JSON {
 		return writeJSON(s, map[string]string{"public_key": public, "dir": c.Dir})
@@ -95,8 +95,11 @@ type shownKeys struct {
 
 func showKeys(s *streams, dir string, asJSON bool) error {
 	public, err := os.ReadFile(filepath.Join(dir, keyring.TenantPub)) //nolint:gosec // the operator names it
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: --dir DIR names another directory, lash-node keys make makes one", err)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("--dir: %w", err)
 	}
 	shown := shownKeys{PublicKeys: strings.Fields(string(public))}
 	keys, err := keyring.Load(dir, time.Now())

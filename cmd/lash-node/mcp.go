@@ -34,7 +34,7 @@ func (*mcpCmd) Help() string {
 // Run serves until the input ends, or a signal.
 func (c *mcpCmd) Run(ctx context.Context, s *streams) error {
 	if s.In == nil {
-		return errors.New("there is no standard input")
+		return errors.New("there is no standard input: another agent starts this command, lash-node mcp --help shows how")
 	}
 	c.URL = strings.TrimSuffix(strings.TrimSuffix(c.URL, "/"), "/v1")
 	transport, err := c.transport(s)

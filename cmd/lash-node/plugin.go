@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -165,7 +166,7 @@ func (c *pluginRunCmd) serveMCP(ctx context.Context, s *streams, cfg mcp.Config)
 func (c *pluginRunCmd) serve(ctx context.Context, s *streams, conn *nats.Conn, cfg stdio.Config) error {
 	adapter, err := stdio.New(ctx, cfg)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: lash-node plugin run --help says what a program writes", err)
 	}
 	defer adapter.Close()
 	over := s.Waiting("a node to answer the registration")
@@ -228,7 +229,9 @@ func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *n
 	opts = append(opts, nats.Name("lash-plugin-"+c.Name),
 		nats.ClosedHandler(func(conn *nats.Conn) { end(cmp.Or(conn.LastError(), nats.ErrConnectionClosed)) }))
 	if c.Connection != "" {
-		conn, err = remote.Connect(c.Connection, opts...)
+		if conn, err = remote.Connect(c.Connection, opts...); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("--connection: %w", err)
+		}
 	} else {
 		if c.Nkey != "" {
 			key, err := nats.NkeyOptionFromSeed(c.Nkey)

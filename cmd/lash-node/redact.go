@@ -64,7 +64,7 @@ func (c *redactCmd) Run(ctx context.Context, s *streams) error {
 func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []string) error {
 	if c.Close { // which cannot be undone: a misspelled name ends the command before
 		if err := archive.CheckNamed(ctx, on.bus.Log(), c.Session, what); err != nil {
-			return on.explain(err, c.Session)
+			return c.explainNamed(on, err)
 		}
 		if err := on.CloseSession(ctx, c.Session, c.Reason); err != nil {
 			return on.explain(err, c.Session)
@@ -77,11 +77,19 @@ func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []s
 	case errors.Is(err, archive.ErrOpen) && !c.Close:
 		return fmt.Errorf("%w: --close closes it", err)
 	case err != nil:
-		return on.explain(err, c.Session)
+		return c.explainNamed(on, err)
 	}
 	if c.JSON {
 		return writeJSON(s, redactedSession{Session: c.Session, At: r.At, By: r.By, Reason: r.Reason, What: r.What, Events: r.Events, Note: r.Note})
 	}
 	write(s.Out, "redacted: %d events of session %s (%s, %s: %s)\n", r.Events, c.Session, r.At.Time().Format("2006-01-02 15:04:05"), transcript.VisibleLine(r.By), transcript.VisibleLine(r.Reason))
 	return nil
+}
+
+// explainNamed adds advice to the refusal of names that no event has.
+func (c *redactCmd) explainNamed(on *client, err error) error {
+	if _, named := errors.AsType[*events.FieldError](err); named {
+		return fmt.Errorf("%w: lash-replay events --json lists them", err)
+	}
+	return on.explain(err, c.Session)
 }

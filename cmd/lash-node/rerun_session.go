@@ -55,7 +55,9 @@ type rerunPlan struct {
 func (c *rerunCmd) session(ctx context.Context, s *streams, file string, instructions *string) (*rerunResult, error) {
 	r := &rerunResult{Session: events.SessionID(filepath.Base(file)), Turns: []rerunTurn{}}
 	a, _, err := (&importCmd{MaxMiB: 1024}).readFile(file)
-	if err == nil && a == nil {
+	if err != nil {
+		err = fmt.Errorf("%w: lash-replay export writes an archive", err)
+	} else if a == nil {
 		err = errors.New("it is no archive: lash-replay export writes one")
 	}
 	if err != nil {
@@ -147,7 +149,7 @@ func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, err
 		return nil, fmt.Errorf("--from %s: the session has no such turn that ended; lash-replay show lists them", c.From)
 	}
 	if len(p.turns) == 0 {
-		return nil, errors.New("the session has no turn that ended")
+		return nil, errors.New("the session has no turn that ended: lash-replay show FILE shows what it has")
 	}
 	p.results.read(doc)
 	if p.before, err = follow.ReadAt(ctx, log, blobs, a.Session, at); err == nil {

@@ -34,14 +34,14 @@ var errDamaged = errors.New("the archive is damaged")
 func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: lash-replay export writes an archive", err)
 	}
 	defer func() { _ = f.Close() }()
 	const magic = "LASHARC1"
 	head := make([]byte, len(magic))
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("%s: %w", path, err) // for example a directory
+		return nil, fmt.Errorf("%s: %w: lash-replay export writes an archive", path, err) // for example a directory
 	}
 	if string(head[:n]) != magic {
 		return nil, fmt.Errorf("%s is not an archive: lash-replay export writes one", path)
@@ -54,7 +54,7 @@ func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error
 		return nil, fmt.Errorf("%s: %w: use a newer lash-replay", path, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
+		return nil, fmt.Errorf("%s: %w: %w; lash-replay export writes another one from a store", path, errDamaged, err)
 	}
 	if a.First > 1 {
 		return nil, fmt.Errorf("%s begins at sequence %d: replay needs the history from its beginning", path, a.First)

@@ -114,7 +114,7 @@ func (shared) Close() {}
 func (c *diffCmd) side(ctx context.Context, e *env, src source, id events.SessionID, at point.Point, leaf events.NodeID) (*comparedState, error) {
 	src, err := e.cut(ctx, src, "@", at, id)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; lash-replay events lists sequences and events", err)
 	}
 	r, err := read(ctx, src, id, nil)
 	if err != nil {

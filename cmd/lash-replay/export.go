@@ -80,7 +80,7 @@ func (c *exportCmd) exportAll(ctx context.Context, e *env, extension string) err
 		return errors.New("name a session or give --all, not both")
 	}
 	if err := os.MkdirAll(c.Out, 0o750); err != nil {
-		return err
+		return fmt.Errorf("--out: %w", err)
 	}
 	return e.each(ctx, nil, func(src source, id events.SessionID) error {
 		return c.export(ctx, e, src, id, filepath.Join(c.Out, string(id)+"."+extension))
@@ -94,7 +94,7 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 	}
 	temp, err := os.CreateTemp(filepath.Dir(out), filepath.Base(out)+".*.tmp")
 	if err != nil {
-		return err
+		return fmt.Errorf("--out: %w", err)
 	}
 	defer func() { _ = os.Remove(temp.Name()) }() // already renamed after success
 	w := written{File: out, Session: id, Format: c.Format, Lost: []exchange.Loss{}}

@@ -33,7 +33,7 @@ func (r *redaction) of(log events.Log) events.Log {
 func (r *redaction) check(id events.SessionID) error {
 	for _, what := range r.what {
 		if !r.found[what] {
-			return fmt.Errorf("--redact %s: no event of session %s has this kind or id", what, id)
+			return fmt.Errorf("--redact %s: no event of session %s has this kind or id; lash-replay events --json lists them", what, id)
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) 
 	}
 	if err := events.CheckToken("session", id); err != nil {
 		if missingFile(string(id)) {
-			return fmt.Errorf("there is no such file: %s", id)
+			return fmt.Errorf("there is no such file: %s; lash-replay ls%s lists the sessions of the source", id, e.source.where())
 		}
 		return fmt.Errorf("session %q: %w", id, err)
 	}

@@ -111,7 +111,7 @@ func lastTurn(ctx context.Context, src source, session events.SessionID) (last e
 		}
 	}
 	if last == "" {
-		return "", fmt.Errorf("session %s has no turn", session)
+		return "", fmt.Errorf("session %s has no turn: lash-replay events lists what it has", session)
 	}
 	return last, nil
 }
