@@ -84,7 +84,7 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	}
 	lag := blobMoved
 	if b.replicas > 1 {
-		lag = replicaLag
+		lag = b.replicaLag
 	}
 	for n, began := 1, time.Now(); ; n++ {
 		for _, name := range names {

@@ -76,6 +76,7 @@ type Bus struct {
 
 	reader     bool // it makes and changes nothing
 	replicas   int  // of the streams that it makes
+	replicaLag time.Duration
 	conflicts  atomic.Int64
 	hot        streamCount
 	unanswered unansweredRequests
@@ -124,7 +125,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		l.nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, bodies: bodies{keys: cfg.Keys}, ended: make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()}}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, replicaLag: replicaLag, bodies: bodies{keys: cfg.Keys}, ended: make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()}}
 	l.nc.SetClosedHandler(b.endedBy(l.nc.ClosedHandler()))
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"time"
 
 	"github.com/lash-go/lash/events"
 )
@@ -68,5 +69,5 @@ func (b *Bus) RemoveEmpty(ctx context.Context, session events.SessionID) error {
 	return b.removeEmpty(ctx, session)
 }
 
-// ExpectReplicas makes the bus read as from streams of n replicas.
-func (b *Bus) ExpectReplicas(n int) { b.replicas = n }
+// ExpectLateReplicas makes the bus read as from streams of three replicas, one of which may be that late.
+func (b *Bus) ExpectLateReplicas(lag time.Duration) { b.replicas, b.replicaLag = 3, lag }
