@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"iter"
 	"math"
 
 	"github.com/lash-go/lash/events"
@@ -128,25 +127,9 @@ func (r *reading) replied(of events.TurnID, p *events.ModelReplied) {
 	if r.model[key] == nil {
 		r.model[key] = p
 	}
-	for index, c := range callsIn(p.Parts) {
+	for index, c := range turn.ToolCalls(p.Parts) {
 		effect := turn.ToolEffect(of, p.Iteration, index)
 		r.names[effect], r.tools[effect] = c.Call, c.Tool
-	}
-}
-
-// callsIn yields the tool calls of a reply with their index among the calls, which is part of their effect ids.
-func callsIn(parts []events.Part) iter.Seq2[int64, *events.Part] {
-	return func(yield func(int64, *events.Part) bool) {
-		index := int64(0)
-		for i := range parts {
-			if parts[i].Kind != events.PartToolCall {
-				continue
-			}
-			if !yield(index, &parts[i]) {
-				return
-			}
-			index++
-		}
 	}
 }
 

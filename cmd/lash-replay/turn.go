@@ -162,7 +162,7 @@ func (t *oneTurn) take(s *projector.State, entry events.Entry) (called bool) {
 
 // declared records the effects of a reply's calls, as the tools declared them then.
 func (t *oneTurn) declared(s *projector.State, p *events.ModelReplied) {
-	for index, c := range callsIn(p.Parts) {
+	for index, c := range turn.ToolCalls(p.Parts) {
 		if tool, ok := s.Catalog.Tool(c.Tool); ok {
 			t.effects[turn.ToolEffect(t.id, p.Iteration, index)] = tool.Effects
 		}

@@ -107,7 +107,7 @@ func (t *oneTurn) callJSON(ctx context.Context, bodies blob.Reader, ev *turnEven
 
 // toolCalls are the calls of a reply.
 func (t *oneTurn) toolCalls(p *events.ModelReplied) (list []toolJSON) {
-	for index, c := range callsIn(p.Parts) {
+	for index, c := range turn.ToolCalls(p.Parts) {
 		effect := turn.ToolEffect(t.id, p.Iteration, index)
 		one := toolJSON{Effect: effect, Call: c.Call, Tool: c.Tool, Effects: t.effectsOf(effect), Outcome: "unanswered", Args: eventjson.Value{V: c.Args}}
 		if r := t.ended[effect]; r != nil {

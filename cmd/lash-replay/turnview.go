@@ -210,7 +210,7 @@ func (v *turnView) arguments(effect events.EffectID) ([]byte, events.BlobRef) {
 		if !ok {
 			continue
 		}
-		for index, c := range callsIn(p.Parts) {
+		for index, c := range turn.ToolCalls(p.Parts) {
 			if turn.ToolEffect(v.id, p.Iteration, index) == effect {
 				return c.Args, c.Blob
 			}

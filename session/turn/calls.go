@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -252,4 +253,20 @@ func (m *machine) resolved(in Resolved) (Output, error) {
 	}
 	m.emit(&in.ToolResolved)
 	return m.done()
+}
+
+// ToolCalls yields the tool calls of a reply with their index among the calls, which is part of their effect ids.
+func ToolCalls(parts []events.Part) iter.Seq2[int64, *events.Part] {
+	return func(yield func(int64, *events.Part) bool) {
+		index := int64(0)
+		for i := range parts {
+			if parts[i].Kind != events.PartToolCall {
+				continue
+			}
+			if !yield(index, &parts[i]) {
+				return
+			}
+			index++
+		}
+	}
 }

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"encoding/json"
-	"iter"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -93,22 +92,6 @@ func InputMessage(role events.Role, parts []events.Part) api.InputMessage {
 		m.Parts = append(m.Parts, api.InputPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType, Blob: p.Blob.Digest})
 	}
 	return m
-}
-
-// Calls yields the tool calls of a reply with their index among the calls, which is part of their effect ids.
-func Calls(parts []events.Part) iter.Seq2[int64, *events.Part] {
-	return func(yield func(int64, *events.Part) bool) {
-		index := int64(0)
-		for i := range parts {
-			if parts[i].Kind != events.PartToolCall {
-				continue
-			}
-			if !yield(index, &parts[i]) {
-				return
-			}
-			index++
-		}
-	}
 }
 
 // Text joins the texts of the parts of one kind.

@@ -188,7 +188,7 @@ func (a *assembly) replied(p *events.ModelReplied) {
 			a.shown = convert.Text(p.Shown, events.PartText)
 		}
 	}
-	for index, c := range convert.Calls(p.Parts) {
+	for index, c := range turn.ToolCalls(p.Parts) {
 		a.code = a.code || c.Tool == plugin.ToolCode
 		record := api.ToolCallRecord{Call: turn.ToolEffect(a.turn, p.Iteration, index), CallID: c.Call, Tool: c.Tool, Args: convert.Args(c.Args)}
 		a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})

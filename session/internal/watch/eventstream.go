@@ -270,7 +270,7 @@ func (e *eventStream) replied(p *events.ModelReplied) {
 		usage, sum := convert.Usage(cost), convert.Usage(t.Usage.Add(cost))
 		e.emit(api.SessionEvent{Type: api.EventTokenUsage, Usage: &usage, Cumulative: &sum})
 	}
-	for index, c := range convert.Calls(p.Parts) {
+	for index, c := range turn.ToolCalls(p.Parts) {
 		call := turn.ToolEffect(e.turn, p.Iteration, index)
 		e.emit(api.SessionEvent{Type: api.EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: convert.Args(c.Args)})
 	}

@@ -1,15 +1,15 @@
-package convert_test
+package turn_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/internal/convert"
+	"github.com/lash-go/lash/session/turn"
 )
 
-// TestCalls counts calls only: the parts between them have no index.
-func TestCalls(t *testing.T) {
+// TestToolCalls counts calls only: the parts between them have no index.
+func TestToolCalls(t *testing.T) {
 	t.Parallel()
 	parts := []events.Part{
 		{Kind: events.PartText, Text: "a"},
@@ -19,7 +19,7 @@ func TestCalls(t *testing.T) {
 		{Kind: events.PartText, Text: "c"},
 	}
 	var tools []string
-	for index, call := range convert.Calls(parts) {
+	for index, call := range turn.ToolCalls(parts) {
 		if int(index) != len(tools) {
 			t.Errorf("call of %s: got index %d, want %d", call.Tool, index, len(tools))
 		}
@@ -28,7 +28,7 @@ func TestCalls(t *testing.T) {
 	if want := []string{"first", "second"}; !slices.Equal(tools, want) {
 		t.Errorf("got %v, want %v", tools, want)
 	}
-	for _, call := range convert.Calls(parts) {
+	for _, call := range turn.ToolCalls(parts) {
 		if call.Tool != "first" {
 			t.Errorf("after the end of the loop: got %s", call.Tool)
 		}
