@@ -1,32 +1,12 @@
 package bus_test
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestFilesAreListed compares the files of the package with the groups of its documentation.
 func TestFilesAreListed(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := slices.DeleteFunc(all, func(name string) bool { return name == "doc.go" || strings.HasSuffix(name, "_test.go") })
-	_, groups, _ := strings.Cut(string(doc), "// Files are grouped by subject:\n")
-	groups, _, _ = strings.Cut(groups, "// #")
-	listed := regexp.MustCompile(`\w+\.go`).FindAllString(groups, -1)
-	slices.Sort(listed)
-	slices.Sort(files)
-	if !slices.Equal(listed, files) {
-		t.Errorf("files in the documentation: got %v, want %v", listed, files)
-	}
+	bustest.CheckFilesAreListed(t)
 }
