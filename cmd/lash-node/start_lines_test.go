@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// TestServeSaysThatThereIsNoModel starts nodes with and without a provider. The one that nobody gave a provider says so, and says what to do.
+// TestServeSaysThatThereIsNoModel starts nodes with and without a provider. A node without a provider prints that it has no model, and which variables to set.
 func TestServeSaysThatThereIsNoModel(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"none": nil, "scripted": {"--provider", "scripted"}, "model": {"--model", "m"}} {

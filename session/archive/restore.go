@@ -50,7 +50,7 @@ func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, erro
 }
 
 // RestoreIdle is [Restore] for an archive that may come from anywhere: a session with work left is a [*WorkError], and nothing
-// is written. A node would continue the work: a monitor's command, a call that somebody approved elsewhere.
+// is written. A node would continue the work: it would run the command of a monitor, or a call that was approved on another fleet.
 func RestoreIdle(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, error) {
 	return restore(ctx, b, a, refuseWork)
 }
