@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/lash-go/lash/events"
@@ -163,6 +164,9 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 	if err := check.JSON("options", options); err != nil {
 		return err
 	}
+	if err := h.checkLockedOptions(ctx, id, options); err != nil {
+		return fmt.Errorf("set options of session %s: %w", id, err)
+	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	set := requestContent{operation.ProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
 	return h.decideRequest(ctx, id, set, reqMeta, func(s *projector.State) ([]events.Event, error) {
@@ -178,4 +182,22 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 		}
 		return []events.Event{events.Of("", &events.FrameConfigured{Options: options, All: allFrames})}, nil
 	})
+}
+
+// checkLockedOptions refuses options of a session's protocol that the operator locked. Where this process cannot build the
+// session's plugins, the protocol's name stands for its plugin; the worker that runs a turn decides again.
+func (h *Host) checkLockedOptions(ctx context.Context, id events.SessionID, options []byte) error {
+	if len(h.locks.Plugins) == 0 {
+		return nil
+	}
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(s.Config.Protocol, events.StandardProtocol)
+	if p, _, release, err := h.stacks.Open(ctx, s); err == nil {
+		name = p.ProtocolPlugin()
+		release()
+	}
+	return h.locks.ProtocolOptions("options", name, options)
 }

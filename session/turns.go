@@ -159,6 +159,9 @@ func (h *Host) checkProtocol(ctx context.Context, id events.SessionID, name even
 		return err
 	}
 	defer release()
+	if err := h.locks.ProtocolOptions("input.options", p.ProtocolPlugin(), input.Options); err != nil {
+		return err
+	}
 	input, err = blob.FillInput(ctx, h.b, input)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):

@@ -21,6 +21,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/gate"
+	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -28,9 +29,14 @@ import (
 // lockAll locks every setting that an operator can lock.
 func lockAll() lock.Locks {
 	return lock.Locks{
-		Plugins: []string{gate.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{"standard"},
+		Plugins: []string{gate.ID, standard.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{standard.ID},
 		MaxIterations: 3, MaxOutputTokens: 100, LeastRetain: time.Hour,
 	}
+}
+
+// lockedOptions are options of a session that violate one lock.
+func lockedOptions() map[string]map[string]string {
+	return map[string]map[string]string{"options.gate": {gate.ID: `{"allow":["*"]}`}, "options.standard": {standard.ID: `{}`}}
 }
 
 // lockedConfig is a configuration that violates one lock, in Go and in JSON.
@@ -66,6 +72,7 @@ func lockedTurns() map[string]events.TurnInput {
 	return map[string]events.TurnInput{
 		"input.plugins.gate":                 {Parts: text, Plugins: map[string]string{gate.ID: `{"allow":["*"]}`}},
 		"input.generation.max_output_tokens": {Parts: text, Generation: events.Generation{MaxOutputTokens: 101}},
+		"input.options":                      {Parts: text, Options: []byte(`{"a":1}`)},
 	}
 }
 
@@ -92,9 +99,11 @@ func lockedRequests(ctx context.Context, s completer, id events.SessionID) map[s
 		_, got["fork "+c.field] = s.Fork(ctx, id, api.CreateRequest{ID: "never", Config: c.configured()})
 		got["configure "+c.field] = s.Configure(ctx, id, api.ConfigureRequest{Change: func(now events.Config) events.Config { c.set(&now); return now }})
 	}
-	options := map[string]string{gate.ID: `{"allow":["*"]}`}
-	_, got["create options.gate"] = s.Create(ctx, api.CreateRequest{ID: "never", Options: options})
-	_, got["fork options.gate"] = s.Fork(ctx, id, api.CreateRequest{ID: "never", Options: options})
+	for field, options := range lockedOptions() {
+		_, got["create "+field] = s.Create(ctx, api.CreateRequest{ID: "never", Options: options})
+		_, got["fork "+field] = s.Fork(ctx, id, api.CreateRequest{ID: "never", Options: options})
+	}
+	got["set options"] = s.SetProtocolOptions(ctx, id, []byte(`{"a":1}`), true)
 	for field, in := range lockedTurns() {
 		_, got["submit "+field] = s.Submit(ctx, id, api.TurnRequest{ID: "never", Input: in})
 		_, got["submit at "+field] = s.SubmitAt(ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "never", Input: in})
@@ -124,10 +133,12 @@ func lockedOverHTTP(d *harness.HTTP, id events.SessionID) map[string]error {
 			send("configure "+c.field, "PATCH", s, `{`+c.json+`}`)
 		}
 	}
-	const options = `"options":{"gate":"{\"allow\":[\"*\"]}"}`
-	send("create options.gate", "POST", "/v1/sessions", `{"id":"never",`+options+`}`)
-	send("fork options.gate", "POST", s+"/fork", `{"id":"never",`+options+`}`)
-	for field, part := range map[string]string{"input.plugins.gate": `"plugins":{"gate":"{}"}`, "input.generation.max_output_tokens": `"generation":{"max_output_tokens":101}`} {
+	for field, part := range map[string]string{"options.gate": `"gate":"{\"allow\":[\"*\"]}"`, "options.standard": `"standard":"{}"`} {
+		send("create "+field, "POST", "/v1/sessions", `{"id":"never","options":{`+part+`}}`)
+		send("fork "+field, "POST", s+"/fork", `{"id":"never","options":{`+part+`}}`)
+	}
+	send("set options", "PUT", s+"/options", `{"options":{"a":1}}`)
+	for field, part := range map[string]string{"input.plugins.gate": `"plugins":{"gate":"{}"}`, "input.generation.max_output_tokens": `"generation":{"max_output_tokens":101}`, "input.options": `"options":{"a":1}`} {
 		send("submit "+field, "POST", s+"/turns", `{"id":"never","text":"go",`+part+`}`)
 		send("submit at "+field, "POST", s+"/turns", `{"id":"never","text":"go","at_ms":4102444800000,`+part+`}`)
 	}
@@ -147,7 +158,9 @@ func lockedInTool(ctx context.Context, call plugin.Call) map[string]error {
 		_, got["child "+c.field] = call.Host.CreateSession(ctx, api.CreateRequest{ID: "never", Parent: call.Session, Config: c.configured()})
 		_, got["copy "+c.field] = call.Host.CreateSession(ctx, api.CreateRequest{ID: "never", Start: api.StartCurrent, Config: c.configured()})
 	}
-	_, got["create options.gate"] = call.Host.CreateSession(ctx, api.CreateRequest{ID: "never", Parent: call.Session, Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+	for field, options := range lockedOptions() {
+		_, got["create "+field] = call.Host.CreateSession(ctx, api.CreateRequest{ID: "never", Parent: call.Session, Options: options})
+	}
 	for field, in := range lockedTurns() {
 		_, got["start "+field] = call.Host.StartTurn(ctx, "other", api.TurnRequest{ID: "never", Input: in})
 		_, _, got["stream "+field] = call.Host.StartTurnStream(ctx, "other", api.TurnRequest{ID: "never", Input: in})
@@ -196,12 +209,12 @@ func TestLocksHoldEveryWay(t *testing.T) {
 		b.WantNoSession("never")
 		harness.Equal(t, "commits after "+way, b.LastSeq("other"), before)
 	}
-	check("host", lockedRequests(b.Ctx, n.Host(), "other"), 32)
-	check("nats", lockedRequests(b.Ctx, c, "other"), 32)
-	check("http", lockedOverHTTP(d, "other"), 33)
+	check("host", lockedRequests(b.Ctx, n.Host(), "other"), 37)
+	check("nats", lockedRequests(b.Ctx, c, "other"), 37)
+	check("http", lockedOverHTTP(d, "other"), 38)
 	b.RunTurn("s1", "t1", harness.Text("go"))
-	check("tool", harness.Receive(b, "the requests of the tool", inTool), 31)
-	check("background", harness.Receive(b, "the requests of the task", inBackground), 31)
+	check("tool", harness.Receive(b, "the requests of the tool", inTool), 34)
+	check("background", harness.Receive(b, "the requests of the task", inBackground), 34)
 	for i, r := range b.Model.Requests() {
 		if r.Model != "small-1" || r.MaxOutputTokens != 100 {
 			t.Errorf("request %d: got model %s and %d tokens, want those that the locks allow", i, r.Model, r.MaxOutputTokens)
@@ -247,7 +260,7 @@ func TestLocksHoldOlderWork(t *testing.T) {
 		harness.WantError(t, "submit", err, nil)
 		finish[id] = true
 	}
-	b.Model.Rescript(harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+	b.Model.Rescript(harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
 	received := make(chan map[string]string, 8)
 	sees := harness.PluginOf("sees", func(r *plugin.Registrar) {
 		r.BeforeTurn(func(_ context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {

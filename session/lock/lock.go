@@ -18,7 +18,8 @@ import (
 
 // Locks are the settings that sessions cannot change. The zero value locks nothing.
 type Locks struct {
-	// Plugins lists ids of plugins whose options only the node sets. A session's own options for them are ignored.
+	// Plugins lists ids of plugins whose options only the node sets. A session's own options for them are ignored, and so
+	// are the turn options of a protocol that one of them registers.
 	Plugins []string
 	// Providers, Models and Protocols are patterns of allowed names. In a pattern, * matches any text, including /.
 	// Empty allows all names. A session without a provider or model gets the node's default, and one without a protocol
@@ -127,6 +128,17 @@ func (l *Locks) Generation(field string, g events.Generation) error {
 	return atMost(field+".max_output_tokens", &g.MaxOutputTokens, l.MaxOutputTokens)
 }
 
+// Plugin reports whether only the node sets the options of a plugin.
+func (l *Locks) Plugin(id string) bool { return slices.Contains(l.Plugins, id) }
+
+// ProtocolOptions refuses a turn's options for the protocol of a locked plugin.
+func (l *Locks) ProtocolOptions(field, plugin string, options []byte) error {
+	if len(options) > 0 && l.Plugin(plugin) {
+		return broken(field, "are those of plugin %s, the node's alone", plugin)
+	}
+	return nil
+}
+
 // Options refuses options for locked plugins.
 func (l *Locks) Options(field string, options map[string]string) error {
 	for _, id := range l.Plugins {
@@ -144,7 +156,7 @@ func (l *Locks) Open(options map[string]string) map[string]string {
 	}
 	open := make(map[string]string, len(options))
 	for id, o := range options {
-		if !slices.Contains(l.Plugins, id) {
+		if !l.Plugin(id) {
 			open[id] = o
 		}
 	}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,8 @@ type Stack struct {
 	handlers []Overlay // overlays whose handlers this process has, newest first
 	catalogs catalogs
 	sender   func(text, kind string)
+
+	locked *lockedOptions // nil: turns and frames set the protocol's options
 
 	executing chan struct{} // semaphore: has one element while code runs
 }
@@ -133,6 +136,29 @@ func (s *Stack) ProtocolIsStateful() bool {
 		_, stateful := m.plugin.(Stateful)
 		return stateful && m.id == s.c.protocol.Plugin
 	})
+}
+
+// lockedOptions are turn options of a protocol that only the node sets.
+type lockedOptions struct{ own json.RawMessage }
+
+// ProtocolPlugin is the id of the plugin that registers the session's protocol.
+func (s *Stack) ProtocolPlugin() string { return s.c.protocol.Plugin }
+
+// LockOptions makes own the protocol's options of all turns, whatever turns and frames say. The caller has the stack alone.
+func (s *Stack) LockOptions(own json.RawMessage) { s.locked = &lockedOptions{own} }
+
+// OptionsLocked reports whether turns and frames cannot set the protocol's options.
+func (s *Stack) OptionsLocked() bool { return s.locked != nil }
+
+// TurnOptions are the protocol's options in force: those of a lock, or else the turn's, or else the frame's. A nil stack has no lock.
+func (s *Stack) TurnOptions(turn, frame []byte) []byte {
+	switch {
+	case s != nil && s.locked != nil:
+		return s.locked.own
+	case len(turn) > 0:
+		return turn
+	}
+	return frame
 }
 
 // CodeExecutor runs the protocol's code. It is nil without an executor.

@@ -69,9 +69,18 @@ func (s *Stacks) materialise(ctx context.Context, st *Stack, p *plugin.Stack, st
 	if err := s.restore(ctx, st, p, state); err != nil {
 		return err
 	}
-	rt := plugin.NewProtocolRuntime(state.Frame().Options)
+	locked, recorded := s.cfg.Locks.Plugin(p.ProtocolPlugin()), state.Frame().Options
+	if locked {
+		recorded = nil
+	}
+	rt := plugin.NewProtocolRuntime(recorded)
 	if err := p.Protocol().Configure(ctx, rt, plugin.Materialization{Options: s.cfg.Locks.Open(state.Options), IsRoot: state.Parent == ""}); err != nil {
 		return err
+	}
+	if locked { // the history keeps what the session had
+		p.LockOptions(rt.Options())
+		st.change, st.options = nil, optionsOf(state)
+		return nil
 	}
 	st.change, st.options = rt.Change(), optionsOf(state)
 	return nil

@@ -39,6 +39,9 @@ func (e *Env) Snapshot(state *projector.State, options []byte) *Snapshot {
 	if t := s.state.Turn(); t != nil {
 		s.turn, s.input = t.ID, t.Input
 		s.input.Plugins = e.Host.OpenOptions(s.input.Plugins)
+		if len(s.input.Options) > 0 {
+			s.input.Options = options // a lock may replace the turn's own
+		}
 	}
 	return s
 }

@@ -155,6 +155,9 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	}
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
 	in.Plugins = r.p.cfg.Host.OpenOptions(in.Plugins)
+	if r.stack.OptionsLocked() {
+		in.Options = nil
+	}
 	in, err = blob.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
 	switch {
 	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge): // checkInput reports the part

@@ -209,10 +209,11 @@ func (r *run) preamble() (plugin.Preamble, error) {
 	return r.stack.Preamble(slices.Clone(r.state.Catalog.Tools), r.options())
 }
 
-// options are the turn's protocol options, or else the frame's.
+// options are the protocol's options in force.
 func (r *run) options() []byte {
-	if t := r.state.Turn(); t != nil && len(t.Input.Options) > 0 {
-		return t.Input.Options
+	var own []byte
+	if t := r.state.Turn(); t != nil {
+		own = t.Input.Options
 	}
-	return r.state.Frame().Options
+	return r.stack.TurnOptions(own, r.state.Frame().Options)
 }
