@@ -82,10 +82,6 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 	}
-	lag := blobMoved
-	if b.replicas > 1 {
-		lag = b.replicaLag
-	}
 	for n, began := 1, time.Now(); ; n++ {
 		for _, name := range names {
 			body, err := b.storedBlob(ctx, name, ref)
@@ -93,7 +89,11 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 				return body, err
 			}
 		}
-		if time.Since(began) > lag || pause(ctx, n) != nil {
+		missing, err := b.isMissing(ctx, names, time.Since(began))
+		if err != nil {
+			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
+		}
+		if missing || pause(ctx, n) != nil {
 			break
 		}
 	}
@@ -102,6 +102,27 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 		err = locked
 	}
 	return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
+}
+
+// isMissing decides about a body that reads have not found for some time. Any replica answers a read, so one that is
+// behind may have answered; the leader knows whether the body is stored.
+func (b *Bus) isMissing(ctx context.Context, names []string, unknown time.Duration) (bool, error) {
+	switch {
+	case b.replicas == 1:
+		return unknown > blobMoved, nil
+	case unknown <= b.replicaLag:
+		return false, nil
+	case unknown > b.cfg.Timeout:
+		return true, nil
+	}
+	for _, name := range names {
+		meta := b.names.blobMeta(name)
+		stored, err := b.subjects(ctx, b.names.blobStream(), meta)
+		if err != nil || stored[meta] > 0 {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // storedBlob reads the body that is stored under a name.
@@ -161,7 +182,7 @@ const blobTries = 3
 
 // How long a body may be unknown.
 const (
-	replicaLag = 100 * time.Millisecond // a replica that is behind says that there is none
+	replicaLag = 100 * time.Millisecond // a replica that is behind says that there is none; after it the leader is asked
 	blobMoved  = 10 * time.Millisecond  // a body that is stored again has another content a moment later
 )
 

@@ -1,9 +1,15 @@
 package bus_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/projector"
@@ -26,5 +32,59 @@ func TestBlobOfALateReplica(t *testing.T) {
 	got, err := reader.Blob(t.Context(), projector.RefOf(body))
 	if err != nil || string(got) != string(body) {
 		t.Errorf("got %q, %v, want the body", got, err)
+	}
+}
+
+// TestBlobOfAReplicaFarBehind reads bodies while every other read is answered by a copy of the stream without messages,
+// as by a replica that is behind for longer than reads wait. The leader has the bodies, so each is found. A body that
+// the leader does not have is not.
+func TestBlobOfAReplicaFarBehind(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	reader, writer := bustest.Open(t, server), bustest.Open(t, server)
+	reader.ExpectLateReplicas(0)
+	var bodies [][]byte
+	for n := range 20 {
+		body := fmt.Appendf(nil, "body %d", n)
+		if _, err := writer.PutBlob(t.Context(), body); err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, body)
+	}
+	emptyCopy(t, writer, "OBJ_lash-blobs")
+	for _, body := range bodies {
+		got, err := reader.Blob(t.Context(), projector.RefOf(body))
+		if err != nil || string(got) != string(body) {
+			t.Errorf("got %q, %v, want %q", got, err, body)
+		}
+	}
+	if _, err := reader.Blob(t.Context(), projector.RefOf([]byte("nowhere"))); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("a body that is not stored: got %v, want %v", err, bus.ErrNotFound)
+	}
+}
+
+// emptyCopy makes a mirror of a stream that answers its reads, and has no messages.
+func emptyCopy(t *testing.T, b *bus.Bus, stream string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := js.Stream(ctx, stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "behind", Mirror: &jetstream.StreamSource{Name: stream}, MirrorDirect: true, AllowDirect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the mirror has all messages", func() bool {
+		info, err := mirror.Info(ctx)
+		return err == nil && info.State.LastSeq == from.CachedInfo().State.LastSeq
+	})
+	if err := mirror.Purge(ctx); err != nil {
+		t.Fatal(err)
 	}
 }

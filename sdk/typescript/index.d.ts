@@ -183,6 +183,8 @@ export interface SessionStart {
   readonly session: string;
   /** The session that this one is a child of. */
   readonly parent?: string;
+  /** Which placement of the session this is: 1 for the first one, and more each time it moved or ended. */
+  readonly epoch: number;
   readonly labels: Readonly<Record<string, string>>;
 }
 

@@ -83,7 +83,7 @@ export class Sessions {
     let placed = this.#placed.get(session);
     if (placed && epoch < placed.epoch) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
     if (placed?.epoch !== epoch) {
-      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, labels }))(), open: false, used: Date.now(), hooks: 0 };
+      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, epoch, labels }))(), open: false, used: Date.now(), hooks: 0 };
       if (!this.#placed.has(session)) this.#room();
       this.#placed.set(session, placed);
     }
