@@ -189,7 +189,7 @@ func twoSessions(t *testing.T, on place) {
 func largeResults(t *testing.T, on place) {
 	for _, size := range []int{70_000, 3 << 20} {
 		s := on.start(t, calling("act", fmt.Sprintf(`{"do":"large","n":%d}`, size))...)
-		s.node()
+		kill := s.node()
 		p := s.program("i1")
 		id := s.begin()
 		s.AwaitTurn(id, "t1")
@@ -198,7 +198,8 @@ func largeResults(t *testing.T, on place) {
 		if sha256.Sum256([]byte(got)) != sha256.Sum256([]byte(largeText(size))) {
 			t.Errorf("result of %d bytes: got another one, of %d bytes: %.200s", size, len(got), got)
 		}
-		p.kill() // the next one has the same id
+		kill() // it has a model of its own, and would take turns of the next one
+		p.kill()
 	}
 }
 

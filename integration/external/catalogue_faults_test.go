@@ -187,7 +187,7 @@ func (p *disturbed) instance() string { return fmt.Sprintf("%s-%d", p.name, p.ru
 func (f *faults) restart(p *disturbed) {
 	f.T.Helper()
 	p.runs++
-	p.process, p.thaw = f.spawn(p.instance(), own(f.Ctx)), time.Time{}
+	p.process, p.thaw = f.spawn(p.instance(), f.command()), time.Time{}
 }
 
 // replaceNode starts a node, and stops another one in the middle of its work.
@@ -236,6 +236,9 @@ func (f *faults) disturb(n int) {
 		return !slices.ContainsFunc(f.programs, func(p *disturbed) bool { return !live[p.instance()] })
 	})
 	f.T.Logf("%d calls, %v", turnCalls*(len(f.sessions)-1), count)
+	if len(count) == 0 {
+		f.T.Error("faults: got none")
+	}
 }
 
 // thaw continues the programs whose time is over.

@@ -119,6 +119,19 @@ func TestChecksOfTypeScript(t *testing.T) {
 	}
 }
 
+// TestChecksWithoutSDK runs the checks of lash-node on the same plugin in JavaScript that has a NATS client and no SDK: what
+// it does is written in PROTOCOL.md. It imports nothing of the SDK.
+func TestChecksWithoutSDK(t *testing.T) {
+	t.Parallel()
+	dir := modules(t)
+	harness.WantError(t, "remove the SDK", os.RemoveAll(filepath.Join(dir, "node_modules", "@lash")), nil)
+	program := copyInto(t, dir, filepath.Join("testdata", "conformance.mjs"))
+	out := runIn(t, dir, harness.BuildCommand(t, "lash-node"), "plugin", "check", "--name", "conformance", "--", "node", program)
+	if n := strings.Count(out, "ok  "); n < 40 {
+		t.Errorf("got %d checks, want those of the plugin conformance:\n%s", n, out)
+	}
+}
+
 // TestConformance sends the conformance plugin what the checks of lash-node do not.
 func TestConformance(t *testing.T) {
 	t.Parallel()

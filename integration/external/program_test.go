@@ -1,7 +1,6 @@
 package external
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,19 +9,39 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
 )
 
-// TestPluginServiceInTypeScript runs the cases of calls with the plugin notes as a program of the SDK of TypeScript.
+// programCases are the cases in which the plugin is a program of its own: those of faults, calls, cancels and sessions.
+func programCases() []serviceCase {
+	return slices.Concat(faultCases, callCases, cancelCases, lifecycleCases)
+}
+
+// TestPluginServiceInTypeScript runs the cases of programs with the plugin notes as a program of the SDK of TypeScript.
 func TestPluginServiceInTypeScript(t *testing.T) {
 	t.Parallel()
-	path := copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs"))
-	for _, c := range slices.Concat(callCases, cancelCases) {
+	program := inTypeScript(t)
+	for _, c := range programCases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			on := oneServer(t)
-			on.program = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "node", path) } //nolint:gosec // a file of this test
+			on.program = program
 			c.run(t, on)
+		})
+	}
+}
+
+// TestPluginServiceInTypeScriptOnThreeServers is the same on three servers that replicate.
+func TestPluginServiceInTypeScriptOnThreeServers(t *testing.T) {
+	t.Parallel()
+	program := inTypeScript(t)
+	cluster := bustest.StartCluster(t)
+	for _, c := range programCases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			id, _, _ := strings.Cut(c.name, "_")
+			c.run(t, place{server: cluster.Servers[0], url: cluster.URL, prefix: strings.ToLower(id), replicas: 3, program: program})
 		})
 	}
 }

@@ -5,8 +5,8 @@ import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, definePlugin, serve, tool } from "@lash/plugin";
 
-const { LASH_TEST_RUNS: runs, LASH_PLUGIN_INSTANCE: instance } = process.env;
-const log = (what, call) => appendFileSync(runs, `${what} ${call.id} ${instance}\n`);
+const { LASH_TEST_RUNS: runs, LASH_PLUGIN_INSTANCE: instance, LASH_TEST_VERSION: version, LASH_TEST_SCOPE: scope, LASH_TEST_IDLE: idle } = process.env;
+const log = (what, call) => appendFileSync(runs, `${what} ${call.id} ${instance} ${call.session}\n`);
 
 const note = {
   schema: { type: "object", properties: { text: { type: "string" }, millis: { type: "integer" }, fail: { type: "string" } }, required: ["text"] },
@@ -85,10 +85,17 @@ async function command({ command }, { signal, print }) {
   return { text, cancelled: signal.aborted };
 }
 
-await serve(
+const served = await serve(
   definePlugin({
     name: "notes",
-    version: "1",
+    version: version || "1",
+    scope: scope || undefined,
+    onSessionStart: ({ epoch }) => appendFileSync(runs, `started ${epoch} ${instance}\n`),
+    onIdle() {
+      appendFileSync(runs, `idle - ${instance}\n`);
+      if (idle === "exit") setTimeout(() => served.drain()); // after the answer
+      return Boolean(idle);
+    },
     tools: {
       write: tool({ ...note, description: "Writes a note." }),
       look: tool({ ...note, description: "Looks a note up.", effects: "idempotent" }),
