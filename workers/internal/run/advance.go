@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lash-go/lash/session/turn"
 )
@@ -82,7 +83,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return paceContinue, err
 	case turn.NeedsStartCalls(r.state):
 		return paceContinue, r.step(ctx, turn.StartCalls{})
-	case r.hasNewEffect(needs) && r.isAged():
+	case r.hasNewEffect(needs) && r.logEnd.isAged(time.Now()):
 		err := r.renewState(ctx)
 		if errors.Is(err, errUnanswered) {
 			return paceWait, nil // started at a later tick
@@ -119,7 +120,7 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 	case len(r.state.Unnotified) > 0:
 		return paceWait, nil // another worker notifies plugins; if it dies, this run does
 	}
-	if r.seen == r.countArrivals() {
+	if !r.logEnd.hasNews() {
 		return paceRest, nil
 	}
 	err := r.catchUp(ctx)
@@ -140,7 +141,7 @@ func (r *run) end(ctx context.Context) (over bool, err error) {
 	r.closeStack() // the session's next run opens it again
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	if r.arrivals != r.seen {
+	if r.logEnd.hasNews() {
 		return false, nil
 	}
 	r.p.endLocked(r)

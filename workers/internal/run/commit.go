@@ -138,7 +138,7 @@ func (r *run) rollBack() {
 func (r *run) flush(ctx context.Context) error {
 	for conflicts := 0; len(r.batch.events) > 0; conflicts++ {
 		c := r.commit(r.batch.startedAt, r.batch.events)
-		began, count := time.Now(), r.countArrivals() // taken before the append: a late response describes an old end of the log
+		q := r.logEnd.request()
 		expected := r.batch.durable.Seq
 		undo := r.setClaimEarly(c)
 		seq, err := r.p.cfg.Host.AppendAs(ctx, c, r.batch.durable, func(signed *events.Commit) (*projector.State, error) {
@@ -150,7 +150,7 @@ func (r *run) flush(ctx context.Context) error {
 			if conflicts > 0 {
 				r.p.cfg.Bus.ReleasePriority(r.session)
 			}
-			r.trust.since, r.seen = began, count
+			r.logEnd.confirm(q)
 			r.logCommit(seq, c)
 			r.committed(ctx, c)
 			return nil
@@ -179,9 +179,9 @@ func (r *run) flush(ctx context.Context) error {
 func (r *run) setClaimEarly(c *events.Commit) (undo func()) {
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.TurnStarted); ok {
-			claimed, attempt := r.turn, r.attempt // written by this goroutine alone
-			r.setClaim(c.Events[i].Turn, p.Attempt)
-			return func() { r.setClaim(claimed, attempt) }
+			before := r.claimed // written by this goroutine alone
+			r.setClaim(attempt{c.Events[i].Turn, p.Attempt})
+			return func() { r.setClaim(before) }
 		}
 	}
 	return func() {}

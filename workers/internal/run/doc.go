@@ -28,7 +28,7 @@
 //	commit.go         the batch, its append, and what follows from a conflict
 //	effects.go        starts and stops of model calls, tool calls and hooks; effectresult.go has their results
 //	record.go         events that a running effect needs recorded first
-//	wait.go           what a run waits for; trusted.go how long its state is valid
+//	wait.go           what a run waits for; logend.go what it knows of the end of the log
 //	notifications.go  notifications of plugins about ended turns
 //	stack.go          the plugins of the run's session
 //	branch.go         turns that continue in a session of their own

@@ -69,7 +69,7 @@ func (r *run) release(ctx context.Context, t *projector.Turn) error {
 	if err := r.record(ctx, append(r.notifiedEvents(), events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID}))); err != nil {
 		return err
 	}
-	r.setClaim("", 0)
+	r.setClaim(attempt{})
 	return errPoolStops
 }
 

@@ -97,7 +97,9 @@ func (r *run) own(id events.TurnID) {
 
 // notifiesLocked reports whether this run notifies plugins of a turn's end, or has done so: also of the turn that it
 // runs, whose end may be in the log already.
-func (r *run) notifiesLocked(id events.TurnID) bool { return r.notifications.owned[id] || r.turn == id }
+func (r *run) notifiesLocked(id events.TurnID) bool {
+	return r.notifications.owned[id] || r.claimed.turn == id
+}
 
 // notifiedElsewhere reports whether another worker notifies plugins of a turn's end. It asks that worker once a tick.
 func (r *run) notifiedElsewhere(ctx context.Context, u projector.UnnotifiedTurn) bool {

@@ -262,7 +262,7 @@ func (p *Pool) respond(q *wake.PeerRequest) bool {
 		return r != nil && r.notifiesLocked(q.Turn)
 	case q.Offer && r == nil && (p.draining.Load() || p.capacityLocked() <= 0 || p.busier(q.Runs)):
 		return false
-	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):
+	case !q.Offer && (r == nil || r.claimed != (attempt{q.Turn, q.Attempt})):
 		return false
 	case q.Handle == "":
 		return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
@@ -47,7 +48,7 @@ func (r *run) handleRecordRequest(ctx context.Context, f recordRequest) error {
 	if _, err = r.decide(ctx, turn.Facts{Extra: append(f.list, r.unsaved()...)}); err == nil {
 		err = r.flush(ctx)
 	}
-	for err == nil && r.isAged() {
+	for err == nil && r.logEnd.isAged(time.Now()) {
 		if err = r.renewState(ctx); errors.Is(err, errUnanswered) {
 			r.reportProgress()
 			delay.Sleep(ctx, wake.WatchEvery)

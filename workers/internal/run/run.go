@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -26,15 +25,12 @@ type run struct {
 	// Guarded by the pool's lock.
 	wake        *bus.Wake // the run's wake; nil before the first
 	transferred *bus.Wake // the wake that another worker was asked to accept
-	arrivals    int       // wakes and notifications so far
-	turn        events.TurnID
-	attempt     int64         // of the claimed turn; turn is empty if there is none
+	claimed     attempt
 	due         events.Millis // latest time that a server reported as passed, in a wake
 	waiting     int           // effects that wait for another session's turn
 
-	moved   atomic.Bool   // the log may have events that the run has not read
+	logEnd  logEnd
 	signals chan struct{} // the loop has to repeat
-	seen    int           // value of arrivals when the end of the log was last known
 
 	results        chan effectResult
 	inflight       map[events.EffectID]*effect
@@ -42,12 +38,17 @@ type run struct {
 	// onRecorded notifies the program that ran a call that its result is in the history.
 	onRecorded    map[events.EffectID]func()
 	ticks         int
-	turns         int   // claimed since the run began
-	trust         trust // how fresh the state is
-	unmarked      bool  // whether projectors have yet to be notified of appends of this run
-	branchLater   bool  // a branch failed: retried at the next tick
+	turns         int  // claimed since the run began
+	unmarked      bool // whether projectors have yet to be notified of appends of this run
+	branchLater   bool // a branch failed: retried at the next tick
 	notifications notifications
 	wokenSeq      events.Seq // sequence up to which tasks were woken, see [session.Worker.WakePassing]
+}
+
+// attempt is the attempt of a turn that a run has claimed; the turn is empty if there is none.
+type attempt struct {
+	turn   events.TurnID
+	number int64
 }
 
 func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
@@ -56,8 +57,9 @@ func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
 		due = w.Due
 	}
 	return &run{
-		p: p, session: id, wake: w, due: due, arrivals: 1, signals: make(chan struct{}, 1),
-		results: make(chan effectResult, 16), inflight: make(map[events.EffectID]*effect), recordRequests: make(chan recordRequest), onRecorded: make(map[events.EffectID]func()), notifications: newNotifications(),
+		p: p, session: id, wake: w, due: due, logEnd: logEnd{known: -1}, signals: make(chan struct{}, 1),
+		results: make(chan effectResult, 16), inflight: make(map[events.EffectID]*effect),
+		recordRequests: make(chan recordRequest), onRecorded: make(map[events.EffectID]func()), notifications: newNotifications(),
 	}
 }
 
@@ -77,17 +79,8 @@ func (r *run) replaceWakeLocked(w *bus.Wake) {
 
 // logMovedLocked reports that the log may have moved.
 func (r *run) logMovedLocked() {
-	r.arrivals++
-	r.moved.Store(true)
+	r.logEnd.arrived()
 	r.signal()
-}
-
-// countArrivals counts the wakes and notifications so far. A read or an append that begins after the count includes
-// the events that these are about.
-func (r *run) countArrivals() int {
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	return r.arrivals
 }
 
 // now is the latest time that a server reported as passed. The worker's own clock does not decide what is due: it may
@@ -99,16 +92,16 @@ func (r *run) now() events.Millis {
 	return r.due
 }
 
-// setClaim sets the turn that the run has claimed; an empty id for none.
-func (r *run) setClaim(id events.TurnID, attempt int64) {
+// setClaim sets the attempt that the run has claimed; the zero value for none.
+func (r *run) setClaim(a attempt) {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	r.turn, r.attempt = id, attempt
+	r.claimed = a
 }
 
 // isOurs reports whether this run has claimed that attempt of a turn.
 func (r *run) isOurs(t *projector.Turn) bool {
-	return t != nil && t.Worker == r.p.cfg.ID && t.ID == r.turn && t.Attempt == r.attempt
+	return t != nil && t.Worker == r.p.cfg.ID && r.claimed == attempt{t.ID, t.Attempt}
 }
 
 // work claims and runs turns until the session needs nothing. It returns nil if the wake may be acknowledged.
@@ -151,8 +144,7 @@ func (r *run) load(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.seen = -1
-	began, count := time.Now(), r.countArrivals()
+	q := r.logEnd.request()
 	if r.state = r.p.cfg.Host.TakeState(ctx, r.session); r.state != nil {
 		if !suspicious && r.foldNextCommit(ctx) {
 			return nil
@@ -165,7 +157,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		r.state = nil
 		return err
 	}
-	r.trust.since, r.seen = began, count
+	r.logEnd.confirm(q)
 	return r.trial.Fold(ctx)
 }
 
@@ -196,7 +188,7 @@ func (r *run) dropTurn() {
 	r.rollBack()
 	r.cancelEffects()
 	r.closeStack()
-	r.setClaim("", 0)
+	r.setClaim(attempt{})
 }
 
 // cancelEffects cancels the effects that run, and drops their results.

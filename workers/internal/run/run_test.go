@@ -124,9 +124,9 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 				r := b.claimed(p, c.called)
 				b.overtake(c.called)
 				ctx, cancel := context.WithCancel(t.Context())
-				r.trust.since = time.Now().Add(time.Hour) // also on a slow machine
+				r.logEnd.since = time.Now().Add(time.Hour) // also on a slow machine
 				if long {
-					r.trust.since = time.Now().Add(-trusted)
+					r.logEnd.since = time.Now().Add(-trusted)
 				}
 				err = c.do(ctx, r)
 				if long && (!errors.Is(err, wake.ErrSuperseded) && !errors.Is(err, errDropped) || len(r.inflight) != 0) {
@@ -177,7 +177,7 @@ func TestLingeringResultsCostNoWrite(t *testing.T) {
 	if err := r.step(ctx, success("mine")); err != nil {
 		t.Fatal(err)
 	}
-	r.trust.since = time.Now().Add(-trusted)
+	r.logEnd.since = time.Now().Add(-trusted)
 	if done, err := r.advance(ctx); done || err != nil || len(r.inflight) != 1 {
 		t.Errorf("got %v, %v, %d in flight, want the model asked", done, err, len(r.inflight))
 	}
@@ -201,16 +201,16 @@ func TestUnansweredRead(t *testing.T) {
 	defer away.Close()
 	server.Stop()
 	r.p.cfg.Bus = away
-	r.trust.since = time.Now().Add(-trusted)
+	r.logEnd.since = time.Now().Add(-trusted)
 	if done, err := r.advance(t.Context()); done || err != nil || len(r.inflight) != 0 {
 		t.Errorf("owes a call: got %v, %v, %d in flight, want nothing begun", done, err, len(r.inflight))
 	}
-	r.moved.Store(true)
+	r.logEnd.moved.Store(true)
 	r.signal()
 	if err := r.wait(t.Context(), nil); err != nil {
 		t.Errorf("read of the log: got %v", err)
 	}
-	if !r.moved.Load() {
+	if !r.logEnd.moved.Load() {
 		t.Error("it forgot that the session moved")
 	}
 	ctx, stop := context.WithCancel(t.Context())

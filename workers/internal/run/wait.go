@@ -27,7 +27,7 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 	case <-r.batch.timer():
 		return r.flush(ctx)
 	case <-r.signals:
-		if !r.moved.Load() {
+		if !r.logEnd.moved.Load() {
 			return nil
 		}
 		return r.readLog(ctx)
@@ -42,7 +42,7 @@ func (r *run) tick(ctx context.Context) error {
 	r.reportProgress()
 	r.notifyProjectors()
 	r.branchLater = false
-	if r.ticks++; r.ticks%readLogTicks != 0 && !r.moved.Load() {
+	if r.ticks++; r.ticks%readLogTicks != 0 && !r.logEnd.moved.Load() {
 		return nil
 	}
 	if due := turn.Due(r.state); due > r.now() && due <= events.MillisOf(time.Now()) {
@@ -81,7 +81,7 @@ func (r *run) catchUp(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
 		return r.flush(ctx) // a conflict of the append shows them
 	}
-	before, requested, count := r.state.Seq, time.Now(), r.countArrivals()
+	before, q := r.state.Seq, r.logEnd.request()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
 	now := time.Now()
 	if r.state.Seq != before && r.stack.Stack != nil {
@@ -89,10 +89,9 @@ func (r *run) catchUp(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		r.trust.answered(requested, now)
-		r.seen = count
+		r.logEnd.confirmRead(q, now)
 	case ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown):
-		r.trust.since = time.Time{} // the log may have moved
+		r.logEnd.distrust()
 		err = fmt.Errorf("%w: %w", errUnanswered, err)
 	}
 	return err
@@ -104,10 +103,10 @@ var errUnanswered = errors.New("the log does not answer")
 
 // readLog is catchUp, retried at the next tick if the log does not respond.
 func (r *run) readLog(ctx context.Context) error {
-	r.moved.Store(false)
+	r.logEnd.moved.Store(false)
 	err := r.catchUp(ctx)
 	if errors.Is(err, errUnanswered) {
-		r.moved.Store(true)
+		r.logEnd.moved.Store(true)
 		return nil
 	}
 	return err
