@@ -37,11 +37,13 @@ type trust struct {
 	heads   map[events.SessionID][]*proof.Head
 	named   map[events.SessionID]string // file of a head that has a file of its own, by session
 	notes   []string
+
+	allowUnsigned bool // turns may end under no signed head
 }
 
 // trusted reads the keys and heads.
 func (f *proofFlags) trusted(store string) (*trust, error) {
-	t := &trust{heads: make(map[events.SessionID][]*proof.Head), named: make(map[events.SessionID]string)}
+	t := &trust{allowUnsigned: f.AllowUnsigned, heads: make(map[events.SessionID][]*proof.Head), named: make(map[events.SessionID]string)}
 	for _, key := range f.Keys {
 		list, err := readKey(key)
 		if err != nil {
@@ -172,7 +174,7 @@ func (v *verification) startAudit(last events.Seq) {
 // expect requires what a head covers. A history that is read up to --at need not have all of it.
 func (v *verification) expect(h *proof.Head, last events.Seq) {
 	if whole(v.src) != v.src && h.Size > last {
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: a head over %d commits is not compared: the history is read up to sequence %d", v.id, h.Size, last))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: a head over %d commits is not compared: the history is read up to sequence %d", v.id, h.Size, last))
 		return
 	}
 	v.audit.Expect(h)
@@ -186,7 +188,7 @@ func (v *verification) auditCommit(e events.Entry) {
 	}
 	for i := range e.Commit.Events {
 		if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
-			v.Unchecked++
+			v.found.unchecked++
 		}
 	}
 }
@@ -196,20 +198,20 @@ func (v *verification) endAudit(last events.Seq) {
 	if v.audit == nil {
 		return
 	}
-	report, found := v.audit.Close()
-	v.addFaults(found)
-	p := &proven{Session: v.id, Heads: report.Heads, Commits: report.Proven, Redacted: report.Redacted, Records: v.records}
-	for _, cert := range report.Keys {
+	proved, faults := v.audit.Close()
+	v.addFaults(faults)
+	p := &proven{Session: v.id, Heads: proved.Heads, Commits: proved.Proven, Redacted: proved.Redacted, Records: v.records}
+	for _, cert := range proved.Keys {
 		p.Keys = append(p.Keys, cert.Name+" of "+cert.Tenant)
 	}
-	if report.After > 0 {
-		p.First, p.Last = report.Proven+1, last
+	if proved.After > 0 {
+		p.First, p.Last = proved.Proven+1, last
 		if whole(v.src) != v.src {
-			v.Notes = append(v.Notes, fmt.Sprintf("session %s: heads after sequence %d are not read: without --at they may prove more", v.id, last))
+			v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: heads after sequence %d are not read: without --at they may prove more", v.id, last))
 		}
 	}
-	v.Proven = append(v.Proven, p)
-	v.lastHead = report.Last
+	v.found.proven = append(v.found.proven, p)
+	v.found.lastHead = proved.Last
 }
 
 func (v *verification) addFaults(list []proof.Finding) {
@@ -219,27 +221,27 @@ func (v *verification) addFaults(list []proof.Finding) {
 }
 
 func (v *verification) addFault(f proof.Finding) {
-	if f.Fault == proof.FaultUnsigned && v.allowUnsigned {
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s at %d, commit %s: %s", v.id, f.Seq, f.ID, f.Problem))
+	if f.Fault == proof.FaultUnsigned && v.trust.allowUnsigned {
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s at %d, commit %s: %s", v.id, f.Seq, f.ID, f.Problem))
 		return
 	}
 	if f.Fault == proof.FaultUnsigned {
 		f.Problem += " (--allow-unsigned accepts it)"
 	}
-	v.add(finding{Session: v.id, Seq: f.Seq, Upto: f.Upto, Commit: f.ID, Check: checkProof, Fault: f.Fault, Problem: f.Problem})
+	v.found.add(finding{Session: v.id, Seq: f.Seq, Upto: f.Upto, Commit: f.ID, Check: checkProof, Fault: f.Fault, Problem: f.Problem})
 }
 
 // unvisited reports the given heads of sessions that were not verified: with --all such a session is missing. Otherwise a
 // head in a file of its own is an error, and lines of JSON may be about any session.
-func (r *report) unvisited(all bool) error {
+func (r *verifyRun) unvisited(all bool) error {
 	left := make(map[events.SessionID]*proof.Head) // of the most commits
 	for id, list := range r.trust.heads {
 		left[id] = slices.MaxFunc(list, func(a, b *proof.Head) int { return cmp.Compare(a.Size, b.Size) })
 	}
-	for _, p := range r.Proven {
+	for _, p := range r.found.proven {
 		delete(left, p.Session)
 	}
-	for _, g := range r.Tombstones {
+	for _, g := range r.found.tombstones {
 		delete(left, g.Session)
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {
@@ -247,46 +249,27 @@ func (r *report) unvisited(all bool) error {
 		case all:
 			r.add(finding{Session: id, Seq: 1, Upto: left[id].Size, Check: checkProof, Fault: proof.FaultRemoved, Problem: fmt.Sprintf(
 				"the given head covers %d commits, and there is neither the session nor its tombstone", left[id].Size)})
-		case path != "" && len(r.Violations) == 0: // the session may be that of a damaged archive
+		case path != "" && len(r.found.violations) == 0: // the session may be that of a damaged archive
 			return fmt.Errorf("--head %s: it is of session %s, which is not verified here: name the session, or leave the head out", path, id)
 		}
 	}
 	if n := len(left); n > 0 && !all {
-		r.Notes = append(r.Notes, fmt.Sprintf("the given heads of %s are not compared: --all does that", number(int64(n), "other session")))
+		r.found.notes = append(r.found.notes, fmt.Sprintf("the given heads of %s are not compared: --all does that", number(int64(n), "other session")))
 	}
 	return nil
 }
 
 // writeHead writes the last head for --write-head.
-func (r *report) writeHead(path string) error {
+func (r *verifyRun) writeHead(path string) error {
 	switch {
 	case path == "":
 		return nil
-	case r.Sessions+int64(len(r.Tombstones)) != 1:
-		return fmt.Errorf("--write-head: a file has the head of one session, these are %d", r.Sessions+int64(len(r.Tombstones)))
-	case r.lastHead == nil:
+	case r.found.Sessions+int64(len(r.found.tombstones)) != 1:
+		return fmt.Errorf("--write-head: a file has the head of one session, these are %d", r.found.Sessions+int64(len(r.found.tombstones)))
+	case r.found.lastHead == nil:
 		return errors.New("--write-head: no head verified")
 	}
-	return os.WriteFile(filepath.Clean(path), []byte(r.lastHead.Note), 0o600)
-}
-
-// printProven prints what the heads prove.
-func (r *report) printProven(e *env) {
-	for _, p := range r.Proven {
-		e.println(p.String())
-	}
-	for _, g := range r.Tombstones {
-		e.println(g.String())
-	}
-	for _, v := range r.trust.tenants {
-		e.printf("trusted: the key %s (%08x)\n", v.Name(), v.KeyHash())
-	}
-	if len(r.trust.tenants) == 0 && len(r.Proven) == 0 && r.Unchecked == 0 && r.Sessions > 0 {
-		e.println("note: no head is signed: these checks find damage, and no history that somebody wrote anew")
-	}
-	if r.Unchecked > 0 {
-		e.printf("note: %s not checked: --key gives the tenant's public key\n", number(r.Unchecked, "signed head"))
-	}
+	return os.WriteFile(filepath.Clean(path), []byte(r.found.lastHead.Note), 0o600)
 }
 
 func headSummary(p *events.AuditHeadSigned) string {

@@ -76,10 +76,10 @@ func (v *verification) tombstone(ctx context.Context) error {
 		return err
 	}
 	g := tombstoneOf(v.id, t)
-	v.Tombstones = append(v.Tombstones, g)
+	v.found.tombstones = append(v.found.tombstones, g)
 	switch {
 	case len(v.trust.tenants) == 0:
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: its tombstone is not checked: --key gives the tenant's public key", v.id))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: its tombstone is not checked: --key gives the tenant's public key", v.id))
 		return nil
 	case t.Note == "":
 		v.addFault(proof.Finding{Fault: proof.FaultUnsigned, Problem: "the session was erased, and its tombstone is not signed"})
@@ -113,9 +113,9 @@ func (v *verification) compareHeads(g *tombstone, t *proof.Tombstone) {
 	case errors.Is(err, proof.ErrContradiction):
 		v.addFault(proof.Finding{Fault: proof.FaultConflicting, Problem: err.Error()})
 	case err != nil:
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: the tombstone is signed; the %v", v.id, err))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the tombstone is signed; the %v", v.id, err))
 	case last != nil:
-		g.Head, v.lastHead = last.Size, last
+		g.Head, v.found.lastHead = last.Size, last
 	}
 	for _, h := range v.trust.heads[v.id] {
 		v.compareHead(t, last, h)
@@ -137,7 +137,7 @@ func (v *verification) compareHead(t *proof.Tombstone, last, h *proof.Head) {
 			conflict("the erased history is not the one that the given head of %d commits signs", h.Size)
 		}
 	case last != nil && h.Size < last.Size:
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared with the root of an erased history of %d", v.id, h.Size, t.Size))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared with the root of an erased history of %d", v.id, h.Size, t.Size))
 	case t.Root == nil:
 		conflict("the erased history could not be read to its end, and nothing shows that it was the one that the given head of %d commits signs", h.Size)
 	case last != nil:
@@ -145,6 +145,6 @@ func (v *verification) compareHead(t *proof.Tombstone, last, h *proof.Head) {
 	case t.Head == "":
 		conflict("the erased history had no head, and the given one covers %d commits: it was of another history", h.Size)
 	default: // the last head is of an unknown key
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared: the last head of the erased history is not verified", v.id, h.Size))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared: the last head of the erased history is not verified", v.id, h.Size))
 	}
 }

@@ -235,17 +235,17 @@ func TestTombstoneHeads(t *testing.T) {
 		"contradicts_its_own": {&proof.Tombstone{Size: 5, Root: &root, Head: head("forged", 5).Note}, proof.FaultConflicting, 0},
 	} {
 		c.stone.Session = "s"
-		v := &verification{report: &report{trust: &trust{tenants: tenants}}, id: "s"}
+		v := &verification{trust: &trust{tenants: tenants}, id: "s"}
 		if name != "contradicts_its_own" {
 			v.trust.heads = map[events.SessionID][]*proof.Head{"s": {given}}
 		}
 		v.compareHeads(&tombstone{}, c.stone)
 		got := proof.Fault("")
-		if len(v.Violations) > 0 {
-			got = v.Violations[0].Fault
+		if len(v.found.violations) > 0 {
+			got = v.found.violations[0].Fault
 		}
-		if got != c.want || len(v.Violations) > 1 || len(v.Notes) != c.notes {
-			t.Errorf("%s: got %v, notes %q, want %q and %d notes", name, v.Violations, v.Notes, c.want, c.notes)
+		if got != c.want || len(v.found.violations) > 1 || len(v.found.notes) != c.notes {
+			t.Errorf("%s: got %v, notes %q, want %q and %d notes", name, v.found.violations, v.found.notes, c.want, c.notes)
 		}
 	}
 }

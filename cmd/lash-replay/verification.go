@@ -21,7 +21,8 @@ import (
 
 // verification is the verification of one session.
 type verification struct {
-	*report
+	trust    *trust // signatures that count
+	found    findings
 	src      source
 	id       events.SessionID
 	progress *progress
@@ -36,7 +37,7 @@ type verification struct {
 }
 
 func (v *verification) run(ctx context.Context) error {
-	v.Sessions++
+	v.found.Sessions++
 	if err := v.loadSnapshot(ctx); err != nil { // before the history, because a running node may append meanwhile
 		return err
 	}
@@ -66,10 +67,10 @@ func (v *verification) run(ctx context.Context) error {
 	}
 	v.endAudit(last)
 	if v.redacted > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are %s", v.id, v.redacted, v.absent()))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are %s", v.id, v.redacted, v.absent()))
 		return nil
 	}
-	if !slices.ContainsFunc(v.Violations, func(f finding) bool { return f.Check == projector.RuleState }) {
+	if !slices.ContainsFunc(v.found.violations, func(f finding) bool { return f.Check == projector.RuleState }) {
 		v.addAll(v.verifier.CheckWhole()) // finds what changed after its commit
 	}
 	if at := v.verifier.State().Seq; v.stored != nil && v.stored.Seq > at {
@@ -108,13 +109,13 @@ func (v *verification) addAll(list []projector.Violation) {
 		if one.Event >= 0 {
 			f.Event = &one.Event
 		}
-		v.add(f)
+		v.found.add(f)
 	}
 }
 
 func (v *verification) commit(ctx context.Context, e events.Entry) error {
-	v.Commits++
-	v.Events += int64(len(e.Commit.Events))
+	v.found.Commits++
+	v.found.Events += int64(len(e.Commit.Events))
 	if v.redacted == 0 && slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Absent() }) {
 		v.redacted, v.locked = e.Seq, e.Commit.Locked()
 	}
@@ -137,7 +138,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 		ev := &e.Commit.Events[i]
 		switch ev.Payload.(type) {
 		case *events.ModelReplied, *events.ModelFailed, *events.ModelInterrupted:
-			v.Prompts++
+			v.found.Prompts++
 		}
 		err := blob.Visit(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {
 			return v.blob(ctx, e.Seq, i, ref)
@@ -161,12 +162,12 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 	ancestor, err := follow.ReadAt(ctx, v.src.Log(), v.src, from.Session, from.Seq)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not in the same source", v.id, from.Session))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not in the same source", v.id, from.Session))
 		return nil
 	case err != nil:
 		return fmt.Errorf("session %s, of which it is a copy: %w", from.Session, err)
 	}
-	v.Bases++
+	v.found.Bases++
 	if err := v.verifier.State().CheckBase(ancestor); err != nil {
 		v.violation(e.Seq, -1, checkBase, err.Error())
 	}
@@ -182,7 +183,7 @@ func (v *verification) blob(ctx context.Context, seq events.Seq, event int, ref 
 		return nil
 	}
 	v.blobs[ref.Digest] = true
-	v.Blobs++
+	v.found.Blobs++
 	problem, err := v.readBlob(ctx, ref)
 	if problem != "" {
 		v.violation(seq, event, checkBlob, problem)
@@ -216,15 +217,15 @@ func (v *verification) loadSnapshot(ctx context.Context) error {
 	case err != nil || stored == nil:
 		return err
 	}
-	v.Snapshots++
+	v.found.Snapshots++
 	if digest := projector.RefOf(stored.Head).Digest; digest != stored.Digest {
 		v.violation(stored.Seq, -1, checkSnapshot, fmt.Sprintf("the head has digest %s, its row says %s", digest, stored.Digest))
 	}
 	v.restored, err = projector.Restore(stored.Head)
 	switch {
 	case errors.Is(err, projector.ErrOldFold):
-		v.Snapshots--
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: not compared: %v", v.id, err))
+		v.found.Snapshots--
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: not compared: %v", v.id, err))
 		return nil
 	case err != nil:
 		v.violation(stored.Seq, -1, checkSnapshot, err.Error())

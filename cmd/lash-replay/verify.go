@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -41,78 +38,16 @@ last head are listed, and not proven. A history that was cut off at an earlier h
 newer head from another place, shows that. Of an erased session the signed tombstone is checked.`
 }
 
-// Checks of this command, in addition to those of package projector.
-const (
-	checkHistory  projector.Rule = "history"
-	checkBlob     projector.Rule = "blob"
-	checkBase     projector.Rule = "base"
-	checkSnapshot projector.Rule = "snapshot"
-	checkArchive  projector.Rule = "archive"
-)
-
-// finding is one violation and its location.
-type finding struct {
-	Session events.SessionID `json:"session,omitempty"`
-	File    string           `json:"file,omitempty"`
-	Seq     events.Seq       `json:"seq,omitempty"` // 0: the session as a whole
-	Event   *int             `json:"event,omitempty"`
-	Check   projector.Rule   `json:"check"`
-	Problem string           `json:"problem"`
-
-	Upto   events.Seq      `json:"upto,omitempty"`   // of a proof: last sequence, where only a range is known
-	Commit events.CommitID `json:"commit,omitempty"` // of a proof
-	Fault  proof.Fault     `json:"fault,omitempty"`  // of a proof
-}
-
-func (f finding) String() string {
-	where := cmp.Or(string(f.Session), f.File)
-	if f.Seq > 0 {
-		where += fmt.Sprintf(" at %d", f.Seq)
-	}
-	if f.Event != nil {
-		where += fmt.Sprintf(".%d", *f.Event)
-	}
-	if f.Fault == "" {
-		return fmt.Sprintf("%s: %s: %s", where, f.Check, f.Problem)
-	}
-	if f.Commit != "" {
-		where += ", commit " + string(f.Commit)
-	}
-	return fmt.Sprintf("%s: %s: %s: %s", where, f.Check, f.Fault, f.Problem)
-}
-
-// report is the result of a verification.
-type report struct {
-	Sessions      int64        `json:"sessions"`
-	Commits       int64        `json:"commits"`
-	Events        int64        `json:"events"`
-	Snapshots     int64        `json:"snapshots"`
-	Bases         int64        `json:"bases"` // of copies, compared with their originals
-	Prompts       int64        `json:"prompts"`
-	Blobs         int64        `json:"blobs"`
-	Invariants    string       `json:"invariants"` // how often they were checked
-	Violations    []finding    `json:"violations"`
-	Proven        []*proven    `json:"proven,omitempty"`          // by session
-	Tombstones    []*tombstone `json:"tombstones,omitempty"`      // of erased sessions
-	Unchecked     int64        `json:"unchecked_heads,omitempty"` // for want of a key
-	Trusted       []string     `json:"trusted,omitempty"`         // names of tenants' keys
-	Notes         []string     `json:"notes,omitempty"`           // what could not be checked
-	trust         *trust
-	allowUnsigned bool
-	lastHead      *proof.Head   // of the last session
-	found         func(finding) // nil in the report of one session
-}
-
-func (r *report) add(f finding) {
-	r.Violations = append(r.Violations, f)
-	if r.found != nil {
-		r.found(f)
-	}
+// verifyRun is what one command verifies, and what it has found so far.
+type verifyRun struct {
+	trust       *trust // signatures that count
+	found       findings
+	onViolation func(finding) // called for each violation, as it is found
 }
 
 // Run verifies and reports.
 func (c *verifyCmd) Run(ctx context.Context, e *env) error {
-	r := &report{Violations: []finding{}, Invariants: "after every commit", found: func(f finding) {
+	r := &verifyRun{onViolation: func(f finding) {
 		if !c.JSON {
 			e.println(f)
 		}
@@ -127,27 +62,24 @@ func (c *verifyCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if c.JSON {
-		if err := e.writeJSON(r); err != nil {
+		if err := e.writeJSON(r.report()); err != nil {
 			return err
 		}
 	} else {
-		r.print(e)
+		r.report().print(e)
 	}
-	if len(r.Violations) > 0 {
+	if len(r.found.violations) > 0 {
 		return errViolations
 	}
 	return nil
 }
 
-func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) (err error) {
+func (c *verifyCmd) verify(ctx context.Context, e *env, r *verifyRun) (err error) {
 	e.source.defaults(c.Targets...)
 	if r.trust, err = c.trusted(e.source.Store); err != nil {
 		return err
 	}
-	r.allowUnsigned, r.Notes = c.AllowUnsigned, r.trust.notes
-	for _, v := range r.trust.tenants {
-		r.Trusted = append(r.Trusted, v.Name())
-	}
+	r.found.notes = r.trust.notes
 	p := &progress{w: e.Err, now: e.now, began: e.now()}
 	switch {
 	case c.All && len(c.Targets) > 0:
@@ -169,64 +101,56 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) (err error) {
 			return err
 		}
 	}
-	err = ordered(ctx, len(ids), func(ctx context.Context, i int) (*report, error) {
+	err = ordered(ctx, len(ids), func(ctx context.Context, i int) (*findings, error) {
 		return r.session(ctx, e, src, ids[i], p)
 	}, r.merge)
 	return r.damaged(e.source.File, err)
 }
 
-// part is an empty report of one session.
-func (r *report) part() *report { return &report{trust: r.trust, allowUnsigned: r.allowUnsigned} }
-
 // history verifies the history of a session.
-func (r *report) history(ctx context.Context, src source, id events.SessionID, p *progress) (*report, error) {
-	part := r.part()
-	v := &verification{report: part, src: src, id: id, progress: p, verifier: projector.NewVerifier(id), blobs: make(map[string]bool)}
-	return part, v.run(ctx)
+func (r *verifyRun) history(ctx context.Context, src source, id events.SessionID, p *progress) (*findings, error) {
+	v := &verification{trust: r.trust, src: src, id: id, progress: p, verifier: projector.NewVerifier(id), blobs: make(map[string]bool)}
+	err := v.run(ctx)
+	return &v.found, err
 }
 
 // session verifies the history of a session, or the tombstone of one that was erased, maybe since this program began.
-func (r *report) session(ctx context.Context, e *env, src source, id events.SessionID, p *progress) (part *report, err error) {
+func (r *verifyRun) session(ctx context.Context, e *env, src source, id events.SessionID, p *progress) (found *findings, err error) {
 	if err = e.mustBeThere(ctx, src, id); err == nil {
-		part, err = r.history(ctx, src, id, p)
+		found, err = r.history(ctx, src, id, p)
 	}
-	if err == nil && len(part.Violations) > 0 { // the files of a history may be missing because it was erased meanwhile
+	if err == nil && len(found.violations) > 0 { // the files of a history may be missing because it was erased meanwhile
 		if _, lastErr := src.Log().Last(ctx, id); errors.As(lastErr, new(*events.ErasedError)) {
 			err = lastErr
 		}
 	}
 	if gone := new(events.ErasedError); errors.As(err, &gone) && gone.Session == id {
-		part = r.part()
-		err = (&verification{report: part, src: src, id: id}).tombstone(ctx)
+		v := &verification{trust: r.trust, src: src, id: id}
+		err = v.tombstone(ctx)
+		found = &v.found
 	}
-	return part, err
+	return found, err
 }
 
-// merge adds the report of one session, and returns the error of its verification.
-func (r *report) merge(part *report, err error) error {
-	if part == nil {
-		return err
-	}
-	r.Sessions += part.Sessions
-	r.Commits += part.Commits
-	r.Events += part.Events
-	r.Snapshots += part.Snapshots
-	r.Bases += part.Bases
-	r.Prompts += part.Prompts
-	r.Blobs += part.Blobs
-	r.Unchecked += part.Unchecked
-	r.Proven = append(r.Proven, part.Proven...)
-	r.Tombstones = append(r.Tombstones, part.Tombstones...)
-	r.Notes = append(r.Notes, part.Notes...)
-	r.lastHead = part.lastHead
-	for _, f := range part.Violations {
-		r.add(f)
+// merge adds what was found in one session, and returns the error of its verification.
+func (r *verifyRun) merge(one *findings, err error) error {
+	if one != nil {
+		r.found.merge(one)
+		for _, f := range one.violations {
+			r.onViolation(f)
+		}
 	}
 	return err
 }
 
+// add adds a violation that is not of one session's history.
+func (r *verifyRun) add(f finding) {
+	r.found.violations = append(r.found.violations, f)
+	r.onViolation(f)
+}
+
 // files verifies each archive separately, so that a damaged one does not hide the others.
-func (c *verifyCmd) files(ctx context.Context, e *env, r *report, visit func(source, events.SessionID) error) error {
+func (c *verifyCmd) files(ctx context.Context, e *env, r *verifyRun, visit func(source, events.SessionID) error) error {
 	files, err := program.Archives(c.Targets)
 	if err != nil {
 		return err
@@ -241,28 +165,10 @@ func (c *verifyCmd) files(ctx context.Context, e *env, r *report, visit func(sou
 }
 
 // damaged turns the error of a damaged archive into a violation.
-func (r *report) damaged(file string, err error) error {
+func (r *verifyRun) damaged(file string, err error) error {
 	if !errors.Is(err, errDamaged) {
 		return err
 	}
 	r.add(finding{File: file, Check: checkArchive, Problem: err.Error()})
 	return nil
-}
-
-func (r *report) print(e *env) {
-	for _, note := range r.Notes {
-		e.println("note:", note)
-	}
-	r.printProven(e)
-	e.printf("checked %s and %s, invariants %s\n", number(r.Prompts, "prompt"), number(r.Blobs, "blob"), r.Invariants)
-	if r.Bases > 0 {
-		e.printf("compared bases of copies with their ancestors: %d\n", r.Bases)
-	}
-	if n := len(r.Tombstones); n > 0 {
-		e.printf("erased: %s\n", number(int64(n), "session"))
-	}
-	e.printf("verified %s, %s, %s\n", number(r.Sessions, "session"), number(r.Events, "event"), number(r.Snapshots, "snapshot"))
-	if n := len(r.Violations); n > 0 {
-		e.println(number(int64(n), "violation"))
-	}
 }

@@ -77,16 +77,16 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 		}
 		src := &erasing{busSource: &busSource{Bus: b}, after: map[events.SessionID]events.Seq{"s0": 0, "s1": 1}[id], erase: erase}
 		e := &env{Streams: &program.Streams{Out: io.Discard, Err: io.Discard}}
-		r := &report{trust: &trust{tenants: tenants}}
+		r := &verifyRun{trust: &trust{tenants: tenants}}
 		part, err := r.session(t.Context(), e, src, id, &progress{w: io.Discard, now: time.Now, began: time.Now()})
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if id == "s0" && (part.Sessions != 0 || len(part.Tombstones) != 1 || part.Tombstones[0].SignedBy == "") {
-			t.Errorf("erased before it is read: got %d sessions, tombstones %+v, want a signed tombstone", part.Sessions, part.Tombstones)
+		if id == "s0" && (part.Sessions != 0 || len(part.tombstones) != 1 || part.tombstones[0].SignedBy == "") {
+			t.Errorf("erased before it is read: got %d sessions, tombstones %+v, want a signed tombstone", part.Sessions, part.tombstones)
 		}
-		if len(part.Violations) > 0 || part.Sessions+int64(len(part.Tombstones)) != 1 {
-			t.Errorf("%s: got violations %v, %d sessions, %d tombstones, want one of both", id, part.Violations, part.Sessions, len(part.Tombstones))
+		if len(part.violations) > 0 || part.Sessions+int64(len(part.tombstones)) != 1 {
+			t.Errorf("%s: got violations %v, %d sessions, %d tombstones, want one of both", id, part.violations, part.Sessions, len(part.tombstones))
 		}
 	}
 }
@@ -94,16 +94,16 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 // TestWriteHeadOfOne: the head is that of the only session or tombstone.
 func TestWriteHeadOfOne(t *testing.T) {
 	t.Parallel()
-	live := &report{Sessions: 1, lastHead: &proof.Head{Session: "a", Note: "head of a"}}
-	gone := &report{Tombstones: []*tombstone{{Session: "z"}}, lastHead: &proof.Head{Session: "z", Note: "head of z"}}
+	live := &findings{counts: counts{Sessions: 1}, lastHead: &proof.Head{Session: "a", Note: "head of a"}}
+	gone := &findings{tombstones: []*tombstone{{Session: "z"}}, lastHead: &proof.Head{Session: "z", Note: "head of z"}}
 	for name, c := range map[string]struct {
-		parts []*report
+		parts []*findings
 		want  string // empty: an error
 	}{
-		"session": {[]*report{live}, "head of a"}, "tombstone": {[]*report{gone}, "head of z"},
-		"both": {[]*report{live, gone}, ""}, "two_tombstones": {[]*report{gone, gone}, ""}, "none": {nil, ""},
+		"session": {[]*findings{live}, "head of a"}, "tombstone": {[]*findings{gone}, "head of z"},
+		"both": {[]*findings{live, gone}, ""}, "two_tombstones": {[]*findings{gone, gone}, ""}, "none": {nil, ""},
 	} {
-		r, path := &report{trust: &trust{}}, filepath.Join(t.TempDir(), "head")
+		r, path := &verifyRun{}, filepath.Join(t.TempDir(), "head")
 		for _, part := range c.parts {
 			if err := r.merge(part, nil); err != nil {
 				t.Fatal(err)
@@ -134,16 +134,19 @@ func TestHeadsOfOthers(t *testing.T) {
 		"named":           {named: map[events.SessionID]string{"b": "b.note"}, err: "--head b.note: it is of session b"},
 		"named_and_there": {named: map[events.SessionID]string{"a": "a.note", "z": "z.note"}, notes: 1},
 	} {
-		r := &report{trust: &trust{heads: heads, named: c.named}, Proven: []*proven{{Session: "a"}}, Tombstones: []*tombstone{{Session: "z"}}}
+		r := &verifyRun{
+			trust: &trust{heads: heads, named: c.named}, onViolation: func(finding) {},
+			found: findings{proven: []*proven{{Session: "a"}}, tombstones: []*tombstone{{Session: "z"}}},
+		}
 		err := r.unvisited(c.all)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %v, want %q", name, err, c.err)
 		}
-		if len(r.Violations) != len(c.found) || len(r.Notes) != c.notes {
-			t.Errorf("%s: got %v, notes %q, want sessions %v and %d notes", name, r.Violations, r.Notes, c.found, c.notes)
+		if len(r.found.violations) != len(c.found) || len(r.found.notes) != c.notes {
+			t.Errorf("%s: got %v, notes %q, want sessions %v and %d notes", name, r.found.violations, r.found.notes, c.found, c.notes)
 		}
 		for i, id := range c.found {
-			if f := r.Violations[i]; f.Session != id || f.Fault != proof.FaultRemoved || f.Upto != 9 {
+			if f := r.found.violations[i]; f.Session != id || f.Fault != proof.FaultRemoved || f.Upto != 9 {
 				t.Errorf("%s: got %+v, want the removed session %s", name, f, id)
 			}
 		}
