@@ -21,15 +21,15 @@ func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 // copy of this one as it was before the running turn began, with configuration, catalogue and plugin states.
 // Concurrent and repeated calls are safe: on return exactly one such session exists, and it has the turn or will get
 // it. Errors: [api.ErrExists] where the id belongs to an unrelated session.
-func (h Worker) ContinueInBranch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
+func (w Worker) ContinueInBranch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
 	branch := BranchOf(id, q.ID)
 	for {
-		err := h.openBranch(ctx, id, branch, q)
+		err := w.Host.openBranch(ctx, id, branch, q)
 		if errors.Is(err, errRaced) {
 			continue // the session exists
 		}
 		if err == nil {
-			_, err = h.requestTurn(ctx, branch, h.ownMeta(string(q.ID)), turnRequest{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
+			_, err = w.Host.requestTurn(ctx, branch, w.Host.ownMeta(string(q.ID)), turnRequest{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
 		}
 		if err != nil {
 			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)

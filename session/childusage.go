@@ -12,13 +12,13 @@ import (
 )
 
 // ChargeChild records the total usage of a child in its parent, then in the parent's parent, up to the root.
-func (h Worker) ChargeChild(ctx context.Context, child *projector.State) error {
+func (w Worker) ChargeChild(ctx context.Context, child *projector.State) error {
 	above := check.Lineage{child.Session}
 	for child.Parent != "" && child.Relation == events.RelationChild {
 		if above.Add(child.Parent) != nil {
 			return nil // two sessions that were created at the same time can be each other's parent
 		}
-		parent, err := h.chargeParent(ctx, child)
+		parent, err := w.Host.chargeParent(ctx, child)
 		if errors.Is(err, events.ErrNoSession) {
 			return nil // the parent and its ledger were erased
 		}

@@ -25,7 +25,7 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		return fmt.Errorf("close session %s: %w", id, err)
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	err := h.decideRequest(ctx, id, requestContent{operation.Close.Name, "close", &reason}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideRequest(ctx, id, requestContent{operation.CloseSession.Name, "close", &reason}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil
@@ -56,8 +56,8 @@ func cancelScheduled(s *projector.State) []events.Event {
 
 // CloseOpening closes a session whose creator stopped before it appended all initial nodes. A creator that continues
 // later finds the session closed. A session with commits after the sequence at does not change.
-func (h Worker) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
-	return h.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
+func (w Worker) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
+	return w.Host.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpening || s.Seq != at {
 			return nil, nil
 		}

@@ -126,18 +126,18 @@ func (h *Host) checkModel(ctx context.Context, c events.Config) error {
 
 // Locked applies the operator's locks to a configuration, for turns of sessions that are older than the locks.
 // Archivers apply the locks of the retention settings.
-func (h Worker) Locked(c events.Config) (events.Config, error) {
+func (w Worker) Locked(c events.Config) (events.Config, error) {
 	retain := c.RetainMillis
 	c.RetainMillis = 0
-	c, err := h.locks.Config(c)
+	c, err := w.Host.locks.Config(c)
 	c.RetainMillis = retain
 	return c, err
 }
 
 // OpenOptions are a turn's options for plugins without those that the operator locked, for turns that are older than the
 // locks.
-func (h Worker) OpenOptions(options map[string]string) map[string]string {
-	return h.locks.Open(options)
+func (w Worker) OpenOptions(options map[string]string) map[string]string {
+	return w.Host.locks.Open(options)
 }
 
 // configure records a change. It reports moved where the configuration is no longer the one that the change was made
@@ -168,7 +168,7 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 		return fmt.Errorf("set options of session %s: %w", id, err)
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	set := requestContent{operation.ProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
+	set := requestContent{operation.SetProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
 	return h.decideRequest(ctx, id, set, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err

@@ -152,7 +152,7 @@ func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event
 // refuses it with [api.ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	return h.decideRequest(ctx, id, requestContent{operation.Branch.Name, "branch", &node}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
+	return h.decideRequest(ctx, id, requestContent{operation.BranchTo.Name, "branch", &node}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}

@@ -154,7 +154,7 @@ func receiptOf(s *projector.State, input events.InputID) (api.InputReceipt, erro
 // TakeFirstTurnInput returns the first turn's input once; nil after that, and for unknown sessions.
 func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	err = h.decideRequest(ctx, id, requestContent{operation.TakeFirstInput.Name, "take first turn input", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideRequest(ctx, id, requestContent{operation.TakeFirstTurnInput.Name, "take first turn input", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		first = nil
 		if s.First.IsZero() || s.Status == projector.StatusClosed {
 			return nil, nil

@@ -39,23 +39,23 @@ func (h *Host) checkPlugins() (mustCall bool, err error) {
 // them or their replacement. The caller owns the state and has no lock, because plugins may call any method of the
 // host. Errors: [plugin.ErrUnavailable] where the host has no plugins, and [plugin.ErrBuilding] for a call from the
 // code that builds them.
-func (h Worker) Stack(ctx context.Context, state *projector.State) (p *plugin.Stack, unrecorded []events.Payload, release func(), err error) {
-	return h.stacks.Open(ctx, state)
+func (w Worker) Stack(ctx context.Context, state *projector.State) (p *plugin.Stack, unrecorded []events.Payload, release func(), err error) {
+	return w.Host.stacks.Open(ctx, state)
 }
 
 // HoldStack prevents the removal of a session's plugins from this process until release is called.
-func (h Worker) HoldStack(id events.SessionID) (release func()) { return h.stacks.Hold(id) }
+func (w Worker) HoldStack(id events.SessionID) (release func()) { return w.Host.stacks.Hold(id) }
 
 // FollowStack updates a session's plugins to the states that other processes recorded, and drops their unrecorded
 // changes.
-func (h Worker) FollowStack(ctx context.Context, state *projector.State, p *plugin.Stack) error {
-	return h.stacks.Follow(ctx, state, p)
+func (w Worker) FollowStack(ctx context.Context, state *projector.State, p *plugin.Stack) error {
+	return w.Host.stacks.Follow(ctx, state, p)
 }
 
 // KeepOverlay stores the handlers of an overlay's tools in this process, because the session's plugins are rebuilt
 // from time to time. It returns all stored overlays, the newest first.
-func (h Worker) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
-	return h.stacks.KeepOverlays(id, o)
+func (w Worker) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
+	return w.Host.stacks.KeepOverlays(id, o)
 }
 
 // withStack calls work with a session's plugins at the current state.

@@ -45,8 +45,8 @@ func TestSystemStays(t *testing.T) {
 		move move
 		op   operation.Name
 	}{
-		"branch_before": {branch("a"), operation.Branch.Name},
-		"branch_none":   {branch(""), operation.Branch.Name},
+		"branch_before": {branch("a"), operation.BranchTo.Name},
+		"branch_none":   {branch(""), operation.BranchTo.Name},
 		"frame":         {frame(""), operation.OpenFrame.Name},
 		"frame_after":   {frame("c"), operation.OpenFrame.Name},
 		"rewrite": {func(ctx context.Context) error {
@@ -66,7 +66,7 @@ func TestSystemStays(t *testing.T) {
 		}
 		b.unchanged(before, name)
 	}
-	if err := branch("b")(asking(t.Context(), "read,write", operation.Branch.Name)); err != nil {
+	if err := branch("b")(asking(t.Context(), "read,write", operation.BranchTo.Name)); err != nil {
 		t.Errorf("to the message itself: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(moves)) {

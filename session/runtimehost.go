@@ -17,8 +17,8 @@ import (
 // runtimeHost has the capabilities of one session for its plugins. They work on any node, because each is a decision on
 // the session's history.
 type runtimeHost struct {
-	capabilities        // h
-	h            Worker // a named field: what plugins receive has the methods of their capabilities, and no other of the host
+	capabilities // h: what plugins receive has the methods of their capabilities, and no other of the host
+	h            *Host
 	id           events.SessionID
 	current      func() *projector.State // the caller's working state; nil reads the history
 	effect       events.EffectID         // the calling effect, or empty; it names what must happen only once
@@ -54,8 +54,8 @@ type capabilities interface {
 
 // RuntimeHost returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
 // state. effect names the caller: a repeated call of the same effect creates and requests the same things.
-func (h Worker) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
-	return &runtimeHost{capabilities: h, h: h, id: id, current: current, effect: effect}
+func (w Worker) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
+	return &runtimeHost{capabilities: w.Host, h: w.Host, id: id, current: current, effect: effect}
 }
 
 var _ plugin.RuntimeHost = (*runtimeHost)(nil)
@@ -116,7 +116,7 @@ func (s *runtimeHost) AwaitTurn(ctx context.Context, id events.SessionID, turn e
 func (s *runtimeHost) ended(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	state, err := s.h.State(ctx, id)
 	if err == nil && state.Parent == s.id {
-		err = s.h.ChargeChild(ctx, state)
+		err = s.h.Worker().ChargeChild(ctx, state)
 	}
 	if err != nil {
 		return api.AssembledTurn{}, err

@@ -27,7 +27,7 @@ func (s *runtimeHost) SpawnHiddenTask(ctx context.Context, id events.SessionID, 
 
 func (s *runtimeHost) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	if s.h.spawner == nil {
-		return s.h.AwaitHiddenTasks(ctx, id)
+		return s.h.Worker().AwaitHiddenTasks(ctx, id)
 	}
 	return s.h.spawner.AwaitHiddenTasks(ctx, id)
 }

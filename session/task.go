@@ -118,7 +118,7 @@ func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name eve
 // unknown task is [api.ErrUnknownTask].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	request := requestContent{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
+	request := requestContent{operation.RequestCancelTask.Name, "request cancel", &api.RequestCancelTaskArgs{Task: name, Reason: reason}}
 	return h.cancelTask(ctx, request, reqMeta, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, reason) })
 }
 

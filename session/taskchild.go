@@ -19,17 +19,17 @@ import (
 // own tasks, and their children follow the same way. done is false while a turn still runs; then nothing is recorded,
 // and the worker calls again. No command reaches a session that no node can fold: workers retry it as often as any
 // session, and once it has a dead letter the task fails with that reason.
-func (h Worker) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
+func (w Worker) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
 	why := ""
-	done, err = h.stopChild(ctx, id, &t)
+	done, err = w.Host.stopChild(ctx, id, &t)
 	if err != nil {
-		why, err = h.unreachable(ctx, t.Child, err)
+		why, err = w.Host.unreachable(ctx, t.Child, err)
 		done = err == nil
 	}
 	if err != nil || !done {
 		return false, err
 	}
-	return true, h.decide(ctx, id, string(t.ID), func(s *projector.State) ([]events.Event, error) {
+	return true, w.Host.decide(ctx, id, string(t.ID), func(s *projector.State) ([]events.Event, error) {
 		return task.PassedOn(s, t.ID, t.Seq, clipText(why)), nil
 	})
 }

@@ -38,8 +38,8 @@ func hiddenParent(ctx context.Context) events.TaskID {
 
 // HideTask registers a hidden task that a worker is about to run. A session has at most [task.MaxHidden] of them;
 // more are an [api.LimitError]. The label has at most [events.MaxTaskText] bytes.
-func (h Worker) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
-	return h.decideTask(ctx, id, h.followingMeta(ctx, "hide task"), name, func(s *projector.State) ([]events.Event, error) {
+func (w Worker) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
+	return w.Host.decideTask(ctx, id, w.Host.followingMeta(ctx, "hide task"), name, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}
@@ -52,15 +52,15 @@ func (h Worker) HideTask(ctx context.Context, id events.SessionID, name events.T
 // registration, and also for the tasks that they register. It returns the first failure at once as a [*HiddenError];
 // the remaining tasks continue, and later calls do not include them. A task whose worker stops has failed. A session
 // that does not exist has no tasks.
-func (h Worker) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
+func (w Worker) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	var failed *HiddenError
 	var ids []events.TaskID
-	w, err := h.Subscribe(id, func(m bus.LiveMessage) bool { return m.AboutTasks })
+	waiter, err := w.Subscribe(id, func(m bus.LiveMessage) bool { return m.AboutTasks })
 	if err != nil {
 		return fmt.Errorf("await hidden tasks: %w", err)
 	}
-	defer w.Close()
-	err = w.Wait(ctx, 0, func(s *projector.State) (bool, error) {
+	defer waiter.Close()
+	err = waiter.Wait(ctx, 0, func(s *projector.State) (bool, error) {
 		list := task.Hidden(s, hiddenParent(ctx))
 		if len(list) == 0 {
 			return true, nil
@@ -82,7 +82,7 @@ func (h Worker) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error
 	case err != nil || failed == nil:
 		return err
 	}
-	err = h.decide(ctx, id, "await hidden tasks", func(s *projector.State) ([]events.Event, error) {
+	err = w.Host.decide(ctx, id, "await hidden tasks", func(s *projector.State) ([]events.Event, error) {
 		return task.Detach(s, ids), nil
 	})
 	return errors.Join(failed, err)

@@ -24,12 +24,12 @@ import (
 //	task.transferred, or task.stayed
 //
 // The guard of each append decides which of two concurrent events comes first. An existing copy is not registered again.
-func (h Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
+func (w Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
 	ctx = api.WithoutCaller(ctx) // on behalf of the session itself: its caller may not reach the parent
-	m := transferParams{meta: h.ownMeta(leaving), finishEarlier: true, checkCapacity: true}
+	m := transferParams{meta: w.Host.ownMeta(leaving), finishEarlier: true, checkCapacity: true}
 	var err error
 	for moved := false; !moved && err == nil; {
-		moved, err = h.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)
+		moved, err = w.Host.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)
 	}
 	if err == nil {
 		return nil
@@ -39,11 +39,11 @@ func (h Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task
 	case class == api.ClassNotFound, class == api.ClassInvalid, class == api.ClassTooLarge, class == api.ClassBusy:
 	case errors.Is(err, api.ErrClosed), errors.Is(err, api.ErrTaskRunning):
 	default:
-		if _, err := h.unreachable(ctx, t.Leaves, err); err != nil {
+		if _, err := w.Host.unreachable(ctx, t.Leaves, err); err != nil {
 			return fmt.Errorf("transfer task %s of the closed session %s: %w", t.ID, id, err)
 		}
 	}
-	return h.decide(ctx, id, leaving, func(s *projector.State) ([]events.Event, error) {
+	return w.Host.decide(ctx, id, leaving, func(s *projector.State) ([]events.Event, error) {
 		return task.Stay(s, t.ID, t.Seq, "session closed, and its parent does not take the task: "+code), nil
 	})
 }

@@ -34,7 +34,7 @@ func (h *Host) EndOwnTask(ctx context.Context, id events.SessionID, name events.
 	if !state.Terminal() {
 		return projector.Task{}, &events.FieldError{Field: "state", Reason: fmt.Sprintf("%q is none of completed, failed and cancelled", state), Err: events.ErrInvalid}
 	}
-	c := requestContent{operation.EndTask.Name, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
+	c := requestContent{operation.EndOwnTask.Name, "end task", &api.EndOwnTaskArgs{Task: name, State: state, Summary: summary}}
 	t, err := h.decideOwnTask(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
 		return task.End(s, name, state, summary), nil
 	})

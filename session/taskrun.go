@@ -12,25 +12,25 @@ import (
 // nothing: api.ErrTaskTaken.
 
 // ClaimTask appends a worker's claim of a task after the claim that the worker read.
-func (h Worker) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
-	return h.decideTask(ctx, id, h.ownMeta(string(seen.Task)), seen.Task, func(s *projector.State) ([]events.Event, error) {
+func (w Worker) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
+	return w.Host.decideTask(ctx, id, w.Host.ownMeta(string(seen.Task)), seen.Task, func(s *projector.State) ([]events.Event, error) {
 		return task.ClaimFor(s, seen, worker)
 	})
 }
 
 // EndTaskAs records the end of a task that its runner reports.
-func (h Worker) EndTaskAs(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
-	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.End(s, c.Task, state, clipText(summary)) })
+func (w Worker) EndTaskAs(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
+	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.End(s, c.Task, state, clipText(summary)) })
 }
 
 // ProgressTaskAs records a progress message of a task's runner.
-func (h Worker) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
-	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
+func (w Worker) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
+	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
 }
 
 // TransitionTaskAs moves a task to running or waiting, as its runner reports.
-func (h Worker) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
-	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
+func (w Worker) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
+	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
 }
 
 func (h *Host) decideWithClaim(ctx context.Context, id events.SessionID, c task.Claim, d func(*projector.State) []events.Event) error {
@@ -40,26 +40,26 @@ func (h *Host) decideWithClaim(ctx context.Context, id events.SessionID, c task.
 }
 
 // CancelTaskAs cancels a task with a requested cancel whose worker is gone.
-func (h Worker) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
-	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
+func (w Worker) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
+	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
 }
 
 // AbandonTask ends a task whose worker is gone as failed, and disarms its monitor.
-func (h Worker) AbandonTask(ctx context.Context, id events.SessionID, c task.Claim, why string) error {
-	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
+func (w Worker) AbandonTask(ctx context.Context, id events.SessionID, c task.Claim, why string) error {
+	return w.Host.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
 		return task.Abandon(s, c, clipText(why))
 	})
 }
 
 // ReportMonitor records one batch of lines in one commit.
-func (h Worker) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) error {
-	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) { return task.Report(s, c, lines) })
+func (w Worker) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) error {
+	return w.Host.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) { return task.Report(s, c, lines) })
 }
 
 // EndMonitor records how a monitor's command ended, and ends its task.
-func (h Worker) EndMonitor(ctx context.Context, id events.SessionID, c task.Claim, end events.MonitorEnded) error {
+func (w Worker) EndMonitor(ctx context.Context, id events.SessionID, c task.Claim, end events.MonitorEnded) error {
 	end.Error = clipText(end.Error)
-	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
+	return w.Host.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
 		return task.EndMonitor(s, c, end)
 	})
 }

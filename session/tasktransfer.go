@@ -54,11 +54,11 @@ const transferring = "transfer tasks"
 
 // FinishTransfer finishes a transfer whose caller stopped after step 1: t is the task's record in the target.
 // finished is false where no transfer was pending.
-func (h Worker) FinishTransfer(ctx context.Context, id events.SessionID, t projector.Task) (finished bool, err error) {
+func (w Worker) FinishTransfer(ctx context.Context, id events.SessionID, t projector.Task) (finished bool, err error) {
 	if !t.Live() || t.From == "" {
 		return false, nil
 	}
-	there, err := h.Task(ctx, t.From, t.ID)
+	there, err := w.Host.Task(ctx, t.From, t.ID)
 	switch {
 	case errors.Is(err, api.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
 		return false, nil
@@ -68,7 +68,7 @@ func (h Worker) FinishTransfer(ctx context.Context, id events.SessionID, t proje
 		return false, nil
 	}
 	for moved := false; !moved && err == nil; {
-		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, transferParams{meta: h.ownMeta(transferring)})
+		moved, err = w.Host.transfer(ctx, t.From, id, []events.TaskID{t.ID}, transferParams{meta: w.Host.ownMeta(transferring)})
 	}
 	return true, err
 }

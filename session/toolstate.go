@@ -154,7 +154,7 @@ func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, na
 	if err := check.Count("names", len(names), check.MaxToolNames); err != nil {
 		return 0, fmt.Errorf("set tool availability: %w", err)
 	}
-	return h.decideTools(ctx, id, requestContent{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, h.tools, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+	return h.decideTools(ctx, id, requestContent{operation.SetToolsAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, h.tools, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
 		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			if err := state.SetAvailability(name, level); err != nil {

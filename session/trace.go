@@ -20,27 +20,27 @@ import (
 type TraceFunc func(api.TraceRecord)
 
 // Traces reports whether the host has a trace function.
-func (h Worker) Traces() bool { return h.trace != nil }
+func (w Worker) Traces() bool { return w.Host.trace != nil }
 
 // Trace emits a record of something that happened at a time, 0 for now. It recovers a panic of the trace function.
-func (h Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
-	if h.trace == nil {
+func (w Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
+	if w.Host.trace == nil {
 		return
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			h.logger.Warn("trace panicked", zap.Any("err", p))
+			w.Host.logger.Warn("trace panicked", zap.Any("err", p))
 		}
 	}()
 	if at == 0 {
 		at = events.MillisOf(time.Now())
 	}
-	if len(h.traceMetadata) > 0 {
-		base := maps.Clone(h.traceMetadata)
+	if len(w.Host.traceMetadata) > 0 {
+		base := maps.Clone(w.Host.traceMetadata)
 		maps.Copy(base, where.Metadata)
 		where.Metadata = base
 	}
-	h.trace(api.TraceRecord{Schema: api.TraceSchema, ID: ulid.Make().String(), At: at, Context: where, Event: what})
+	w.Host.trace(api.TraceRecord{Schema: api.TraceSchema, ID: ulid.Make().String(), At: at, Context: where, Event: what})
 }
 
 // traceContext is the trace context of a service's caller.
@@ -68,8 +68,8 @@ func (s *runtimeHost) traced(ctx context.Context) context.Context {
 }
 
 func (s *runtimeHost) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
-	if s.h.Traces() {
-		s.h.Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
+	if s.h.Worker().Traces() {
+		s.h.Worker().Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
 	}
 	return nil
 }

@@ -12,49 +12,51 @@ import (
 // Worker is a host with the methods that the workers of its process need: work on tasks under a claim, states and
 // plugins that a run shares with the host, commits that a run decided. Package workers is their only caller. Like the
 // host it is safe for concurrent use.
-type Worker struct{ *Host }
+type Worker struct {
+	Host *Host // what any program may call
+}
 
 // Worker returns the host for the workers of its process.
 func (h *Host) Worker() Worker { return Worker{h} }
 
 // WakePassing publishes the wakes of the tasks whose cancel has to reach their child session. A worker calls it for a
 // state that has such tasks.
-func (h Worker) WakePassing(s *projector.State) { h.hints.Passing(s) }
+func (w Worker) WakePassing(s *projector.State) { w.Host.hints.Passing(s) }
 
 // TakeState moves the cached state of a session to a worker, with the values computed from it; nil where the cache
 // has none. The state may be behind the log. The host keeps a copy.
-func (h Worker) TakeState(ctx context.Context, id events.SessionID) *projector.State {
-	return h.states.Take(ctx, id)
+func (w Worker) TakeState(ctx context.Context, id events.SessionID) *projector.State {
+	return w.Host.states.Take(ctx, id)
 }
 
 // ReturnState moves a state back to the host's cache, the inverse of [Worker.TakeState]. It replaces an older state.
 // The host drops it where its cache has no entry or a newer state.
-func (h Worker) ReturnState(ctx context.Context, state *projector.State) {
-	h.states.Return(ctx, state)
+func (w Worker) ReturnState(ctx context.Context, state *projector.State) {
+	w.Host.states.Return(ctx, state)
 }
 
 // Subscribe makes a waiter for a condition on a session's state. relevant says which live commits can make the
 // condition true; it must not block. The caller closes the waiter.
-func (h Worker) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bool) (*states.Waiter, error) {
-	return h.states.Subscribe(id, relevant)
+func (w Worker) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bool) (*states.Waiter, error) {
+	return w.Host.states.Subscribe(id, relevant)
 }
 
 // AppendAs appends a commit that a worker of this process decided on a state. It holds the session's lock, as the host's
 // own decisions do: the two do not conflict with each other. after runs once the commit is in the log, with the commit
 // as it is there, and returns the state with it.
-func (h Worker) AppendAs(ctx context.Context, c *events.Commit, on *projector.State, after func(*events.Commit) (*projector.State, error)) (events.Seq, error) {
-	s, err := h.states.Lock(ctx, c.Session)
+func (w Worker) AppendAs(ctx context.Context, c *events.Commit, on *projector.State, after func(*events.Commit) (*projector.State, error)) (events.Seq, error) {
+	s, err := w.Host.states.Lock(ctx, c.Session)
 	if err != nil {
 		return 0, err
 	}
 	defer s.Unlock()
-	c, seq, err := h.appendSigned(ctx, c, on)
+	c, seq, err := w.Host.appendSigned(ctx, c, on)
 	if err == nil && seq == on.Seq+1 {
 		if s.State, err = after(c); err != nil {
 			s.State = nil
 			return 0, err
 		}
-		h.hints.Tasks(s.State, c.Events)
+		w.Host.hints.Tasks(s.State, c.Events)
 	}
 	return seq, err
 }

@@ -65,7 +65,7 @@ func NewNode(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.tasks = task.New(task.Config{
-		Bus: cfg.Bus, Host: taskHost.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
+		Bus: cfg.Bus, Worker: taskHost.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
 		TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency, Classes: cfg.taskClasses(), Logger: cfg.Logger,
 		Lost: func(timers bool) { n.sweep.Lost(timers) },
 	})
@@ -82,10 +82,10 @@ func NewNode(cfg Config) (*Node, error) {
 	if n.host, err = session.New(host); err != nil {
 		return nil, err
 	}
-	calls.Host = n.host.Worker()
+	calls.Worker = n.host.Worker()
 	n.sweep = wake.NewSweeper(cfg.Bus, n.host.Worker(), n.peers.Lowest, cfg.Logger)
 	n.pool = run.New(run.Config{
-		Bus: cfg.Bus, Host: n.host.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
+		Bus: cfg.Bus, Worker: n.host.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
 		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, Lost: n.sweep.Lost,
 	})
 	n.project = follow.NewProjector(cfg.Bus, cfg.Logger)

@@ -215,7 +215,7 @@ func (s *httpService) ReadBlob(ctx context.Context, id events.SessionID, digest 
 }
 
 func (s *httpService) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
-	return fetched(ctx, s.web, &operation.TakeUpdates.Row, id, sent{}, func(got httpbody.MonitorUpdates) api.MonitorUpdates {
+	return fetched(ctx, s.web, &operation.TakeMonitorUpdates.Row, id, sent{}, func(got httpbody.MonitorUpdates) api.MonitorUpdates {
 		u := api.MonitorUpdates{Revision: got.Revision, Active: got.Active}
 		for _, e := range got.Updates {
 			u.Events = append(u.Events, api.MonitorEvent{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input})

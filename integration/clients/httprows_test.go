@@ -20,12 +20,12 @@ func webRows() map[*operation.Row]webRow {
 		return sent{vars: []string{"{task}", string(name)}, body: body}
 	}
 	return map[*operation.Row]webRow{
-		&operation.Create.Row: over(operation.Create, func(in api.CreateArgs) sent { return sent{body: newSession(in), named: true, id: "session"} }, func(m httpbody.Made) events.SessionID { return events.SessionID(m.ID) }),
-		&operation.Close.Row:  over(operation.Close, func(reason string) sent { return sent{query: "?reason=" + url.QueryEscape(reason)} }, silence),
+		&operation.Create.Row:       over(operation.Create, func(in api.CreateArgs) sent { return sent{body: newSession(in), named: true, id: "session"} }, func(m httpbody.Made) events.SessionID { return events.SessionID(m.ID) }),
+		&operation.CloseSession.Row: over(operation.CloseSession, func(reason string) sent { return sent{query: "?reason=" + url.QueryEscape(reason)} }, silence),
 		&operation.Grant.Row: over(operation.Grant, func(in api.GrantRequest) sent {
 			return sent{vars: []string{"{caller}", in.To}, body: httpbody.Grant{Rights: append([]events.SessionRight{}, in.Rights...)}}
 		}, silence),
-		&operation.ProtocolOptions.Row: over(operation.ProtocolOptions, body(func(in api.ProtocolOptionsArgs) httpbody.ProtocolOptions {
+		&operation.SetProtocolOptions.Row: over(operation.SetProtocolOptions, body(func(in api.ProtocolOptionsArgs) httpbody.ProtocolOptions {
 			return httpbody.ProtocolOptions{Options: in.Options, AllFrames: in.All}
 		}), silence),
 		&operation.ApplyExtension.Row: over(operation.ApplyExtension, body(extension), silence),
@@ -55,7 +55,7 @@ func webRows() map[*operation.Row]webRow {
 			func(c httpbody.CancelledInput) api.CancelFromResponse {
 				return api.CancelFromResponse{Receipt: c.Receipt, Cancelled: c.Cancelled}
 			}),
-		&operation.TakeFirstInput.Row: over(operation.TakeFirstInput, bare, func(f httpbody.FirstInput) (m events.Message) {
+		&operation.TakeFirstTurnInput.Row: over(operation.TakeFirstTurnInput, bare, func(f httpbody.FirstInput) (m events.Message) {
 			if f.Message != nil {
 				m = events.Message{ID: f.Message.ID, Role: f.Message.Role, Parts: partsOf(f.Message.Parts)}
 			}
@@ -68,7 +68,7 @@ func webRows() map[*operation.Row]webRow {
 		&operation.AppendNodes.Row: over(operation.AppendNodes, func(in api.AppendNodesRequest) sent {
 			return sent{body: httpbody.NewNodes{Nodes: givenNodes(in.Nodes), RequiresAncestor: in.RequiresAncestor}, key: in.IdempotencyKey}
 		}, func(a httpbody.AppendedNodes) api.AppendedNodes { return api.AppendedNodes(a) }),
-		&operation.Branch.Row: over(operation.Branch, body(func(in events.NodeID) httpbody.Branch { return httpbody.Branch{Node: in} }), silence),
+		&operation.BranchTo.Row: over(operation.BranchTo, body(func(in events.NodeID) httpbody.Branch { return httpbody.Branch{Node: in} }), silence),
 		&operation.OpenFrame.Row: over(operation.OpenFrame, body(func(in api.FrameRequest) httpbody.NewFrame {
 			return httpbody.NewFrame{ID: in.Frame, Reason: in.Reason, Keep: in.Keep, Nodes: givenNodes(in.Nodes)}
 		}), wasOpened),
@@ -79,8 +79,8 @@ func webRows() map[*operation.Row]webRow {
 			}
 			return out
 		}), silence),
-		&operation.Compact.Row: over(operation.Compact, bare, wasOpened),
-		&operation.PutBlob.Row: over(operation.PutBlob, func(in []byte) sent { return sent{body: in} }, func(b httpbody.Blob) events.BlobRef { return events.BlobRef(b) }),
+		&operation.Compact.Row:   over(operation.Compact, bare, wasOpened),
+		&operation.StoreBlob.Row: over(operation.StoreBlob, func(in []byte) sent { return sent{body: in} }, func(b httpbody.Blob) events.BlobRef { return events.BlobRef(b) }),
 
 		&operation.Approve.Row: over(operation.Approve, body(func(in events.ToolApprovalGiven) httpbody.Answer {
 			return httpbody.Answer{Call: in.Effect, Granted: &in.Granted, Reason: in.Reason}
@@ -90,7 +90,7 @@ func webRows() map[*operation.Row]webRow {
 		}), silence),
 		&operation.ToolState.Row:      over(operation.ToolState, bare, toolStateOf),
 		&operation.ApplyToolState.Row: over(operation.ApplyToolState, body(toolsOf), newGeneration),
-		&operation.SetAvailability.Row: over(operation.SetAvailability, body(func(in api.AvailabilityArgs) httpbody.ToolLevel {
+		&operation.SetToolsAvailability.Row: over(operation.SetToolsAvailability, body(func(in api.AvailabilityArgs) httpbody.ToolLevel {
 			return httpbody.ToolLevel{Names: append([]string{}, in.Names...), Level: in.Level}
 		}), newGeneration),
 		&operation.ToolSources.Row: over(operation.ToolSources, bare, func(got httpbody.ToolSources) (list []api.ToolSource) {
@@ -121,11 +121,11 @@ func webRows() map[*operation.Row]webRow {
 			})
 		}, taskFrom),
 		&operation.ProgressTask.Row: over(operation.ProgressTask, func(in api.ProgressArgs) sent { return task(in.Task, httpbody.TaskProgress{Message: in.Message}) }, taskFrom),
-		&operation.EndTask.Row: over(operation.EndTask, func(in api.EndTaskArgs) sent {
+		&operation.EndOwnTask.Row: over(operation.EndOwnTask, func(in api.EndOwnTaskArgs) sent {
 			return task(in.Task, httpbody.TaskEnd{State: httpbody.EndState(in.State), Summary: in.Summary})
 		}, taskFrom),
-		&operation.RequestCancel.Row: over(operation.RequestCancel, func(in api.RequestCancelArgs) sent { return task(in.Task, httpbody.StopTask{Reason: in.Reason}) }, taskFrom),
-		&operation.CancelTask.Row:    over(operation.CancelTask, inPath[events.TaskID]("{task}"), taskFrom),
+		&operation.RequestCancelTask.Row: over(operation.RequestCancelTask, func(in api.RequestCancelTaskArgs) sent { return task(in.Task, httpbody.StopTask{Reason: in.Reason}) }, taskFrom),
+		&operation.CancelTask.Row:        over(operation.CancelTask, inPath[events.TaskID]("{task}"), taskFrom),
 		&operation.CancelTasks.Row: over(operation.CancelTasks, body(func(in []events.TaskID) httpbody.CancelTasks { return httpbody.CancelTasks{Keep: in} }),
 			func(c httpbody.CancelledTasks) []events.TaskID { return c.Cancelled }),
 		&operation.TransferTasks.Row: over(operation.TransferTasks, body(func(in api.TransferArgs) httpbody.TransferTasks {

@@ -87,7 +87,7 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 		op operation.Name
 		in any
 	}{
-		{operation.SetAvailability.Name, &api.AvailabilityArgs{Names: []string{"later"}, Level: events.Override(events.AvailOff)}},
+		{operation.SetToolsAvailability.Name, &api.AvailabilityArgs{Names: []string{"later"}, Level: events.Override(events.AvailOff)}},
 		{operation.AddToolSource.Name, new("more")},
 		{operation.RefreshCatalog.Name, &struct{}{}},
 		{operation.RemoveToolSource.Name, new("more")},
@@ -99,9 +99,9 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 		{operation.Compact.Name, &struct{}{}},
 		{operation.RegisterTask.Name, &api.TaskRequest{ID: "k1"}},
 		{operation.ProgressTask.Name, &api.ProgressArgs{Task: "k1", Message: "on"}},
-		{operation.RequestCancel.Name, &api.RequestCancelArgs{Task: "k1"}},
-		{operation.EndTask.Name, &api.EndTaskArgs{Task: "k1", State: events.TaskCancelled}},
-		{operation.ProtocolOptions.Name, &api.ProtocolOptionsArgs{Options: []byte("{}")}},
+		{operation.RequestCancelTask.Name, &api.RequestCancelTaskArgs{Task: "k1"}},
+		{operation.EndOwnTask.Name, &api.EndOwnTaskArgs{Task: "k1", State: events.TaskCancelled}},
+		{operation.SetProtocolOptions.Name, &api.ProtocolOptionsArgs{Options: []byte("{}")}},
 		{operation.Complete.Name, &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "me"}},
 	} {
 		copies(t, on, step.op, api.Request{Session: "s1", Since: since}, step.in)

@@ -113,7 +113,7 @@ func (r *recorder) lastSeqs(ctx context.Context) map[events.SessionID]events.Seq
 // asOfNow are operations whose response to a repeat has the current state.
 var asOfNow = []operation.Name{
 	operation.ToolState.Name, operation.ToolSources.Name, operation.MonitorSnapshot.Name, operation.Actions.Name, operation.CancelTask.Name, operation.AppendNodes.Name,
-	operation.RegisterTask.Name, operation.ProgressTask.Name, operation.EndTask.Name, operation.RequestCancel.Name,
+	operation.RegisterTask.Name, operation.ProgressTask.Name, operation.EndOwnTask.Name, operation.RequestCancelTask.Name,
 }
 
 // repeat sends every request that was done once more, much later, as a client does whose response was lost, and
@@ -139,7 +139,7 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 		switch {
 		case op == operation.Submit.Name && again.Error.Code == "different_content":
 			continue // it was accepted before any history had the turn, and had no effect
-		case op == operation.TakeUpdates.Name:
+		case op == operation.TakeMonitorUpdates.Name:
 			if got, want := updatesOf(r.t, again.Body), updatesOf(r.t, answers[i].Body); !slices.Equal(got, want) {
 				r.t.Errorf("updates once more: got %v, want %v", got, want)
 			}

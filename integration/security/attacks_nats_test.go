@@ -58,7 +58,7 @@ func (f *installation) encoded(r api.Request, body any) []byte {
 // natsBodies are a valid body of each operation.
 func natsBodies() map[operation.Name]any {
 	bodies := bodiesInSession()
-	bodies[operation.Create.Name], bodies[operation.PutBlob.Name] = &api.CreateArgs{Request: api.CreateRequest{ID: "never"}}, &[]byte{1}
+	bodies[operation.Create.Name], bodies[operation.StoreBlob.Name] = &api.CreateArgs{Request: api.CreateRequest{ID: "never"}}, &[]byte{1}
 	return bodies
 }
 
@@ -77,7 +77,7 @@ func (f *installation) attacksOverNATS() (list []attack) {
 					return refusedCode(a, err, "forbidden")
 				}})
 		}
-		if op == operation.Create.Name || op == operation.PutBlob.Name || op == operation.Close.Name || op == operation.TakeFirstInput.Name { // of missing things, a close is done already, and there is no input
+		if op == operation.Create.Name || op == operation.StoreBlob.Name || op == operation.CloseSession.Name || op == operation.TakeFirstTurnInput.Name { // of missing things, a close is done already, and there is no input
 			continue
 		}
 		list = append(list, attack{"NATS outer", "reach", string(op), func() string {

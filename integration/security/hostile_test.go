@@ -196,7 +196,7 @@ func (s *siege) overHTTP(f *forger, id, fresh string) {
 
 func (s *siege) overNATS(f *forger, id, fresh string) {
 	op := pick(f, f.nats...)
-	for op == operation.Close.Name && f.IntN(10) > 0 {
+	for op == operation.CloseSession.Name && f.IntN(10) > 0 {
 		op = pick(f, f.nats...)
 	}
 	session, user := f.target(id, "alice@acme", pick(f, "host@acme", "host@acme", "host@acme", "host@acme", "mallory@acme", "alice@acme"))

@@ -106,7 +106,7 @@ func keyedCases() []keyedCase {
 	none := func(err error) (any, error) { return nil, err }
 	return []keyedCase{
 		{
-			operation.Close.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.CloseSession.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.CloseSession(c, id, reason(n)))
 			},
 			func(n int) any { return new(reason(n)) }, func(n int) [3]string { return send("DELETE", "?reason="+reason(n), nil) },
@@ -133,7 +133,7 @@ func keyedCases() []keyedCase {
 			return []any{receipt, list}, err
 		}, func(n int) any { return new(input(n)) }, func(n int) [3]string { return send("DELETE", "/inputs/"+string(input(n))+"?following=true", nil) }},
 		{
-			operation.Branch.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.BranchTo.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.BranchTo(c, id, node(n)))
 			},
 			func(n int) any { return new(node(n)) }, func(n int) [3]string { return send("POST", "/branch", object{"node": node(n)}) },
@@ -171,7 +171,7 @@ func keyedCases() []keyedCase {
 			},
 			func(n int) any { return new(tools(n)) }, nil,
 		},
-		{operation.SetAvailability.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+		{operation.SetToolsAvailability.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 			return h.SetToolsAvailability(c, id, levels(n).Names, levels(n).Level)
 		}, func(n int) any { return new(levels(n)) }, func(n int) [3]string {
 			return send("PATCH", "/tools", object{"names": levels(n).Names, "level": levels(n).Level})
@@ -221,7 +221,7 @@ func keyedCases() []keyedCase {
 			func(n int) any { return new(monitor(n)) }, func(n int) [3]string { return send("DELETE", "/monitors/"+string(monitor(n)), nil) },
 		},
 		{
-			operation.TakeUpdates.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.TakeMonitorUpdates.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.TakeMonitorUpdatesTo(c, id, int64(9+n))
 			},
 			func(n int) any { return new(int64(9 + n)) }, func(int) [3]string { return send("POST", "/monitors/updates", nil) },
@@ -285,20 +285,20 @@ func keyedCases() []keyedCase {
 			},
 		},
 		{
-			operation.EndTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.EndOwnTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.EndOwnTask(c, id, outside(n), events.TaskFailed, reason(n))
 			},
 			func(n int) any {
-				return &api.EndTaskArgs{Task: outside(n), State: events.TaskFailed, Summary: reason(n)}
+				return &api.EndOwnTaskArgs{Task: outside(n), State: events.TaskFailed, Summary: reason(n)}
 			}, func(n int) [3]string {
 				return send("POST", "/tasks/"+string(outside(n))+"/end", object{"state": "failed", "summary": reason(n)})
 			},
 		},
 		{
-			operation.RequestCancel.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.RequestCancelTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.RequestCancelTask(c, id, outside(n), reason(n))
 			},
-			func(n int) any { return &api.RequestCancelArgs{Task: outside(n), Reason: reason(n)} }, func(n int) [3]string {
+			func(n int) any { return &api.RequestCancelTaskArgs{Task: outside(n), Reason: reason(n)} }, func(n int) [3]string {
 				return send("POST", "/tasks/"+string(outside(n))+"/stop", object{"reason": reason(n)})
 			},
 		},
@@ -319,13 +319,13 @@ func keyedCases() []keyedCase {
 			},
 		},
 		{
-			operation.TakeFirstInput.Name, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
+			operation.TakeFirstTurnInput.Name, false, func(c context.Context, h *session.Host, id events.SessionID, _ int) (any, error) {
 				return h.TakeFirstTurnInput(c, id)
 			},
 			func(int) any { return &struct{}{} }, func(int) [3]string { return send("POST", "/first-input", nil) },
 		},
 		{
-			operation.ProtocolOptions.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+			operation.SetProtocolOptions.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.SetProtocolOptions(c, id, json.RawMessage(in(reason(n))), false))
 			},
 			func(n int) any { return &api.ProtocolOptionsArgs{Options: []byte(in(reason(n)))} }, func(n int) [3]string {

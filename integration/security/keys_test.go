@@ -99,7 +99,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 				for _, other := range all {
 					for caller := range 2 {
 						for n := range 3 {
-							bare := k.op == operation.TakeFirstInput.Name || k.op == operation.RefreshCatalog.Name || name == "http" && k.op == operation.TakeUpdates.Name // which has no body there
+							bare := k.op == operation.TakeFirstTurnInput.Name || k.op == operation.RefreshCatalog.Name || name == "http" && k.op == operation.TakeMonitorUpdates.Name // which has no body there
 							same := other.op == k.op && caller == 0 && (n == 0 || bare)
 							if _, code := ask(caller, other, id, n); !same && code != "different_content" {
 								t.Errorf("%s, then %s, caller %d, body %d: got %q, want it refused", k.op, other.op, caller, n, code)
@@ -126,7 +126,7 @@ func TestKeysOfAll(t *testing.T) {
 		}
 	}
 	want = slices.DeleteFunc(want, func(op string) bool {
-		return op == string(operation.PutBlob.Name) || op == string(operation.InvokeAction.Name)
+		return op == string(operation.StoreBlob.Name) || op == string(operation.InvokeAction.Name)
 	})
 	want = append(want, string(forking))
 	slices.Sort(have)

@@ -58,18 +58,18 @@ func originCases() map[operation.Name]originCase {
 		operation.Approve.Name:      {steps: told, prepare: []prepared{submit}, asks: true, ends: ended("t1")},
 		operation.CancelInputs.Name: {prepare: []prepared{inject}}, operation.CancelInputsFrom.Name: {prepare: []prepared{inject}},
 		operation.CancelTask.Name: {prepare: []prepared{register("k1")}}, operation.ProgressTask.Name: {prepare: []prepared{register("k2")}},
-		operation.EndTask.Name: {prepare: []prepared{register("k2")}}, operation.RequestCancel.Name: {prepare: []prepared{register("k2")}},
+		operation.EndOwnTask.Name: {prepare: []prepared{register("k2")}}, operation.RequestCancelTask.Name: {prepare: []prepared{register("k2")}},
 		operation.CancelTasks.Name: {prepare: []prepared{register("k2")}}, operation.TransferTasks.Name: {prepare: []prepared{register("k2"), {operation.Create.Name, &api.CreateArgs{Request: api.CreateRequest{ID: "elsewhere"}}}}},
 		operation.StopMonitor.Name: {prepare: []prepared{{operation.StartMonitor.Name, m1("sleep 60")}}},
 		operation.StartMonitor.Name: {steps: told[1:], body: m1("echo a line"), ends: func(s *projector.State) bool {
 			m, ok := s.Monitor("m1")
 			return ok && m.State == events.MonitorExited && m.Wake == "" && idle(s)
 		}},
-		operation.Branch.Name:       {prepare: []prepared{nodes}, body: new(events.NodeID("n1"))},
-		operation.Rewrite.Name:      {prepare: []prepared{nodes}},
-		operation.InvokeAction.Name: {body: &api.ActionArgs{Name: "greet", Args: []byte("{}")}},
-		operation.Complete.Name:     {steps: told[1:]},
-		operation.TakeUpdates.Name:  {prepare: []prepared{{operation.StartMonitor.Name, &events.MonitorSpec{ID: "m1", Command: "echo a line", Wake: events.WakeNotify}}}, ready: func(s *projector.State) bool { m, ok := s.Monitor("m1"); return ok && m.State == events.MonitorExited }},
+		operation.BranchTo.Name:           {prepare: []prepared{nodes}, body: new(events.NodeID("n1"))},
+		operation.Rewrite.Name:            {prepare: []prepared{nodes}},
+		operation.InvokeAction.Name:       {body: &api.ActionArgs{Name: "greet", Args: []byte("{}")}},
+		operation.Complete.Name:           {steps: told[1:]},
+		operation.TakeMonitorUpdates.Name: {prepare: []prepared{{operation.StartMonitor.Name, &events.MonitorSpec{ID: "m1", Command: "echo a line", Wake: events.WakeNotify}}}, ready: func(s *projector.State) bool { m, ok := s.Monitor("m1"); return ok && m.State == events.MonitorExited }},
 	}
 }
 

@@ -75,7 +75,7 @@ func TestSessionsPerCaller(t *testing.T) {
 	harness.Equal(t, "of host's over nats", len(host), most)
 	harness.Equal(t, "of alice's over nats", len(burst("nats", "alice", "a2")), 0)
 	harness.Equal(t, "of bob's", len(burst("http", "bob", "b1")), most)
-	harness.Equal(t, "close", n.askRaw("alice@acme", operation.Close.Name, api.Request{Session: events.SessionID(alice[0])}, new("done")).Error.Code, "")
+	harness.Equal(t, "close", n.askRaw("alice@acme", operation.CloseSession.Name, api.Request{Session: events.SessionID(alice[0])}, new("done")).Error.Code, "")
 	harness.Equal(t, "of alice's after one was closed", len(burst("http", "alice", "a3")), 1)
 
 	n.node.Stop(n.Ctx)
@@ -83,6 +83,6 @@ func TestSessionsPerCaller(t *testing.T) {
 	transports = over(n.start())
 	harness.Equal(t, "of alice's after a restart", len(burst("http", "alice", "a4")), 0)
 	harness.Equal(t, "of host's after a restart", len(burst("nats", "host", "h4")), 0)
-	harness.Equal(t, "close", n.askRaw("host@acme", operation.Close.Name, api.Request{Session: events.SessionID(host[0])}, new("done")).Error.Code, "")
+	harness.Equal(t, "close", n.askRaw("host@acme", operation.CloseSession.Name, api.Request{Session: events.SessionID(host[0])}, new("done")).Error.Code, "")
 	harness.Equal(t, "of host's after one was closed", len(burst("nats", "host", "h5")), 1)
 }

@@ -24,23 +24,23 @@ import (
 func bodiesInSession() map[operation.Name]any {
 	frame, later := events.FrameID("f1"), events.MillisOf(time.Now().Add(time.Hour))
 	return map[operation.Name]any{
-		operation.Configure.Name: &api.ConfigureArgs{Current: events.Config{Model: "m2"}}, operation.Close.Name: new("done"),
+		operation.Configure.Name: &api.ConfigureArgs{Current: events.Config{Model: "m2"}}, operation.CloseSession.Name: new("done"),
 		operation.Grant.Name:  &api.GrantRequest{To: "guest", Rights: []events.SessionRight{events.GrantRead}},
 		operation.Submit.Name: new(turnWith("t1", small(11))), operation.SubmitAt.Name: &api.SubmitAtArgs{At: later, Request: turnWith("t1", small(11))},
 		operation.Cancel.Name: &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{ID: "c1"}}, operation.Inject.Name: &api.InjectRequest{ID: "i1", Parts: small(11)},
 		operation.CancelInputs.Name: &[]events.InputID{"i1"}, operation.CancelInputsFrom.Name: new(events.InputID("i1")),
 		operation.AppendNodes.Name: &api.AppendNodesRequest{Nodes: []api.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x", Body: []byte("{}")}}},
-		operation.Branch.Name:      new(events.NodeID("")), operation.OpenFrame.Name: &api.FrameRequest{Frame: frame}, operation.Rewrite.Name: &[]api.RewriteMessage{},
+		operation.BranchTo.Name:    new(events.NodeID("")), operation.OpenFrame.Name: &api.FrameRequest{Frame: frame}, operation.Rewrite.Name: &[]api.RewriteMessage{},
 		operation.Approve.Name:     &events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true},
 		operation.ResolveTool.Name: &api.ResolveArgs{Key: harness.AddEffect}, operation.ApplyToolState.Name: &api.ToolState{},
-		operation.SetAvailability.Name: &api.AvailabilityArgs{Names: []string{}}, operation.CancelTask.Name: new(events.TaskID("k1")),
+		operation.SetToolsAvailability.Name: &api.AvailabilityArgs{Names: []string{}}, operation.CancelTask.Name: new(events.TaskID("k1")),
 		operation.ReplaceExtensions.Name: &[]events.Extension{}, operation.AddToolSource.Name: new("more"), operation.RemoveToolSource.Name: new("more"),
 		operation.StartMonitor.Name: &events.MonitorSpec{ID: "m1", Command: "true"}, operation.StopMonitor.Name: new(events.MonitorID("m1")),
-		operation.TakeUpdates.Name: new(int64(1)), operation.InvokeAction.Name: &api.ActionArgs{Name: "greet"},
-		operation.ProtocolOptions.Name: &api.ProtocolOptionsArgs{Options: []byte("{}")},
-		operation.ApplyExtension.Name:  &events.Extension{Type: "x"}, operation.Complete.Name: &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "x"},
-		operation.RegisterTask.Name: &api.TaskRequest{ID: "k2"}, operation.ProgressTask.Name: &api.ProgressArgs{Task: "k2", Message: "x"}, operation.EndTask.Name: &api.EndTaskArgs{Task: "k2", State: events.TaskFailed},
-		operation.RequestCancel.Name: &api.RequestCancelArgs{Task: "k2"}, operation.CancelTasks.Name: &[]events.TaskID{}, operation.TransferTasks.Name: &api.TransferArgs{To: "elsewhere", Tasks: []events.TaskID{"k2"}},
+		operation.TakeMonitorUpdates.Name: new(int64(1)), operation.InvokeAction.Name: &api.ActionArgs{Name: "greet"},
+		operation.SetProtocolOptions.Name: &api.ProtocolOptionsArgs{Options: []byte("{}")},
+		operation.ApplyExtension.Name:     &events.Extension{Type: "x"}, operation.Complete.Name: &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "x"},
+		operation.RegisterTask.Name: &api.TaskRequest{ID: "k2"}, operation.ProgressTask.Name: &api.ProgressArgs{Task: "k2", Message: "x"}, operation.EndOwnTask.Name: &api.EndOwnTaskArgs{Task: "k2", State: events.TaskFailed},
+		operation.RequestCancelTask.Name: &api.RequestCancelTaskArgs{Task: "k2"}, operation.CancelTasks.Name: &[]events.TaskID{}, operation.TransferTasks.Name: &api.TransferArgs{To: "elsewhere", Tasks: []events.TaskID{"k2"}},
 	}
 }
 
@@ -108,7 +108,7 @@ func TestReachOverNATS(t *testing.T) {
 	for right, ops := range needs() {
 		for _, name := range ops {
 			op := operation.Name(name)
-			if op == operation.Create.Name || op == operation.PutBlob.Name || op == operation.ExternalPlugins.Name {
+			if op == operation.Create.Name || op == operation.StoreBlob.Name || op == operation.ExternalPlugins.Name {
 				continue // they name no session
 			}
 			if bodies[op] == nil {

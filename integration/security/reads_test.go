@@ -79,7 +79,7 @@ func TestReadsAppendNothing(t *testing.T) {
 	if err := <-results; err != nil {
 		t.Errorf("what the plugin does when it is told: %v", err)
 	}
-	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, operation.TakeUpdates.Name, sid), sid); err != nil {
+	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, operation.TakeMonitorUpdates.Name, sid), sid); err != nil {
 		t.Errorf("updates: %v", err)
 	}
 	harness.Equal(t, "commits after updates without the right to commands", b.LastSeq(sid), before)
@@ -90,7 +90,7 @@ func TestReadsAppendNothing(t *testing.T) {
 		t.Errorf("how monitors stand, for who may run commands: %v", err)
 	}
 	harness.Equal(t, "commits after a look with every right", b.LastSeq(sid), before)
-	_, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeAdmin, operation.TakeUpdates.Name, sid), sid)
+	_, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeAdmin, operation.TakeMonitorUpdates.Name, sid), sid)
 	if err != nil || len(harness.Find[*events.TaskRegistered](b, sid)) != 1 {
 		t.Errorf("updates with the right to commands: got %v, want the monitor's task", err)
 	}
@@ -108,7 +108,7 @@ func TestReadMovesNoTasks(t *testing.T) {
 	before := [2]events.Seq{b.LastSeq(parent), b.LastSeq(id)}
 	harness.WantError(t, "close by a look", b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, id), id, "by a look"), api.ErrForbidden)
 	harness.Equal(t, "commits after it", [2]events.Seq{b.LastSeq(parent), b.LastSeq(id)}, before)
-	harness.WantError(t, "close", b.CloseSession(scoped(t.Context(), api.ScopeWrite, operation.Close.Name, id), id, "over"), nil)
+	harness.WantError(t, "close", b.CloseSession(scoped(t.Context(), api.ScopeWrite, operation.CloseSession.Name, id), id, "over"), nil)
 	k, _ := b.StateOf(id).Task("k")
 	harness.Equal(t, "went to", k.To, parent)
 }

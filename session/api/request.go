@@ -145,14 +145,14 @@ type (
 		Task    events.TaskID `msgpack:"t"`
 		Message string        `msgpack:"m"`
 	}
-	// EndTaskArgs is how a task ended.
-	EndTaskArgs struct {
+	// EndOwnTaskArgs is how a task ended.
+	EndOwnTaskArgs struct {
 		Task    events.TaskID    `msgpack:"t"`
 		State   events.TaskState `msgpack:"s"`
 		Summary string           `msgpack:"y,omitempty"`
 	}
-	// RequestCancelArgs requests that a task stops by itself.
-	RequestCancelArgs struct {
+	// RequestCancelTaskArgs requests that a task stops by itself.
+	RequestCancelTaskArgs struct {
 		Task   events.TaskID `msgpack:"t"`
 		Reason string        `msgpack:"r,omitempty"`
 	}

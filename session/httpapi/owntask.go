@@ -70,12 +70,12 @@ func (in taskProgressJSON) args(c *call) (api.ProgressArgs, error) {
 	return api.ProgressArgs{Task: c.task(), Message: in.Message}, nil
 }
 
-func (in taskEndJSON) args(c *call) (api.EndTaskArgs, error) {
-	return api.EndTaskArgs{Task: c.task(), State: events.TaskState(in.State), Summary: in.Summary}, nil
+func (in taskEndJSON) args(c *call) (api.EndOwnTaskArgs, error) {
+	return api.EndOwnTaskArgs{Task: c.task(), State: events.TaskState(in.State), Summary: in.Summary}, nil
 }
 
-func (in stopTaskJSON) args(c *call) (api.RequestCancelArgs, error) {
-	return api.RequestCancelArgs{Task: c.task(), Reason: in.Reason}, nil
+func (in stopTaskJSON) args(c *call) (api.RequestCancelTaskArgs, error) {
+	return api.RequestCancelTaskArgs{Task: c.task(), Reason: in.Reason}, nil
 }
 
 func (in cancelTasksJSON) args(*call) ([]events.TaskID, error) { return in.Keep, nil }

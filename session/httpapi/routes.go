@@ -71,9 +71,9 @@ func sessionRoutes() []route {
 		createRoute(operation.Fork, newSessionJSON.fork, madeSession, sessionPath),
 		plainRoute(operation.State, noArgs, sessionOf),
 		fromRow(&operation.Configure.Row, route{request: typeOf[configChangeJSON](), responses: noContent(), handle: withBody(configureSession)}),
-		plainRouteNoReply(operation.Close, (*call).reason).withQuery(text("reason", "kept in the history")).allowUnknown(),
+		plainRouteNoReply(operation.CloseSession, (*call).reason).withQuery(text("reason", "kept in the history")).allowUnknown(),
 		bodyRouteNoReply(operation.Grant, grantJSON.args),
-		bodyRouteNoReply(operation.ProtocolOptions, protocolOptionsJSON.args),
+		bodyRouteNoReply(operation.SetProtocolOptions, protocolOptionsJSON.args),
 		bodyRouteNoReply(operation.ApplyExtension, extensionJSON.args),
 		bodyRouteNoReply(operation.ReplaceExtensions, extensionsJSON.args),
 		fromRow(operation.View, route{responses: response[viewJSON](http.StatusOK), handle: getView}).
@@ -113,7 +113,7 @@ func turnRoutes() []route {
 			withEvents(map[string]reflect.Type{"event": typeOf[api.SessionEvent](), "activity": typeOf[api.TurnActivity](), "problem": typeOf[problem]()}),
 		createRoute(operation.Inject, newInputJSON.args, madeInput, inputPath),
 		fromRow(&operation.CancelInputs.Row, route{responses: response[cancelledInputJSON](http.StatusOK), handle: cancelInput}).withQuery(param{name: "following", schema: object{"type": "boolean"}, description: "true: cancel also all that were injected after it"}),
-		plainRoute(operation.TakeFirstInput, noArgs, firstInput).allowUnknown(),
+		plainRoute(operation.TakeFirstTurnInput, noArgs, firstInput).allowUnknown(),
 		bodyRoute(operation.Complete, newCompletionJSON.args, completed).takesLong().withErrors(http.StatusUnprocessableEntity),
 		fromRow(operation.StreamCompletion, route{request: typeOf[newCompletionJSON](), handle: withBody(streamCompletion)}).takesLong().withErrors(http.StatusUnprocessableEntity).
 			withEvents(map[string]reflect.Type{"delta": typeOf[completionDeltaJSON](), "result": typeOf[completedJSON](), "problem": typeOf[problem]()}),
@@ -123,11 +123,11 @@ func turnRoutes() []route {
 func graphRoutes() []route {
 	return []route{
 		bodyRoute(operation.AppendNodes, newNodesJSON.args, appended),
-		bodyRouteNoReply(operation.Branch, branchJSON.args),
+		bodyRouteNoReply(operation.BranchTo, branchJSON.args),
 		bodyRoute(operation.OpenFrame, newFrameJSON.args, opened),
 		bodyRouteNoReply(operation.Rewrite, rewrittenJSON.args),
 		plainRoute(operation.Compact, noArgs, opened),
-		fromRow(&operation.PutBlob.Row, route{rawRequest: true, responses: response[blobJSON](http.StatusCreated), handle: storeBlob}),
+		fromRow(&operation.StoreBlob.Row, route{rawRequest: true, responses: response[blobJSON](http.StatusCreated), handle: storeBlob}),
 		fromRow(operation.ReadBlob, route{rawResponse: true, responses: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
 	}
 }
@@ -141,7 +141,7 @@ func toolRoutes() []route {
 		outputRoute(),
 		plainRoute(operation.ToolState, noArgs, tools),
 		bodyRoute(operation.ApplyToolState, toolsJSON.args, generation),
-		bodyRoute(operation.SetAvailability, toolLevelJSON.args, generation),
+		bodyRoute(operation.SetToolsAvailability, toolLevelJSON.args, generation),
 		plainRoute(operation.ToolCatalog, noArgs, toolCatalog),
 		plainRoute(operation.ToolSources, noArgs, toolSources),
 		plainRoute(operation.AddToolSource, infallible((*call).source), generation),
@@ -159,15 +159,15 @@ func taskRoutes() []route {
 		plainRoute(operation.Task, infallible((*call).task), taskOf),
 		createRoute(operation.RegisterTask, newTaskJSON.args, taskOf, taskPath),
 		bodyRoute(operation.ProgressTask, taskProgressJSON.args, taskOf),
-		bodyRoute(operation.EndTask, taskEndJSON.args, taskOf),
-		bodyRoute(operation.RequestCancel, stopTaskJSON.args, taskOf),
+		bodyRoute(operation.EndOwnTask, taskEndJSON.args, taskOf),
+		bodyRoute(operation.RequestCancelTask, stopTaskJSON.args, taskOf),
 		plainRoute(operation.CancelTask, infallible((*call).task), taskOf),
 		bodyRoute(operation.CancelTasks, cancelTasksJSON.args, cancelledTasks),
 		bodyRouteNoReply(operation.TransferTasks, transferTasksJSON.args),
 		plainRoute(operation.MonitorSnapshot, noArgs, monitors),
 		bodyRouteNoReply(operation.StartMonitor, monitorSpecJSON.args),
 		plainRouteNoReply(operation.StopMonitor, (*call).monitor),
-		fromRow(&operation.TakeUpdates.Row, route{responses: response[monitorUpdatesJSON](http.StatusOK), handle: takeUpdates}),
+		fromRow(&operation.TakeMonitorUpdates.Row, route{responses: response[monitorUpdatesJSON](http.StatusOK), handle: takeUpdates}),
 	}
 }
 

@@ -112,7 +112,7 @@ func (r Requests) ConfigureOn(ctx context.Context, on Reader, id events.SessionI
 
 // CloseSession implements [api.Service].
 func (r Requests) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
-	return sendOnly(ctx, r, Close, id, reason)
+	return sendOnly(ctx, r, CloseSession, id, reason)
 }
 
 // Grant implements [api.Service].
@@ -122,7 +122,7 @@ func (r Requests) Grant(ctx context.Context, id events.SessionID, req api.GrantR
 
 // SetProtocolOptions implements [api.Service].
 func (r Requests) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
-	return sendOnly(ctx, r, ProtocolOptions, id, api.ProtocolOptionsArgs{Options: options, All: allFrames})
+	return sendOnly(ctx, r, SetProtocolOptions, id, api.ProtocolOptionsArgs{Options: options, All: allFrames})
 }
 
 // ApplyExtension implements [api.Service].
@@ -179,7 +179,7 @@ func (r Requests) CancelInputsFrom(ctx context.Context, id events.SessionID, fir
 
 // TakeFirstTurnInput implements [api.Service].
 func (r Requests) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
-	first, err := send(ctx, r, TakeFirstInput, id, None{})
+	first, err := send(ctx, r, TakeFirstTurnInput, id, None{})
 	if err != nil || first.IsZero() {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (r Requests) AppendNodes(ctx context.Context, id events.SessionID, req api.
 
 // BranchTo implements [api.Service].
 func (r Requests) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
-	return sendOnly(ctx, r, Branch, id, node)
+	return sendOnly(ctx, r, BranchTo, id, node)
 }
 
 // OpenFrame implements [api.Service].
@@ -223,10 +223,10 @@ func (r Requests) Compact(ctx context.Context, id events.SessionID) (bool, error
 // StoreBlob implements [api.Bodies].
 func (r Requests) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (ref events.BlobRef, err error) {
 	if id == "" {
-		err = r.Send(ctx, &PutBlob.Row, "", "", &body, &ref)
+		err = r.Send(ctx, &StoreBlob.Row, "", "", &body, &ref)
 		return ref, err
 	}
-	return send(ctx, r, PutBlob, id, body)
+	return send(ctx, r, StoreBlob, id, body)
 }
 
 // Approve implements [api.Service].
@@ -256,7 +256,7 @@ func (r Requests) ApplyToolState(ctx context.Context, id events.SessionID, state
 
 // SetToolsAvailability implements [api.Service].
 func (r Requests) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
-	return send(ctx, r, SetAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
+	return send(ctx, r, SetToolsAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
 }
 
 // ToolSources implements [api.Service].

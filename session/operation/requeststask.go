@@ -24,12 +24,12 @@ func (r Requests) ProgressTask(ctx context.Context, id events.SessionID, name ev
 
 // EndOwnTask implements [api.Service].
 func (r Requests) EndOwnTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) (projector.Task, error) {
-	return send(ctx, r, EndTask, id, api.EndTaskArgs{Task: name, State: state, Summary: summary})
+	return send(ctx, r, EndOwnTask, id, api.EndOwnTaskArgs{Task: name, State: state, Summary: summary})
 }
 
 // RequestCancelTask implements [api.Service].
 func (r Requests) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
-	return send(ctx, r, RequestCancel, id, api.RequestCancelArgs{Task: name, Reason: reason})
+	return send(ctx, r, RequestCancelTask, id, api.RequestCancelTaskArgs{Task: name, Reason: reason})
 }
 
 // CancelTask implements [api.Service].
@@ -64,5 +64,5 @@ func (r Requests) MonitorSnapshot(ctx context.Context, id events.SessionID) (api
 
 // TakeMonitorUpdatesTo implements [Host].
 func (r Requests) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error) {
-	return send(ctx, r, TakeUpdates, id, upto)
+	return send(ctx, r, TakeMonitorUpdates, id, upto)
 }

@@ -27,7 +27,7 @@ var (
 		Name: "configure", ID: "configureSession", Needs: configure, Repeat: ByKey, Route: patch,
 		Summary: "Change the model and settings of later turns",
 	}, replaceConfig)
-	Close = withoutResult(Row{
+	CloseSession = withoutResult(Row{
 		Name: "close", ID: "closeSession", Needs: write, Repeat: ByKey, Route: remove,
 		Summary: "Close a session. A repeat changes nothing, and neither does a close of an unknown session",
 	}, Host.CloseSession)
@@ -36,7 +36,7 @@ var (
 		Summary: "Set another caller's rights in this session. An empty list revokes them",
 	}, Host.Grant)
 
-	ProtocolOptions = register(Row{
+	SetProtocolOptions = register(Row{
 		Name: "set_protocol_options", ID: "setProtocolOptions", Needs: configure, Repeat: ByKey, Route: put + "/options",
 		Summary: "Replace the protocol's options of the current frame, or of all frames",
 	}, func(ctx context.Context, h Host, id events.SessionID, in api.ProtocolOptionsArgs) (None, error) {
@@ -122,7 +122,7 @@ var (
 		a.Receipt, a.Cancelled, err = h.CancelInputsFrom(ctx, id, first)
 		return a, err
 	})
-	TakeFirstInput = register(Row{
+	TakeFirstTurnInput = register(Row{
 		Name: "take_first_input", ID: "takeFirstInput", Needs: write, Repeat: ByKey, Route: post + "/first-input",
 		Summary: "Return the first turn's input, once. Later requests, and those for an unknown session, get none",
 	}, takeFirstInput)
@@ -149,7 +149,7 @@ var (
 		Name: "append_nodes", ID: "appendNodes", Needs: write, Repeat: ByID, Route: post + "/nodes",
 		Summary: "Append nodes to the active branch",
 	}, Host.AppendNodes)
-	Branch = withoutResult(Row{
+	BranchTo = withoutResult(Row{
 		Name: "branch", ID: "branchTo", Needs: write, Repeat: ByKey, Route: post + "/branch",
 		Summary: "Make a node of the graph the leaf: the branch that ends there becomes the active one",
 	}, Host.BranchTo)
@@ -166,7 +166,7 @@ var (
 		Summary: "Open a frame with a summary of the conversation, if a plugin makes one",
 	}, Host.Compact))
 
-	PutBlob = withInput(Row{
+	StoreBlob = withInput(Row{
 		Name: "put_blob", ID: "storeBlob", Needs: write, Repeat: ByKey, Route: post + "/blobs",
 		Summary: "Store a body of up to 64 MiB, for parts of messages in this session. It returns the digest and the size in bytes",
 	}, Host.StoreBlob)
@@ -213,7 +213,7 @@ var (
 		Name: "apply_tool_state", ID: "applyTools", Needs: configure, Repeat: ByKey, Route: put + "/tools",
 		Summary: "Replace the tools, if the generation is current. Omitted tools are switched off; of each tool only the override is used",
 	}, Host.ApplyToolState)
-	SetAvailability = register(Row{
+	SetToolsAvailability = register(Row{
 		Name: "set_availability", ID: "setTools", Needs: configure, Repeat: ByKey, Route: patch + "/tools",
 		Summary: "Override the availability of tools. It returns the new generation",
 	}, func(ctx context.Context, h Host, id events.SessionID, in api.AvailabilityArgs) (int64, error) {
@@ -281,16 +281,16 @@ var (
 	}, func(ctx context.Context, h Host, id events.SessionID, in api.ProgressArgs) (projector.Task, error) {
 		return h.ProgressTask(ctx, id, in.Task, in.Message)
 	})
-	EndTask = register(Row{
+	EndOwnTask = register(Row{
 		Name: "end_task", ID: "endTask", Needs: write, Repeat: ByKey, Route: post + "/tasks/{task}/end",
 		Summary: "Report the end of a task that the caller's own program runs. It returns the task",
-	}, func(ctx context.Context, h Host, id events.SessionID, in api.EndTaskArgs) (projector.Task, error) {
+	}, func(ctx context.Context, h Host, id events.SessionID, in api.EndOwnTaskArgs) (projector.Task, error) {
 		return h.EndOwnTask(ctx, id, in.Task, in.State, in.Summary)
 	})
-	RequestCancel = register(Row{
+	RequestCancelTask = register(Row{
 		Name: "request_cancel_task", ID: "stopTask", Needs: write, Repeat: ByKey, Route: post + "/tasks/{task}/stop",
 		Summary: "Request that a background task stops by itself",
-	}, func(ctx context.Context, h Host, id events.SessionID, in api.RequestCancelArgs) (projector.Task, error) {
+	}, func(ctx context.Context, h Host, id events.SessionID, in api.RequestCancelTaskArgs) (projector.Task, error) {
 		return h.RequestCancelTask(ctx, id, in.Task, in.Reason)
 	})
 	CancelTask = withInput(Row{
@@ -320,7 +320,7 @@ var (
 		Name: "monitor_snapshot", ID: "getMonitors", Needs: read, Repeat: ReadOnly, Route: get + "/monitors",
 		Summary: "List the session's monitors, by id, with the revision of the list",
 	}, Host.MonitorSnapshot)
-	TakeUpdates = withInput(Row{
+	TakeMonitorUpdates = withInput(Row{
 		Name: "take_updates", ID: "takeUpdates", Needs: write, Repeat: ByKey, Route: post + "/monitors/updates",
 		Summary: "Return and remove the recorded output of monitors, and start the monitors that are armed",
 	}, Host.TakeMonitorUpdatesTo)

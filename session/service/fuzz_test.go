@@ -31,7 +31,7 @@ func FuzzAnswer(f *testing.F) {
 		operation.Create.Name: &api.CreateArgs{Head: []byte{1}}, operation.Configure.Name: &api.ConfigureArgs{}, operation.Submit.Name: &api.TurnRequest{ID: "t1"},
 		operation.SubmitAt.Name: &api.SubmitAtArgs{At: 1, Request: api.TurnRequest{ID: "t1"}}, operation.Inject.Name: &api.InjectRequest{ID: "i1"},
 		operation.CancelInputs.Name: &[]events.InputID{"i1"}, operation.ResolveTool.Name: &api.ResolveArgs{Key: "t1/0/0"}, operation.Rewrite.Name: &[]api.RewriteMessage{{}},
-		operation.ApplyToolState.Name: &api.ToolState{Generation: 1}, operation.PutBlob.Name: &[]byte{1}, operation.CancelTask.Name: new(events.TaskID),
+		operation.ApplyToolState.Name: &api.ToolState{Generation: 1}, operation.StoreBlob.Name: &[]byte{1}, operation.CancelTask.Name: new(events.TaskID),
 		operation.RegisterTask.Name: &api.TaskRequest{ID: "k1", Args: []byte("{}")}, operation.Complete.Name: &operation.CompleteArgs{Source: "x"}, operation.TransferTasks.Name: &api.TransferArgs{To: "s2", Tasks: []events.TaskID{"k1"}},
 	} {
 		body, err := events.EncodePayload(in)

@@ -24,14 +24,14 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	started := newDispatch(d.at, d.stack, d.catalog, d.innerCall(n, tool, args))
 	started.inner, started.cannotWait = true, true
 	id := events.TaskID(events.DerivedID("tool-", string(d.at.session), string(started.call.Effect)))
-	_, err := d.env.Host.Task(ctx, d.at.session, id)
+	_, err := d.env.Worker.Host.Task(ctx, d.at.session, id)
 	if err == nil {
 		return string(id), nil // an earlier run started it
 	}
 	if !errors.Is(err, api.ErrUnknownTask) {
 		return "", err
 	}
-	release := d.env.Host.HoldStack(d.at.session)
+	release := d.env.Worker.HoldStack(d.at.session)
 	err = d.env.Spawn(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool, Close: events.CloseCancel}, func(ctx context.Context) (string, error) {
 		defer release()
 		return started.background(ctx)
@@ -114,7 +114,7 @@ func (e *Env) resolveSummary(ctx context.Context, summary string) (string, error
 
 // awaitTool waits for a started tool. Any node may run it.
 func (d *dispatch) awaitTool(ctx context.Context, handle string) (plugin.Result, error) {
-	waiter, err := d.env.Host.Subscribe(d.at.session, func(m bus.LiveMessage) bool { return m.AboutTasks })
+	waiter, err := d.env.Worker.Subscribe(d.at.session, func(m bus.LiveMessage) bool { return m.AboutTasks })
 	if err != nil {
 		return plugin.Result{}, err
 	}

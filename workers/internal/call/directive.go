@@ -109,6 +109,6 @@ func (s *Snapshot) create(ctx context.Context, host plugin.RuntimeHost, effect e
 
 // isChild reports whether a session is a child of this one, created by an earlier run of the effect.
 func (s *Snapshot) isChild(ctx context.Context, id events.SessionID) bool {
-	child, err := s.env.Host.State(ctx, id)
+	child, err := s.env.Worker.Host.State(ctx, id)
 	return err == nil && child.Parent == s.session
 }

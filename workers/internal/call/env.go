@@ -24,11 +24,11 @@ import (
 // Env is shared by the calls of one worker. The worker sets its fields once, before the first call. Its methods may
 // overlap.
 type Env struct {
-	Bus   *bus.Bus
-	Host  session.Worker // set after New, because the host's Config needs [Env.Complete]
-	Blobs blob.Store     // bodies outside the log, see [NewBlobCache]
-	Spawn SpawnFunc      // starts background tools
-	Log   *zap.Logger
+	Bus    *bus.Bus
+	Worker session.Worker // set after New, because the host's Config needs [Env.Complete]
+	Blobs  blob.Store     // bodies outside the log, see [NewBlobCache]
+	Spawn  SpawnFunc      // starts background tools
+	Log    *zap.Logger
 
 	Providers map[string]llm.Provider           // by id
 	Allowed   func(providers []string) []string // those that sessions may name; nil: all

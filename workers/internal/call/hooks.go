@@ -160,7 +160,7 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	h.stack.AddOverlayHandlers(h.env.Host.KeepOverlay(h.session, o)...)
+	h.stack.AddOverlayHandlers(h.env.Worker.KeepOverlay(h.session, o)...)
 	if fact := o.Recorded(); !plugin.SameOverlay(fact, h.overlaid) {
 		h.overlaid = fact
 		h.in.Extra = append(h.in.Extra, &fact)

@@ -13,11 +13,11 @@ import (
 
 // traced makes a model call, and traces its start, its end and its usage, with that of failed tries.
 func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (llm.Response, tries, error)) (llm.Response, tries, error) {
-	if !e.Host.Traces() {
+	if !e.Worker.Traces() {
 		return call()
 	}
 	about.Type = api.TraceModelStarted
-	e.Host.Trace(0, where, about)
+	e.Worker.Trace(0, where, about)
 	started := time.Now()
 	resp, tries, err := call()
 	about.Attempts, about.Millis = int64(tries.n), time.Since(started).Milliseconds()
@@ -30,10 +30,10 @@ func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (
 		about.Type, about.Model, about.Reply, about.Stop, about.Usage = api.TraceModelCompleted, model, resp.ID, resp.Stop, &reply
 		used = used.Add(resp.Usage)
 	}
-	e.Host.Trace(0, where, about)
+	e.Worker.Trace(0, where, about)
 	if err == nil || !used.IsZero() {
 		total := api.UsageOf(used)
-		e.Host.Trace(0, where, api.TraceEvent{
+		e.Worker.Trace(0, where, api.TraceEvent{
 			Type: api.TraceTokenUsage, Provider: about.Provider, Model: model, Asked: about.Asked, Source: about.Source, Usage: &total,
 		})
 	}
@@ -71,8 +71,8 @@ func (m *modelRun) traceContext() api.TraceContext {
 
 // tracePrompt traces the call's prompt.
 func (m *modelRun) tracePrompt() {
-	if m.env.Host.Traces() {
-		m.env.Host.Trace(0, m.traceContext(), api.TraceEvent{
+	if m.env.Worker.Traces() {
+		m.env.Worker.Trace(0, m.traceContext(), api.TraceEvent{
 			Type: api.TracePromptBuilt, Prompt: m.Prompt.Ref.Digest, Messages: len(m.Prompt.Messages), Tools: len(m.Prompt.Tools),
 		})
 	}

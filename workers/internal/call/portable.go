@@ -54,7 +54,7 @@ func (d *dispatch) registerPortable(ctx context.Context, tool *plugin.BoundTool,
 	if tool.Effects == events.EffectsNonIdempotent {
 		restart = events.RestartNever
 	}
-	_, err = d.env.Host.RegisterTask(ctx, d.at.session, api.TaskRequest{
+	_, err = d.env.Worker.Host.RegisterTask(ctx, d.at.session, api.TaskRequest{
 		ID: task.CallTask(d.at.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
 		Runner: task.ToolRunner, Args: body, Restart: restart,
 	})
@@ -72,7 +72,7 @@ func (e *Env) RunPortable(ctx context.Context, id events.SessionID, args []byte,
 	if err := json.Unmarshal(args, &a); err != nil {
 		return "", fmt.Errorf("arguments of a tool's task: %w", err)
 	}
-	waiter, err := e.Host.Subscribe(id, func(m bus.LiveMessage) bool { return m.EndsTurn })
+	waiter, err := e.Worker.Subscribe(id, func(m bus.LiveMessage) bool { return m.EndsTurn })
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +123,7 @@ func abandoned(ctx context.Context, waiter stateWaiter, a *PortableCall) bool {
 // portable runs the tool. The result is nil where no turn awaits it, and where the tool returned a pending result,
 // which comes from outside.
 func (e *Env) portable(ctx context.Context, id events.SessionID, a *PortableCall) (*events.ToolResult, error) {
-	s, err := e.Host.State(ctx, id)
+	s, err := e.Worker.Host.State(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (e *Env) portable(ctx context.Context, id events.SessionID, a *PortableCall
 		r := Failed(a.Index, plugin.ClassUnavailable, plugin.CodeUnavailable, err)
 		return &r, nil
 	}
-	p, _, release, err := e.Host.Stack(ctx, s)
+	p, _, release, err := e.Worker.Stack(ctx, s)
 	if err != nil {
 		return unavailable(err)
 	}

@@ -38,7 +38,7 @@ func (e *Env) Snapshot(state *projector.State, options []byte) *Snapshot {
 	s.view, _ = state.View() // never fails for a whole state; the original, not the copy, keeps the view for the next snapshot
 	if t := s.state.Turn(); t != nil {
 		s.turn, s.input = t.ID, t.Input
-		s.input.Plugins = e.Host.OpenOptions(s.input.Plugins)
+		s.input.Plugins = e.Worker.OpenOptions(s.input.Plugins)
 		if len(s.input.Options) > 0 {
 			s.input.Options = options // a lock may replace the turn's own
 		}
@@ -94,7 +94,7 @@ func (s *Snapshot) stateWithBodies(ctx context.Context) (*projector.State, error
 
 // host serves the plugins of an effect.
 func (s *Snapshot) host(effect events.EffectID) plugin.RuntimeHost {
-	return s.env.Host.RuntimeHost(s.session, s.copy, effect)
+	return s.env.Worker.RuntimeHost(s.session, s.copy, effect)
 }
 
 // copy is the state for one plugin, which may change it. Its views have every

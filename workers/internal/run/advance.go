@@ -42,7 +42,7 @@ const (
 // An effect starts last, so that it starts on a state that no earlier step changes.
 func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	if r.state.Seq != r.wokenSeq { // the events folded since may cancel tasks without a hint from their host
-		r.p.cfg.Host.WakePassing(r.state)
+		r.p.cfg.Worker.WakePassing(r.state)
 		r.wokenSeq = r.state.Seq
 	}
 	t := r.state.Turn()
@@ -132,7 +132,7 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 
 // end ends a run whose session needs nothing, unless a wake arrived meanwhile.
 func (r *run) end(ctx context.Context) (over bool, err error) {
-	if err := r.p.cfg.Host.ChargeChild(ctx, r.state); err != nil {
+	if err := r.p.cfg.Worker.ChargeChild(ctx, r.state); err != nil {
 		return false, err
 	}
 	if due := turn.Due(r.state); due != 0 {

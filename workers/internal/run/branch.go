@@ -69,5 +69,5 @@ func (r *run) branch(ctx context.Context, q projector.QueuedTurn) (events.Sessio
 	})
 	defer keeper.Wait()
 	defer close(done)
-	return r.p.cfg.Host.ContinueInBranch(ctx, r.session, q)
+	return r.p.cfg.Worker.ContinueInBranch(ctx, r.session, q)
 }

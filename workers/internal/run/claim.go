@@ -154,7 +154,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return c, nil
 	}
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
-	in.Plugins = r.p.cfg.Host.OpenOptions(in.Plugins)
+	in.Plugins = r.p.cfg.Worker.OpenOptions(in.Plugins)
 	if r.stack.OptionsLocked() {
 		in.Options = nil
 	}
@@ -171,9 +171,9 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	if c.Refused.IsZero() {
 		c.Refused = r.providerIssue()
 	}
-	config, err := r.p.cfg.Host.Locked(r.state.Config)
+	config, err := r.p.cfg.Worker.Locked(r.state.Config)
 	if err == nil {
-		_, err = r.p.cfg.Host.Locked(in.Generation.Over(config))
+		_, err = r.p.cfg.Worker.Locked(in.Generation.Over(config))
 	}
 	if err != nil && c.Refused.IsZero() {
 		code, _ := api.Code(err)

@@ -141,7 +141,7 @@ func (r *run) flush(ctx context.Context) error {
 		q := r.logEnd.request()
 		expected := r.batch.durable.Seq
 		undo := r.setClaimEarly(c)
-		seq, err := r.p.cfg.Host.AppendAs(ctx, c, r.batch.durable, func(signed *events.Commit) (*projector.State, error) {
+		seq, err := r.p.cfg.Worker.AppendAs(ctx, c, r.batch.durable, func(signed *events.Commit) (*projector.State, error) {
 			c = signed
 			err := r.state.Committed(c)
 			return r.state.Clone(), err
@@ -235,7 +235,7 @@ func (r *run) endIfRejected(ctx context.Context, in turn.Input, err error) error
 // committed drops the batch, which the log has now. The state has its events already.
 func (r *run) committed(ctx context.Context, c *events.Commit) {
 	r.unmarked = true
-	trace.Commit(r.p.cfg.Host, r.batch.durable, c)
+	trace.Commit(r.p.cfg.Worker, r.batch.durable, c)
 	r.batch.clear()
 	r.stackCommitted(ctx, c)
 	for i := range c.Events {

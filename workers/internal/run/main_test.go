@@ -59,9 +59,9 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	calls.Host = host.Worker()
+	calls.Worker = host.Worker()
 	p = New(Config{
-		Bus: on, Host: host.Worker(), Calls: calls, Peers: wake.NewPeers(on, id, "", log), ID: id, Linger: 2 * time.Millisecond, Patience: time.Minute,
+		Bus: on, Worker: host.Worker(), Calls: calls, Peers: wake.NewPeers(on, id, "", log), ID: id, Linger: 2 * time.Millisecond, Patience: time.Minute,
 		Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond}, Concurrency: concurrency, Logger: log, Lost: func(bool) {},
 	})
 	return p

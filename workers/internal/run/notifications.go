@@ -147,7 +147,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 // startNotifying notifies the plugins of an ended turn in a goroutine of its own. The run does not end before it
 // returns.
 func (r *run) startNotifying(ctx context.Context, id events.TurnID) {
-	stack, state, release := r.stack.Stack, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
+	stack, state, release := r.stack.Stack, r.state.Clone(), r.p.cfg.Worker.HoldStack(r.session)
 	r.own(id)
 	r.notifications.running[id] = true
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
@@ -167,7 +167,7 @@ func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Stack, state *pr
 		p.warn(state.Session, err) // plugins are notified anyway: the state has references in place of these bodies
 	}
 	stack.NotifyLifecycle(ctx, plugin.Lifecycle{
-		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.RuntimeHost(state.Session, nil, ""),
+		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Worker.RuntimeHost(state.Session, nil, ""),
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 // Config configures a pool. Every field is required, except that Linger and Patience may be 0.
 type Config struct {
 	Bus         *bus.Bus
-	Host        session.Worker
+	Worker      session.Worker
 	Calls       *call.Env
 	Peers       *wake.Peers
 	ID          events.WorkerID
@@ -314,7 +314,7 @@ func (p *Pool) work(ctx context.Context, r *run) {
 		r.releaseLate()
 	}
 	if err == nil && r.state != nil && len(r.batch.events) == 0 {
-		p.cfg.Host.ReturnState(ctx, r.state)
+		p.cfg.Worker.ReturnState(ctx, r.state)
 		r.state = nil
 	}
 	w := p.unregister(r)

@@ -145,7 +145,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		}
 	}
 	q := r.logEnd.request()
-	if r.state = r.p.cfg.Host.TakeState(ctx, r.session); r.state != nil {
+	if r.state = r.p.cfg.Worker.TakeState(ctx, r.session); r.state != nil {
 		if !suspicious && r.foldNextCommit(ctx) {
 			return nil
 		}

@@ -33,7 +33,7 @@ func (r *run) openStack(ctx context.Context) error {
 			old()
 		}
 	}()
-	p, unrecorded, release, err := r.p.cfg.Host.Stack(ctx, r.state)
+	p, unrecorded, release, err := r.p.cfg.Worker.Stack(ctx, r.state)
 	switch {
 	case err == nil:
 		kept := slices.DeleteFunc(r.stack.unrecorded, isOptions) // from a commit that conflicted
@@ -137,7 +137,7 @@ func (r *run) restoreStack(ctx context.Context) {
 	if len(r.batch.events) > 0 {
 		durable = r.batch.durable
 	}
-	if err := r.p.cfg.Host.FollowStack(ctx, durable, r.stack.Stack); err != nil {
+	if err := r.p.cfg.Worker.FollowStack(ctx, durable, r.stack.Stack); err != nil {
 		r.p.warn(r.session, err)
 	}
 }

@@ -22,16 +22,16 @@ func TestRunGoesOnWithState(t *testing.T) {
 		p.work(t.Context(), r)
 	}
 	once("t1")
-	state := p.cfg.Host.TakeState(t.Context(), sid)
-	p.cfg.Host.ReturnState(t.Context(), state)
+	state := p.cfg.Worker.TakeState(t.Context(), sid)
+	p.cfg.Worker.ReturnState(t.Context(), state)
 	once("t2")
-	if got := p.cfg.Host.TakeState(t.Context(), sid); got != state || got.Turns != 2 {
+	if got := p.cfg.Worker.TakeState(t.Context(), sid); got != state || got.Turns != 2 {
 		t.Errorf("got the state %p at %d with %d turns, want %p with two", got, got.Seq, got.Turns, state)
 	}
 	behind := state.Clone()
 	behind.Seq--
-	p.cfg.Host.ReturnState(t.Context(), behind)
-	if got := p.cfg.Host.TakeState(t.Context(), sid); got == behind || got.Seq != state.Seq {
+	p.cfg.Worker.ReturnState(t.Context(), behind)
+	if got := p.cfg.Worker.TakeState(t.Context(), sid); got == behind || got.Seq != state.Seq {
 		t.Errorf("got the state at %d, want the one at %d: it is newer", got.Seq, state.Seq)
 	}
 }

@@ -28,7 +28,7 @@ type Func func(ctx context.Context, t *Running) (summary string, err error)
 // Config configures a service. Every field but Runners is required.
 type Config struct {
 	Bus             *bus.Bus
-	Host            session.Worker
+	Worker          session.Worker
 	Calls           *call.Env // runs tool calls for turns on other nodes
 	Peers           *wake.Peers
 	ID              events.WorkerID
@@ -52,7 +52,7 @@ type Config struct {
 type Service struct {
 	cfg Config
 	log *zap.Logger
-	h   session.Worker
+	w   session.Worker
 
 	fetch    context.CancelFunc // ends fetching
 	kill     context.CancelCauseFunc
@@ -81,7 +81,7 @@ func New(cfg Config) *Service {
 	failures, _ := lru.New[events.TaskID, error](maxFailures) // the size is valid
 	return &Service{
 		failures: failures,
-		cfg:      cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
+		cfg:      cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), w: cfg.Worker,
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int),
 		handling: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}
