@@ -2,9 +2,11 @@ package events
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -174,6 +176,17 @@ type Archive struct {
 	First   Seq
 	Log     *MemLog
 	Blobs   map[string][]byte // by hex digest
+}
+
+// PeekArchive reports whether r begins as an archive file does. whole is r from its beginning. Errors: those of reading r;
+// a file that is shorter is no archive.
+func PeekArchive(r io.Reader) (whole io.Reader, isArchive bool, err error) {
+	begin := make([]byte, len(archiveMagic))
+	n, err := io.ReadFull(r, begin)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return io.MultiReader(bytes.NewReader(begin[:n]), r), string(begin[:n]) == archiveMagic, err
 }
 
 // ReadArchive reads r to its end and checks order, counts, digests and every commit. limit bounds the decompressed

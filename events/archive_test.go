@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/lash-go/lash/events"
 )
@@ -359,5 +360,30 @@ func TestArchiveKeepsUnknownFields(t *testing.T) {
 		if err != nil || !bytes.Equal(entry.Data, newer) {
 			t.Errorf("got %x and %v, want %x", entry.Data, err, newer)
 		}
+	}
+}
+
+// TestPeekArchive tells an archive from other files, and returns all of both.
+func TestPeekArchive(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file string
+		want bool
+	}{
+		"archive": {"LASHARC1h\x00\x00", true}, "magic_alone": {"LASHARC1", true}, "shorter": {"LASHARC", false},
+		"empty": {"", false}, "lines_of_JSON": {`{"messages":[]}`, false}, "later_version": {"LASHARC2h", false},
+	} {
+		whole, got, err := events.PeekArchive(iotest.OneByteReader(strings.NewReader(c.file)))
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, c.want)
+			continue
+		}
+		if all, err := io.ReadAll(whole); string(all) != c.file || err != nil {
+			t.Errorf("%s: got %q, %v, want all of it", name, all, err)
+		}
+	}
+	failed := errors.New("no such disk")
+	if _, _, err := events.PeekArchive(iotest.ErrReader(failed)); !errors.Is(err, failed) {
+		t.Errorf("got %v, want %v", err, failed)
 	}
 }

@@ -27,7 +27,8 @@
 //  2. [Host.Create] opens a session, [Host.Fork] opens one with the conversation of another.
 //  3. [Host.Submit] requests a turn; [Host.Run] also waits for its end, and [Host.StartTurnStream] has its events. While
 //     a turn runs: [Host.Inject], [Host.Approve], [Host.ResolveTool], [Host.Cancel].
-//  4. [Host.Await], [Host.State], [Host.View], [Host.Observe] read, at any time and also after the end.
+//  4. The methods of [api.Reader], such as State and View, read at any time, and also after the end. [Host.Await] waits
+//     for a turn, [Host.Observe] yields commits as they happen.
 //  5. [Host.CloseSession] ends the session. Its history stays; [Host.Erase] deletes it.
 //
 // # Errors to expect
@@ -73,7 +74,7 @@
 //	plugins and tools   plugins.go action.go extension.go overlay.go toolsource.go toolstate.go
 //	tasks, monitors     task.go taskown.go taskrun.go taskchild.go taskhidden.go taskleave.go tasktransfer.go monitor.go
 //	what plugins call   runtimehost.go runtimehosttask.go runtimehostcompletion.go childusage.go
-//	reads, workers      reads.go worker.go trace.go
+//	observe, workers    watch.go worker.go trace.go
 //
 // # The path of a turn's request
 //

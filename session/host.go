@@ -81,6 +81,8 @@ type Config struct {
 
 // Host decides requests on sessions and appends their events. It is safe for concurrent use.
 type Host struct {
+	api.Reader // state, views, lists, tasks and bodies
+
 	b      *bus.Bus
 	log    events.Log
 	blobs  blob.Store // for the bodies of events, which it filters
@@ -151,7 +153,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), logger: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
-		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
+		Reader: reader, states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.NeedsWorker), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
 		plugins: cfg.Plugins.builder, noPlugins: cfg.Plugins.none, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		maxQueued: cfg.MaxQueued, locks: cfg.Locks, modelCheck: cfg.CheckModel, forbidSelf: cfg.ForbidSelfApproval,

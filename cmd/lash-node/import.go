@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -127,27 +128,18 @@ func (c *importCmd) read() ([]importSource, error) {
 	return list, nil
 }
 
-// archiveMagic begins an archive.
-const archiveMagic = "LASHARC1"
-
 func (c *importCmd) readFile(name string) (*events.Archive, []recording.Conversation, error) {
 	f, err := os.Open(filepath.Clean(name))
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	head := make([]byte, len(archiveMagic))
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	whole, isArchive, err := events.PeekArchive(f)
+	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err) // for example a folder
 	}
-	whole := io.MultiReader(bytes.NewReader(head[:n]), f)
-	if n > 0 && head[0] >= firstCBOR && string(head[:n]) != archiveMagic && !bytes.HasPrefix(head, []byte(byteOrderMark)) {
-		convs, err := readRecord(name, whole)
-		return nil, convs, err
-	}
-	if string(head[:n]) != archiveMagic {
-		convs, err := recording.Read(name, whole)
+	if !isArchive {
+		convs, err := readRecording(name, whole)
 		return nil, convs, err
 	}
 	a, err := events.ReadArchive(whole, min(c.MaxMiB, 1<<40)<<20)
@@ -158,6 +150,19 @@ func (c *importCmd) readFile(name string) (*events.Archive, []recording.Conversa
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return a, nil, nil
+}
+
+// readRecording reads a record in CBOR, or lines of JSON.
+func readRecording(name string, r io.Reader) ([]recording.Conversation, error) {
+	whole := bufio.NewReader(r)
+	begin, err := whole.Peek(len(byteOrderMark))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(begin) > 0 && begin[0] >= firstCBOR && string(begin) != byteOrderMark {
+		return readRecord(name, whole)
+	}
+	return recording.Read(name, whole)
 }
 
 // A record in CBOR begins with a map or a tag. No text in UTF-8 begins with these bytes but that with a byte order mark.

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"os"
@@ -37,16 +35,14 @@ func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error
 		return nil, fmt.Errorf("%w: lash-replay export writes an archive", err)
 	}
 	defer func() { _ = f.Close() }()
-	const magic = "LASHARC1"
-	head := make([]byte, len(magic))
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	whole, isArchive, err := events.PeekArchive(f)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w: lash-replay export writes an archive", path, err) // for example a directory
 	}
-	if string(head[:n]) != magic {
+	if !isArchive {
 		return nil, fmt.Errorf("%s is not an archive: lash-replay export writes one", path)
 	}
-	a, err := events.ReadArchive(io.MultiReader(bytes.NewReader(head), f), min(maxMiB, math.MaxInt64>>20)<<20)
+	a, err := events.ReadArchive(whole, min(maxMiB, math.MaxInt64>>20)<<20)
 	if errors.Is(err, events.ErrTooLarge) {
 		return nil, fmt.Errorf("%s: %w: --max-mib allows more", path, err)
 	}

@@ -18,10 +18,16 @@ const MaxDigests = 4096
 // the folded state. Others need a read of the history, for example the full output behind a shortened one, or a body
 // that no message refers to yet.
 type Bodies interface {
+	BodyReader
+
 	// StoreBlob stores a body and records it in the session's history, for message parts that refer to it. Without a
 	// session no history names it yet. Over NATS the body must fit in a request. Errors: [*events.FieldError], which
 	// is [events.ErrTooLarge] above the limit; [ErrClosed].
 	StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error)
+}
+
+// BodyReader finds and reads bodies of sessions.
+type BodyReader interface {
 	// FindBlobs returns the references with which the session's history names digests, in their order. It reads the
 	// history at most once. Errors: [ErrUnknownBlob] where the history does not name one of them,
 	// [*events.FieldError] for more than [MaxDigests].

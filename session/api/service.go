@@ -14,7 +14,7 @@ import (
 // methods are safe for concurrent use, from any number of goroutines and hosts. The effect of a call that returned
 // nil is durable. A call whose answer was lost may be repeated unchanged: its ids and keys identify it.
 type Service interface {
-	Finder
+	Reader
 	Bodies
 
 	Create(ctx context.Context, req CreateRequest) (events.SessionID, error)
@@ -32,7 +32,6 @@ type Service interface {
 	SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error)
 	Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error)
 	Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error)
-	AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (AssembledTurn, error)
 	StartTurnStream(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, iter.Seq2[SessionEvent, error], error)
 	Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error)
 
@@ -46,7 +45,6 @@ type Service interface {
 	Rewrite(ctx context.Context, id events.SessionID, target []RewriteMessage) error
 	Compact(ctx context.Context, id events.SessionID) (opened bool, err error)
 
-	Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error)
 	Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error
 	ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error
 
@@ -60,10 +58,7 @@ type Service interface {
 	AddToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error)
 	RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error)
 	RefreshCatalog(ctx context.Context, id events.SessionID) (generation int64, err error)
-	ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error)
 
-	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
-	Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
 	RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error)
 	ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error)
 	EndOwnTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) (projector.Task, error)
@@ -76,8 +71,5 @@ type Service interface {
 	MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error)
 	TakeMonitorUpdates(ctx context.Context, id events.SessionID) (MonitorUpdates, error)
 
-	State(ctx context.Context, id events.SessionID) (*projector.State, error)
-	StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error)
-	View(ctx context.Context, id events.SessionID) (projector.ReadView, error)
 	Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[Observed, error]
 }
