@@ -21,8 +21,10 @@ const (
 // the replica that answers has none. The time limit covers an answer that a reconnect lost.
 func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from uint64, most int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
-		once, cancel := b.timeout(ctx)
+		once, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 		defer cancel()
+		answered := b.pending() // until the first message: the reader of later ones may take its time
+		defer answered()
 		opts := []jetstreamext.GetBatchOpt{jetstreamext.GetBatchSeq(max(from, 1)), jetstreamext.GetBatchMaxBytes(batchBytes)}
 		if subject != "" {
 			opts = append(opts, jetstreamext.GetBatchSubject(subject))
@@ -33,6 +35,7 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 			return
 		}
 		for msg, err := range batch {
+			answered()
 			if !yield(msg, mapError(err)) || err != nil {
 				return
 			}

@@ -39,7 +39,10 @@ type Config struct {
 	Wait    bool
 	Keys    *bodykey.Keys     // encrypt and decrypt what sessions say. Defaults to none: it is stored plain
 	Waiting func(what string) // called once a second with what Open waits for. Optional
-	Logger  *zap.Logger       // nil is silent
+	// Pending is called when a request starts, and its result when the request has ended, with its retries. Requests may
+	// overlap, and a request may consist of others. Optional.
+	Pending func() (ended func())
+	Logger  *zap.Logger // nil is silent
 }
 
 func (c *Config) defaults() error {

@@ -11,9 +11,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// timeout bounds one request.
-func (b *Bus) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, b.cfg.Timeout)
+// timeout bounds one request, which is pending until cancel is called.
+func (b *Bus) timeout(ctx context.Context) (bounded context.Context, cancel context.CancelFunc) {
+	return b.bound(ctx, b.cfg.Timeout)
+}
+
+// bound is timeout with another limit.
+func (b *Bus) bound(ctx context.Context, limit time.Duration) (bounded context.Context, cancel context.CancelFunc) {
+	ended := b.pending()
+	bounded, stop := context.WithTimeout(ctx, limit)
+	return bounded, func() { ended(); stop() }
+}
+
+// pending reports a request by [Config.Pending], until ended is called.
+func (b *Bus) pending() (ended func()) {
+	if b.cfg.Pending == nil {
+		return func() {}
+	}
+	return b.cfg.Pending()
 }
 
 // once runs one request, for [Config.Timeout] at most: the request or its answer may be lost, and ctx may end much
@@ -29,7 +44,7 @@ func (b *Bus) onceWithin(ctx context.Context, limit time.Duration, request func(
 
 // onceOver is onceWithin for a request over a connection. Pings detect a second connection that is lost.
 func (b *Bus) onceOver(ctx context.Context, l link, limit time.Duration, request func(context.Context) error) error {
-	bounded, cancel := context.WithTimeout(ctx, limit)
+	bounded, cancel := b.bound(ctx, limit)
 	defer cancel()
 	err := request(bounded)
 	if ctx.Err() == nil && l.nc == b.nc {
@@ -45,6 +60,7 @@ func (b *Bus) retry(ctx context.Context, what string, request func(context.Conte
 
 // retryWithin is retry with another limit of each try.
 func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string, request func(context.Context) error) error {
+	defer b.pending()()
 	for try := 1; ; try++ {
 		err := b.onceWithin(ctx, b.waiting.limit(limit, try), request)
 		if err == nil {

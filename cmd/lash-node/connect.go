@@ -101,11 +101,10 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 	if err != nil {
 		return nil, err
 	}
-	over := s.Waiting("the servers at %s", bus.Redacted(servers))
 	b, err := connect.Open(ctx, bus.OpenReader, bus.Config{
 		URL: servers, Options: append(opts, more), Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox, Keys: keys,
+		Pending: connect.Pending(s, servers),
 	}, f.NATS != "")
-	over()
 	if err != nil {
 		return nil, f.explain(err)
 	}

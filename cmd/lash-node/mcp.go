@@ -41,7 +41,7 @@ func (c *mcpCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	if err := c.check(ctx, transport); err != nil {
+	if err := c.check(ctx, s, transport); err != nil {
 		return err
 	}
 	server := mcpapi.New(mcpapi.Config{Base: c.URL, Transport: transport})
@@ -98,9 +98,10 @@ func (c *mcpCmd) transport(s *streams) (http.RoundTripper, error) {
 }
 
 // check asks the node for nothing, so that a wrong address or token is said at the start.
-func (c *mcpCmd) check(ctx context.Context, transport http.RoundTripper) error {
+func (c *mcpCmd) check(ctx context.Context, s *streams, transport http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	defer s.Waiting("the node at %s", c.URL)()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/v1/sessions?limit=1", nil)
 	if err != nil {
 		return fmt.Errorf("--url: %w", err)

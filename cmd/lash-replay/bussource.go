@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/cmd/internal/connect"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -31,8 +31,8 @@ type busSource struct {
 	temporary string             // directory that Close deletes; empty: none
 }
 
-func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.Writer) (*busSource, error) {
-	opts, err := f.Options(url, store, warn)
+func openServer(ctx context.Context, f *sourceFlags, url, store string, s *program.Streams) (*busSource, error) {
+	opts, err := f.Options(url, store, s.Err)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,9 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	}
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
-	b, err := connect.Open(bounded, bus.OpenReader, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox, Keys: keys}, f.NATS != "")
+	b, err := connect.Open(bounded, bus.OpenReader, bus.Config{
+		URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox, Keys: keys, Pending: connect.Pending(s, url),
+	}, f.NATS != "")
 	if err != nil {
 		return nil, f.Explain(err, connect.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
@@ -60,15 +62,18 @@ const (
 
 // openStore starts a server in this process, or three for a replicated store. It creates no store. It reads the store
 // of a running node through that node's server.
-func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*busSource, error) {
+func openStore(ctx context.Context, f *sourceFlags, s *program.Streams) (*busSource, error) {
 	keys, err := f.BodiesKeys()
 	if err != nil {
 		return nil, err
 	}
+	wait := s.Waits("the store in %s to be read", f.Store)
+	over := wait()
 	servers, cfg, err := boot(f.Store)
+	over()
 	if errors.Is(err, busembed.ErrInUse) {
 		if own, accessErr := busembed.ReadAccess(f.Store); accessErr == nil && own.URL != "" {
-			return openServer(ctx, f, own.URL, f.Store, warn)
+			return openServer(ctx, f, own.URL, f.Store, s)
 		}
 		return nil, fmt.Errorf("%s: %w: stop it first, or read from it with --nats URL", f.Store, err)
 	}
@@ -76,7 +81,7 @@ func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*busSource,
 		return nil, fmt.Errorf("%s: %w", f.Store, err)
 	}
 	l := &busSource{servers: servers}
-	cfg.Name, cfg.Prefix, cfg.Keys = "lash-replay", f.Prefix, keys
+	cfg.Name, cfg.Prefix, cfg.Keys, cfg.Pending = "lash-replay", f.Prefix, keys, wait
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
 	if l.Bus, err = bus.OpenReader(bounded, cfg); err == nil && len(servers) > 1 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/session/keyring"
@@ -127,8 +128,11 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 }
 
 // Open opens servers by open, which is [bus.Open] or [bus.OpenReader]. Servers that the user named need not be the store's, although they
-// listen where those did: without a key of their own they get none.
+// listen where those did: without a key of their own they get none. To [bus.Config.Pending] the opening is one request.
 func Open(ctx context.Context, open func(context.Context, bus.Config) (*bus.Bus, error), cfg bus.Config, named bool) (*bus.Bus, error) {
+	if cfg.Pending != nil {
+		defer cfg.Pending()()
+	}
 	b, err := open(ctx, cfg)
 	if named && errors.Is(err, nats.ErrNkeysNotSupported) {
 		cfg.Options = append(slices.Clip(cfg.Options), func(o *nats.Options) error {
@@ -138,6 +142,12 @@ func Open(ctx context.Context, open func(context.Context, bus.Config) (*bus.Bus,
 		return open(ctx, cfg)
 	}
 	return b, err
+}
+
+// Pending prints that a command waits for servers, once a request has had no answer for two seconds. It is a
+// [bus.Config.Pending].
+func Pending(s *program.Streams, servers string) func() (ended func()) {
+	return s.Waits("the servers at %s", bus.Redacted(servers))
 }
 
 func printError(warn io.Writer, err error) { _, _ = fmt.Fprintf(warn, "nats: %v\n", err) }

@@ -11,6 +11,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,13 +44,32 @@ func (s *Streams) Printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.Err, s.Name+": "+format+"\n", args...)
 }
 
-// patience is the time after which a command names what it waits for.
-const patience = 2 * time.Second
+// A command names what it waits for after patience, and of waits that repeat not more often than repeatEvery.
+const (
+	patience    = 2 * time.Second
+	repeatEvery = 10 * time.Second
+)
 
 // Waiting prints what the command waits for, after two seconds. The caller must call over when the wait ends.
-func (s *Streams) Waiting(what string, args ...any) (over func()) {
-	slow := time.AfterFunc(patience, func() { s.Printf("waiting for "+what, args...) })
-	return func() { slow.Stop() }
+func (s *Streams) Waiting(what string, args ...any) (over func()) { return s.Waits(what, args...)() }
+
+// Waits is [Streams.Waiting] for waits that repeat and overlap: each call begins one, and of all of them one line is
+// printed in ten seconds.
+func (s *Streams) Waits(what string, args ...any) (begin func() (over func())) {
+	var mu sync.Mutex
+	var printed time.Time
+	say := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if printed.IsZero() || time.Since(printed) >= repeatEvery {
+			printed = time.Now()
+			s.Printf("waiting for "+what, args...)
+		}
+	}
+	return func() (over func()) {
+		slow := time.AfterFunc(patience, say)
+		return func() { slow.Stop() }
+	}
 }
 
 // CLI is a command line.

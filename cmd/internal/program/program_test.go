@@ -31,6 +31,28 @@ func TestWaitIsReportedAfterTwoSeconds(t *testing.T) {
 	}
 }
 
+// TestRepeatedWaitsAreReportedOnce has waits that overlap and repeat: one line in ten seconds.
+func TestRepeatedWaitsAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		begin := (&Streams{Name: "lash-node", Err: &out}).Waits("the servers")
+		short := begin()
+		time.Sleep(patience - 1)
+		short()
+		for range 3 { // 18 s
+			first, second := begin(), begin()
+			time.Sleep(3 * patience)
+			first()
+			second()
+		}
+		synctest.Wait()
+		if got := strings.Count(out.String(), "lash-node: waiting for the servers\n"); got != 2 {
+			t.Errorf("got %q, want two lines", out.String())
+		}
+	})
+}
+
 // printed is a command line whose command prints two lines.
 type printed struct {
 	Lines linesCmd `cmd:"" help:"Print."`
