@@ -3,6 +3,7 @@ package external
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -177,4 +178,22 @@ func wantLease(t *testing.T, took time.Duration) {
 	if took < wire.Lease-2*wire.SignEvery || took > 3*wire.Lease {
 		t.Errorf("got %v, want about %v", took, wire.Lease)
 	}
+}
+
+// TestCallPassesDeadInstances has a node know twelve instances that receive no calls, as if each were gone just now, and one
+// that lives. A repeatable call finds that one: those that did not receive the call are no deaths during it.
+func TestCallPassesDeadInstances(t *testing.T) {
+	t.Parallel()
+	s := start(t, calling("look", `{"text":"milk"}`)...)
+	s.node()
+	s.program("i1")
+	c, hash := s.client(), s.first.Status()[0].Hash
+	for n := range 12 {
+		s.signing(c, "notes", fmt.Sprint("dead", n), hash)
+	}
+	s.alive(13)
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "noted: milk")
+	harness.DeepEqual(t, "runs", s.began(), 1)
 }

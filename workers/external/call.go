@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -24,8 +24,11 @@ const silence = wire.SignEvery * 3 / 2
 // askPause is the wait before a call is sent again that found no instance, or whose outcome is incomplete.
 const askPause = 100 * time.Millisecond
 
-// maxHops is the number of instances that a repeatable call is sent to.
-const maxHops = 3
+// maxHops is the number of instances that receive a repeatable call, maxTried that of those that it is sent to.
+const (
+	maxHops  = 3
+	maxTried = 16
+)
 
 // maxRepeats is how often a call is sent again for an outcome whose pieces are not all there.
 const maxRepeats = 3
@@ -67,6 +70,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *sessionPlu
 		case placed != nil:
 			return placed.run(ctx, o)
 		case !single:
+			o.any = true
 			return o.repeat(ctx, func(tried []string) (string, error) { return p.pick(name, o.in.CallID, tried...), nil })
 		case call.Inner:
 			return o.once(ctx, p.pick(name, o.in.CallID))
@@ -85,7 +89,9 @@ type instanceCall struct {
 	end       context.CancelCauseFunc
 	callbacks callbacks
 	limits    *traffic
-	single    bool // must not run twice
+	single    bool     // must not run twice
+	tried     []string // instances that a repeatable call was sent to
+	any       bool     // any other instance may get it
 }
 
 // patience is the context of the wait for an outcome. Where the turn is cancelled, or the time of the tool is over, the
@@ -148,29 +154,32 @@ type refusal struct {
 // Unwrap returns the failure.
 func (r *refusal) Unwrap() error { return r.Failure }
 
-// repeat sends a call to one instance after the other, until one answers. next returns an empty one if there is none.
+// repeat sends a call to one instance after the other, until one answers. next returns an empty one if there is none. A
+// call that instances receive and die with ends: it may be what kills them. Those that were gone before do not count.
 func (o *instanceCall) repeat(ctx context.Context, next func(tried []string) (string, error)) (plugin.Result, error) {
-	var tried []string
-	for range maxHops {
-		id, err := next(tried)
+	received := 0
+	for received < maxHops && len(o.tried) < maxTried {
+		id, err := next(o.tried)
 		if err != nil {
 			return plugin.Result{}, err
 		}
 		if id == "" {
 			break
 		}
-		outcome, _, err := o.await(ctx, id)
+		outcome, delivered, err := o.await(ctx, id)
 		if r, err, done := o.concluded(ctx, outcome, err); done {
 			return r, err
 		}
-		tried = append(tried, id)
+		if o.tried = append(o.tried, id); delivered {
+			received++
+		}
 	}
-	if len(tried) == 0 {
+	if received == 0 {
 		return plugin.Result{}, unavailable(o.plugin)
 	}
 	return plugin.Result{}, &plugin.Failure{
 		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
-		Message: fmt.Sprintf("instances of plugin %s that ended during the call: %d", o.plugin, len(tried)),
+		Message: fmt.Sprintf("instances of plugin %s that ended during the call: %d", o.plugin, received),
 	}
 }
 
@@ -191,60 +200,6 @@ func (o *instanceCall) concluded(ctx context.Context, outcome *wire.Outcome, err
 		return r, err, false
 	}
 	return r, err, true
-}
-
-func unavailable(name string) error {
-	return &plugin.Failure{
-		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
-		Message: fmt.Sprintf("no instance of plugin %s runs: the call did not start", name),
-	}
-}
-
-// broken is the failure of a call whose instance broke the protocol.
-func (o *instanceCall) broken(err error) error {
-	return &plugin.Failure{Class: plugin.ClassInternal, Code: codeInvalid, Message: clip(fmt.Sprintf("plugin %s returned an invalid outcome: %v", o.plugin, err))}
-}
-
-func clip(s string) string { return events.Clip(strings.ToValidUTF8(s, "?"), 1<<10, "...") }
-
-// result is the tool's result of an outcome.
-func result(o *wire.Outcome) (plugin.Result, error) {
-	if f := o.Failure; f != nil {
-		return plugin.Result{}, &plugin.Failure{Class: cmp.Or(f.Class, plugin.ClassExecution), Code: f.Code, Message: f.Message, Safe: f.Safe}
-	}
-	r := plugin.Result{Text: o.Text, Attachments: parts(o.Attachments), Control: o.Control, Emit: o.Emit}
-	if o.Cancelled { // by itself, as when the instance stops
-		r.Outcome, r.Control, r.Emit = events.OutcomeCancelled, "", nil
-	}
-	return r, nil
-}
-
-// late is the result of a call whose turn was cancelled, or whose time is over. A tool that returned within the grace
-// as if nothing had happened keeps its result.
-func (o *instanceCall) late(ctx context.Context, outcome *wire.Outcome, err error) (plugin.Result, error) {
-	text, timeout := "", context.Cause(ctx) == context.DeadlineExceeded //nolint:errorlint // see ended
-	switch {
-	case !ended(ctx):
-		return plugin.Result{}, context.Cause(ctx) // the next node joins
-	case outcome != nil && !outcome.Cancelled:
-		return result(outcome)
-	case outcome != nil && outcome.Failure != nil:
-		text = outcome.Failure.Message
-	case outcome != nil:
-		text = outcome.Text
-	case errors.Is(err, errForced):
-		text = fmt.Sprintf("[cancelled] The tool did not stop within %v. It may still have effects.", o.p.grace)
-	default:
-		text = "[cancelled] " + err.Error()
-	}
-	if timeout {
-		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassTimeout, Code: "tool_timeout", Message: strings.TrimSpace("the time of the tool is over\n" + text)}
-	}
-	r := plugin.Result{Outcome: events.OutcomeCancelled, Text: text}
-	if outcome != nil {
-		r.Attachments = parts(outcome.Attachments)
-	}
-	return r, nil
 }
 
 // await sends a call to an instance until that has an outcome. An instance that sends nothing gets the call again: it
@@ -286,6 +241,9 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 				return nil, true, refusedPieces(err)
 			}
 			pause = askPause
+		case errors.Is(err, bus.ErrNoResponder) && !delivered && o.hasOther(id):
+			o.p.gone(o.plugin, id)
+			return nil, false, errGone
 		case errors.Is(err, bus.ErrNoResponder): // it may connect again
 			pause = askPause
 		case errors.Is(err, errSilent):
@@ -299,6 +257,11 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 			return nil, delivered, context.Cause(o.ctx)
 		}
 	}
+}
+
+// hasOther reports whether an instance lives that may get the call in place of one that has not received it.
+func (o *instanceCall) hasOther(id string) bool {
+	return o.any && o.p.pick(o.plugin, o.in.CallID, append(slices.Clone(o.tried), id)...) != ""
 }
 
 // reached reports whether a call may have reached the instance although sending it ended with err.

@@ -38,7 +38,9 @@
 //
 // Of the instances that live, take calls and have the known manifest, the one that the call's id ranks highest
 // (rendezvous hashing). So a node that repeats a call asks the same instance, which joins the two, or still has the
-// outcome. A call that must not run twice goes to the instance that the history names, and to no other.
+// outcome. Where an instance is gone before it receives a repeatable call, the next one gets that at once. A repeatable call
+// that three instances received and died with fails. A call that must not run twice goes to the instance that the
+// history names, and to no other.
 //
 // A call that asks people is kept by its instance, while the turn waits without a node. The history has the question and
 // its answer. The node that reads the answer sends the call again, to the instance that the history names, or that the
