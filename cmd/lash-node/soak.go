@@ -163,7 +163,7 @@ func (c *soakCmd) print(s *streams, r *soak.Report) error {
 		write(s.Out, "  of killed nodes, the wake lost too   %d in p50 %.0f ms, p99 %.0f ms, at most %s\n", r.LostWakeTimed, r.LostWakeP50, r.LostWakeP99, soak.LostWakeLimit)
 		write(s.Out, "  of killed nodes, beside other faults %d in p50 %.0f ms, p99 %.0f ms\n", r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99)
 		write(s.Out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
-		write(s.Out, "calls on processes of the plugin  %d; not started, as the process was gone  %d\n", r.PluginCalls, r.RefusedCalls)
+		write(s.Out, "calls on processes of the plugin  %d, of them %d that must not run twice; not started, as the process was gone  %d\n", r.PluginCalls, r.PluginOnce, r.RefusedCalls)
 		if c.MCP > 0 {
 			write(s.Out, "calls of tools of MCP servers  %d, of which %d runs\n", r.MCPCalls, r.MCPRuns)
 		}

@@ -52,6 +52,7 @@ type findings struct {
 	stale    int // effects that a superseded worker repeated before it noticed
 	refused  int // calls that did not start, as the history records
 	outside  int // calls that ran in processes of the plugin
+	once     int // of them, those that must not run twice
 	claims   []claim
 }
 
@@ -168,6 +169,9 @@ func (a *audit) countRepeats(ledger []entry) {
 	for _, e := range ledger {
 		if isInstance(e.Worker) {
 			a.found.outside++
+			if a.once[e.Effect] {
+				a.found.once++
+			}
 		}
 		count[e.Effect]++
 		own[string(e.Worker)+" "+string(e.Effect)]++

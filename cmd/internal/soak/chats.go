@@ -71,9 +71,23 @@ func (c *chats) declare() {
 	}
 	slices.Sort(c.outside)
 	c.outside = c.outside[:min(len(c.outside), wire.MaxTools)]
+	if !slices.ContainsFunc(c.outside, func(tool string) bool { return c.once[tool] }) {
+		c.declareOnce(needed)
+	}
 }
 
-// effects are those that a tool declares: a third of the tools each are non-idempotent, without effects, idempotent.
+// declareOnce declares one of the plugin's tools as one that must not run twice, where there is one that is not needed.
+func (c *chats) declareOnce(needed map[string]bool) {
+	for _, tool := range slices.Backward(c.outside) {
+		if !needed[tool] {
+			c.once[tool] = true
+			return
+		}
+	}
+}
+
+// effects are those that a tool declares: a third of the tools each are non-idempotent, without effects, idempotent. At
+// least one of the plugin's is non-idempotent.
 func (c *chats) effects(tool string) events.Effects {
 	switch {
 	case c.once[tool]:

@@ -39,6 +39,7 @@ type Report struct {
 	UnknownCalls    int           `json:"unknown_calls"`     // non-idempotent calls running when their worker or instance died, as the histories record
 	RefusedCalls    int           `json:"refused_calls"`     // non-idempotent calls whose instance of the plugin was gone before their start, as the histories record
 	PluginCalls     int           `json:"plugin_calls"`      // that ran in processes of the plugin
+	PluginOnce      int           `json:"plugin_once_calls"` // of them, those that must not run twice
 	MCPCalls        int           `json:"mcp_calls"`         // of tools of servers of the Model Context Protocol, as the histories record
 	MCPRuns         int           `json:"mcp_runs"`          // of these tools, as the servers' ledgers record
 	StaleEffects    int           `json:"stale_effects"`     // repeated by frozen or disconnected workers, and not recorded
@@ -86,6 +87,7 @@ func (r *Report) add(id events.SessionID, f *findings) {
 	r.StaleEffects += f.stale
 	r.Again += f.repeated
 	r.PluginCalls += f.outside
+	r.PluginOnce += f.once
 	r.RefusedCalls += f.refused
 	r.Doubled += len(f.doubled)
 	bad := Bad{Session: id, Doubled: f.doubled}
