@@ -30,6 +30,9 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
+// hookedTool is the only tool whose calls have a hook of the plugin of benchmarks.
+const hookedTool = "hooked"
+
 // benchmarked is the plugin of benchmarks. Its process also answers raw requests at raw.INSTANCE.
 func benchmarked(conn *nats.Conn, instance string) (plugin.Factory, error) {
 	_, err := conn.Subscribe("raw."+instance, func(m *nats.Msg) { _ = m.Respond([]byte(`{}`)) })
@@ -45,6 +48,7 @@ func benchmarked(conn *nats.Conn, instance string) (plugin.Factory, error) {
 		Bytes int `json:"bytes"` // of a line
 	}
 	return plugin.Func("measured", func(r *plugin.Registrar) error {
+		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return nil, nil })
 		plugin.AddTool(r, plugin.Tool{Name: "repeatable", Effects: events.EffectsIdempotent}, wait)
 		plugin.AddTool(r, plugin.Tool{Name: "once"}, wait)
 		plugin.AddTool(r, plugin.Tool{Name: "serial", Effects: events.EffectsIdempotent, Serial: true}, wait)
@@ -70,6 +74,7 @@ type measured struct {
 	server  *busembed.Server
 	bus     *bus.Bus
 	host    *session.Host
+	stacks  *plugin.Builder // of sessions
 	plugins *external.Plugins
 	live    int      // instances that were started
 	loads   sync.Map // of the sessions: *workload
@@ -84,10 +89,10 @@ func measure(b *testing.B, instances ...string) *measured {
 	check(b, err)
 	check(b, m.plugins.Start(b.Context()))
 	b.Cleanup(m.plugins.Stop)
-	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: m.plugins.Factories()})
+	m.stacks, err = plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: m.plugins.Factories()})
 	check(b, err)
 	n, err := workers.NewNode(workers.Config{
-		Bus: m.bus, Plugins: builder, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(m.answer)},
+		Bus: m.bus, Plugins: m.stacks, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(m.answer)},
 	})
 	check(b, err)
 	check(b, n.Start(b.Context()))
@@ -210,6 +215,15 @@ func (m *measured) run(w *workload) events.SessionID {
 func (m *measured) raw(instance string) error {
 	_, err := m.bus.Conn().Request("raw."+instance, make([]byte, 200), 5*time.Second)
 	return err
+}
+
+// goal reports a figure, and fails the benchmark where that is above the goal.
+func (m *measured) goal(unit string, got, most float64) {
+	m.Helper()
+	m.ReportMetric(got, unit)
+	if got > most {
+		m.Errorf("%s: got %.3g, want at most %.3g", unit, got, most)
+	}
 }
 
 // p50 is the median in µs.

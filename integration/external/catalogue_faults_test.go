@@ -3,10 +3,12 @@ package external
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,6 +29,7 @@ import (
 var (
 	faultCalls = flag.Int("calls", 300, "calls that T34 makes on one server; on three it makes a fifth")
 	faultSeed  = flag.Uint64("seed", 0, "of the faults of T34; 0: a new one, which is logged")
+	unfenced   = flag.Bool("unfenced", false, "T34 has nodes that do not look at the instance that the history names: it fails")
 )
 
 var faultCases = []serviceCase{
@@ -41,7 +44,11 @@ func faultsAtRandom(t *testing.T, on place) {
 	if on.replicas > 1 {
 		n /= 5
 	}
-	f := startFaults(t, on, nil)
+	var wrap func(plugin.Factory) plugin.Factory
+	if *unfenced {
+		wrap = anyInstance
+	}
+	f := startFaults(t, on, wrap)
 	f.killHolderAndNode()
 	f.disturb(n)
 	if found := f.audit(n); len(found) > 0 {
@@ -56,6 +63,17 @@ func faultsWithoutHolder(t *testing.T, on place) {
 	f.killHolderAndNode()
 	if found := f.audit(0); !slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, "ran 2 times") }) {
 		t.Errorf("doubled calls: got %q, want one that ran twice", found)
+	}
+}
+
+// TestFaultsWithoutHolder runs T34 itself with nodes that do not look at the instance that the history names. It fails, and
+// names a call that ran twice.
+func TestFaultsWithoutHolder(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(harness.ContextFor(t, 5*time.Minute), os.Args[0], "-test.run", "^TestPluginService$/^T34_", "-calls", "12", "-unfenced") //nolint:gosec // this test binary
+	out, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || !strings.Contains(string(out), "must not run twice, and ran 2 times") {
+		t.Errorf("got %v, %s\nwant it to fail for a call that ran twice", err, out)
 	}
 }
 

@@ -60,10 +60,14 @@ func program() error {
 			return err
 		}
 	}
-	i, err := remote.Start(ctx, remote.Config{
+	cfg := remote.Config{
 		Conn: conn, Plugin: plugin, Version: cmp.Or(os.Getenv(versionVariable), "1"), Instance: os.Getenv(instanceVariable),
 		Prefix: os.Getenv(prefixVariable), Scope: wire.Scope(os.Getenv(scopeVariable)),
-	})
+	}
+	if os.Getenv(benchVariable) != "" {
+		cfg.Hooks = map[events.HookPoint]remote.HookOptions{events.PointBeforeTool: {Tools: []string{hookedTool}}}
+	}
+	i, err := remote.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
