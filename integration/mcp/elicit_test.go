@@ -198,39 +198,55 @@ func TestServerDiesWhileItAsks(t *testing.T) {
 	harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
 }
 
-// TestQuestionAfterCancel cancels a call that the server does not answer. The server, of the earlier version, then asks
-// during the only other call, which may be for the cancelled one: the people of the other session do not get the question.
-// After a restart of the server its questions are asked again.
+// TestQuestionAfterCancel cancels a call that the server does not answer. The server, of the earlier version, then asks during the only
+// other call, which may be for the cancelled one. In the same session people get the question. Those of another session do not: the
+// server is started again once no call runs, and its next question is asked.
 func TestQuestionAfterCancel(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	server := s.own("srv")
-	server.Env[oldVariable] = "1"
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
-	cancelled := s.begin("srv__ask", `{"silent":true}`)
-	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
-	_, _, err := s.Cancel(s.Ctx, cancelled, "t1", api.CancelRequest{ID: "c"})
-	harness.WantError(t, "cancel", err, nil)
-	s.AwaitTurn(cancelled, "t1")
-	s.AwaitPolling("the end of the call at the instance", func() bool {
-		for _, i := range s.plugins[0].Status()[0].Instances {
-			if i.Running > 0 {
-				return false
+	for name, same := range map[string]bool{"same_session": true, "another_session": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			server := s.own("srv")
+			server.Env[oldVariable] = "1"
+			on, _ := s.node(server)
+			s.source(on.Conn(), server)
+			pid := s.pidOf(server)
+			cancelled := s.begin("srv__ask", `{"silent":true}`)
+			s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
+			_, _, err := s.Cancel(s.Ctx, cancelled, "t1", api.CancelRequest{ID: "c"})
+			harness.WantError(t, "cancel", err, nil)
+			s.AwaitTurn(cancelled, "t1")
+			s.AwaitPolling("the end of the call at the instance", func() bool {
+				for _, i := range s.plugins[0].Status()[0].Instances {
+					if i.Running > 0 {
+						return false
+					}
+				}
+				return true
+			})
+			if same {
+				s.StartTurn(cancelled, "t2", harness.Text(`srv__ask {}`))
+				s.give(cancelled, s.question(cancelled, "Which one?"), true, `{"colour":"red"}`)
+				s.AwaitTurn(cancelled, "t2")
+				list := s.ResultsByPosition(cancelled)
+				harness.Equal(t, "outcome", list[len(list)-1].Outcome, events.OutcomeSuccess)
+				harness.Equal(t, "process of the server", s.pidOf(server), pid)
+				return
 			}
-		}
-		return true
-	})
-	other := s.begin("srv__ask", `{}`)
-	s.AwaitTurn(other, "t1")
-	harness.Equal(t, "answer", s.resultOf(other).Text, `{"action":"cancel"}`)
-	pid := s.pidOf(server)
-	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
-	s.AwaitPolling("the next run of the server", func() bool { return s.pidOf(server) != pid })
-	next := s.begin("srv__ask", `{}`)
-	s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
-	s.AwaitTurn(next, "t1")
-	harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
+			other := s.begin("srv__ask", `{}`)
+			s.AwaitTurn(other, "t1")
+			harness.Equal(t, "answer", s.resultOf(other).Text, `{"action":"cancel"}`)
+			list, err := s.Approvals(s.Ctx, other)
+			harness.WantError(t, "approvals", err, nil)
+			harness.Equal(t, "questions of the other session", len(list), 0)
+			s.AwaitPolling("the end of the server", func() bool { return !s.alive(pid) })
+			next := s.begin("srv__ask", `{}`)
+			s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
+			s.AwaitTurn(next, "t1")
+			harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
+		})
+	}
 }
 
 var thinking = flag.Duration("thinking", time.Second, "how long people think in TestListChangesWhileItAsks")

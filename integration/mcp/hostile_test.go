@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 
 // hostileHTTP is a server over streamable HTTP with the tool once. answer answers its calls, and stream the request for its stream.
 type hostileHTTP struct {
+	tools  string // the JSON of its list; empty: the tool once
 	answer func(w http.ResponseWriter, id json.RawMessage)
 	stream func(w http.ResponseWriter)
 	calls  atomic.Int64
@@ -35,17 +37,27 @@ func (h *hostileHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.stream(w)
 		return
 	}
+	h.serve(w, r, []byte(readAll(r)))
+}
+
+// readAll is the body of a request.
+func readAll(r *http.Request) string {
+	data, _ := io.ReadAll(r.Body) // without the rest it is no JSON
+	return string(data)
+}
+
+func (h *hostileHTTP) serve(w http.ResponseWriter, r *http.Request, body []byte) {
 	var in struct {
 		ID     json.RawMessage
 		Method string
 	}
-	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&in) != nil {
+	if r.Method != http.MethodPost || json.Unmarshal(body, &in) != nil {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
 	result := map[string]string{
 		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"h","version":"1"}}`,
-		"tools/list": `{"tools":[{"name":"once","inputSchema":{"type":"object"}}]}`,
+		"tools/list": `{"tools":` + cmp.Or(h.tools, `[{"name":"once","inputSchema":{"type":"object"}}]`) + `}`,
 	}[in.Method]
 	switch {
 	case in.Method == "tools/call":

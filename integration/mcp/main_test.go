@@ -49,6 +49,10 @@ func TestMain(m *testing.M) {
 		harness.Main(m)
 		return
 	}
+	if tools := os.Getenv(rawVariable); tools != "" {
+		rawServer(os.Stdin, os.Stdout, tools)
+		return
+	}
 	if os.Getenv(oldVariable) != "" {
 		oldServer(os.Stdin, os.Stdout)
 		return
@@ -254,6 +258,12 @@ func testServer(runs string) *sdk.Server {
 	}
 	s.AddResource(&sdk.Resource{URI: "test://one", Name: "one"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "test://one", MIMEType: "text/plain", Text: "the first"}, {URI: "test://two", MIMEType: "image/png", Blob: []byte{1, 2, 3}}}}, nil
+	})
+	reads := 0
+	s.AddResource(&sdk.Resource{URI: "test://count", Name: "count"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		reads++ // one read after the other
+		contents := []*sdk.ResourceContents{{URI: "test://count", MIMEType: "text/plain", Text: fmt.Sprint("read ", reads)}}
+		return &sdk.ReadResourceResult{Contents: contents, Cacheable: sdk.Cacheable{TTLMs: int(time.Hour.Milliseconds())}}, nil
 	})
 	s.AddPrompt(&sdk.Prompt{Name: "greet", Arguments: []*sdk.PromptArgument{{Name: "name"}}}, func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		return &sdk.GetPromptResult{Description: "A greeting.", Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["name"]}}}}, nil

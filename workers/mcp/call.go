@@ -47,30 +47,31 @@ func (*program) Hook(context.Context, *wire.HookCall) *wire.HookResult {
 // Call implements [remote.Program].
 func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wire.Outcome {
 	t := p.offer.byName[in.Tool]
-	for run := 1; ; run++ {
+	for run := 1; ; {
 		session, err := p.s.open(ctx)
 		if err != nil {
-			return cancelledOr(ctx, &wire.Outcome{Failure: &wire.Failure{
-				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " does not run", Safe: true,
-			}})
+			return cancelledOr(ctx, p.unavailable("does not run"))
 		}
-		out, err := p.s.running.do(ctx, p.s.ctx, session, on, func(ctx context.Context, token string) (*wire.Outcome, error) {
-			return t.call(ctx, session, in.Args, token)
+		one := &running{session: in.Session, on: on, warn: p.s.warn}
+		out, err := p.s.running.do(ctx, session, one, func(ctx context.Context, token string) (*wire.Outcome, error) {
+			return t.call(ctx, session.on, in.Args, token)
 		})
-		refused, answered := errors.AsType[*jsonrpc.Error](err)
 		switch {
 		case err == nil:
 			return out
 		case ctx.Err() != nil:
 			return &wire.Outcome{Cancelled: true}
-		case answered && !errors.Is(err, mcp.ErrConnectionClosed) && !unanswered(refused):
-			return failure(plugin.ClassExecution, p.s.cfg.Server.withoutSecrets(refused.Message))
-		case notSent(err):
-			return &wire.Outcome{Failure: &wire.Failure{
-				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " is not reached", Safe: true,
-			}}
-		case !answered || errors.Is(err, mcp.ErrConnectionClosed):
-			p.s.lost(session) // a request over HTTP that has no answer ends alone: others go on
+		case errors.Is(err, errReplaced):
+			continue // it has no call
+		case one.missing.Load() && !one.begun:
+			session.end(errNoSession) // it has not run the call
+			if run++; run <= maxRuns {
+				continue
+			}
+			return p.unavailable("has no session")
+		}
+		if out := p.refusal(session, err); out != nil {
+			return out
 		}
 		switch {
 		case !t.repeatable || in.Once:
@@ -78,7 +79,34 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 		case run >= maxRuns:
 			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times", p.ID(), run)) // an error may have the URL, with secrets
 		}
+		run++
 	}
+}
+
+// unavailable is the outcome of a call that no server has run.
+func (p *program) unavailable(what string) *wire.Outcome {
+	return &wire.Outcome{Failure: &wire.Failure{
+		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " " + what, Safe: true,
+	}}
+}
+
+// refusal is the outcome of a call that the server has refused, not received, or answered with what cannot be read; nil: the server, or
+// its answer, is lost.
+func (p *program) refusal(session *live, err error) *wire.Outcome {
+	refused, answered := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case answered && !unanswered(refused):
+		return failure(plugin.ClassExecution, p.s.cfg.Server.withoutSecrets(refused.Message))
+	case notSent(err):
+		return p.unavailable("is not reached")
+	case session.ctx.Err() != nil, answered: // a request over HTTP that has no answer ends alone: others go on
+		return nil
+	case session.intact():
+		return failure(plugin.ClassExternal, "the server's answer cannot be read: "+p.s.cfg.Server.redacted(err))
+	case errors.Is(err, mcp.ErrConnectionClosed), !session.http:
+		session.end(err) // the server is started again
+	}
+	return nil
 }
 
 // codeUnanswered is the code by which the client says that a request over HTTP failed on its way, or its answer. Its comment says
@@ -100,15 +128,15 @@ func cancelledOr(ctx context.Context, out *wire.Outcome) *wire.Outcome {
 	return out
 }
 
-// open is the session with the server. It waits for one while the server starts.
-func (s *Source) open(ctx context.Context) (*mcp.ClientSession, error) {
+// open is the run of the server. It waits for one while the server starts.
+func (s *Source) open(ctx context.Context) (*live, error) {
 	wait, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
 	for {
 		s.mu.Lock()
 		session, changed := s.session, s.changed
 		s.mu.Unlock()
-		if session != nil {
+		if session != nil && session.ctx.Err() == nil {
 			return session, nil
 		}
 		select {
@@ -119,15 +147,4 @@ func (s *Source) open(ctx context.Context) (*mcp.ClientSession, error) {
 			return nil, context.Cause(s.ctx)
 		}
 	}
-}
-
-// lost closes a session in which a call failed: the server is started again.
-func (s *Source) lost(session *mcp.ClientSession) {
-	s.mu.Lock()
-	if s.session == session {
-		s.session = nil
-		s.running.begin(nil)
-	}
-	s.mu.Unlock()
-	_ = session.Close() // it has failed
 }

@@ -38,8 +38,8 @@ type Server struct {
 	URL     string            // of streamable HTTP
 	Headers map[string]string // of each request
 
-	// Effects tighten what the server claims, by the server's name of the tool: "idempotent", or "non_idempotent", with
-	// which a call runs at most once.
+	// Effects tighten what the server claims, by patterns of the server's names of tools, as in Tools: "idempotent", or
+	// "non_idempotent", with which a call runs at most once. The strictest one that matches holds.
 	Effects map[string]events.Effects
 	Tools   []string      // patterns of the names of tools to offer, where * stands for any text. Defaults to all
 	Timeout time.Duration // of a call. Defaults to [DefaultTimeout]

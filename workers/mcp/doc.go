@@ -20,9 +20,10 @@
 //	a changed list of tools        a new version of the plugin: sessions have it from their next turn on
 //
 // A server cannot ask for completions or roots. A question that it asks by the result of a call belongs to that call. One
-// that it sends as a request does so where one call runs. It is dismissed where several do, and, until the server starts
-// again, after a call that ended without an answer: the server may still work on that call. No session gets a question of
-// another one. An answer that does not fit the question's schema is asked for again, three times in all.
+// that it sends as a request does so where one call runs. It is dismissed where several do, and after a call of another
+// session that ended without an answer: the server may still work on that call. After such a question the server starts
+// again once no call runs, so that its next one is asked. No session gets a question of another one. An answer that does
+// not fit the question's schema is asked for again, three times in all.
 //
 // # The life of a server
 //
@@ -31,12 +32,18 @@
 //	it ends with a call                 the call is lost if it must not run twice; otherwise it runs again, in the next
 //	                                    run of the server, at most three times in all
 //	it ends while people think          the same, after their answer
+//	it sends what the protocol lacks    answers with an error; the call fails whose result that is
+//	it sends what is no message         ends it, and starts it again
+//	it asks without end                 asks four questions at once, and ten times by results of one call
+//	it does not read answers            drops its requests beyond 64 without an answer
 //	a call takes too long               cancels it after [Server.Timeout]
 //	a tool that a session cannot have   leaves it out, and logs why: a schema that is refused, the 129th tool
 //	it changes its list all the time    reads the list once a second
 //	it sends without end                reads 2 000 lines and 64 MiB a second; a message has at most 16 MiB, decompressed
 //	it does not read its input          ends it after 10 s, and starts it again
 //	it ends each stream at once         opens a stream once a second
+//	it leaves requests over HTTP open   waits 10 s for those that are no calls, 32 at once
+//	it has lost its session of HTTP     starts a session, and sends the call again: it has not run
 //	its answer over HTTP is lost        the call is lost if it must not run twice; other calls go on
 //	the source's process dies           the process group of a server on stdin and stdout is killed
 package mcp

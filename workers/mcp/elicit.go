@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
@@ -30,25 +31,71 @@ const (
 	dismiss = "cancel"
 )
 
-// elicit asks people what a server asks during a call. Their answer is that of an approval: a refusal declines, and the
-// reason of a grant has the content.
-func (s *Source) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-	of := s.running.owner(ctx)
+// questionsAtOnce limits the questions that a server sends as requests and that wait at once.
+const questionsAtOnce = 4
+
+// maxQuestionBytes limits the JSON of a question. An approval has less of it.
+const maxQuestionBytes = 64 << 10
+
+// guarded handles the messages that a server sends by itself. The library reads some of them unchecked, in goroutines of its own,
+// where a panic ends the process.
+func (s *Source) guarded(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (result mcp.Result, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.warn("a message of the server is invalid", zap.String("method", method), zap.String("error", fmt.Sprint(p)))
+				result, err = nil, invalidMessage(method, p)
+			}
+		}()
+		switch r := r.(type) {
+		case *mcp.ElicitRequest:
+			answer, err := s.ask(ctx, r.Params)
+			if err != nil {
+				return nil, err
+			}
+			return answer, nil
+		case *mcp.ElicitationCompleteNotificationRequest:
+			return nil, nil //nolint:nilnil // no call waits for it
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// invalidMessage is the refusal of a message that the library could not read.
+func invalidMessage(what string, cause any) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%s is invalid: %v", what, cause)}
+}
+
+// ask asks people what the server asks by a request of its own.
+func (s *Source) ask(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	default:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%d questions wait already", questionsAtOnce)}
+	}
+	of := s.running.owner()
 	if of == nil {
-		s.log.Warn("a question of the server is dismissed: it does not say which call asks, and not exactly one may: none or several run, or one was cancelled since the server started")
+		s.warn("a question of the server is dismissed: it does not say which call asks, and not exactly one may: none or several run, or the server may still work on one of another session that was cancelled")
 		return &mcp.ElicitResult{Action: dismiss}, nil
 	}
-	q, err := questionOf(r.Params)
+	return of.elicit(ctx, p)
+}
+
+// elicit asks people what a server asks during a call. Their answer is that of an approval: a refusal declines, and the
+// reason of a grant has the content. Errors: a [*jsonrpc.Error] for what cannot be asked; the cause of ctx's end.
+func (c *running) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	q, err := questionOf(p)
 	if err != nil {
-		return nil, err
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	for text, n := q.text, 1; n <= maxAsked; n++ {
-		given, err := of.ask(ctx, text, q.details)
+		given, err := c.ask(ctx, text, q.details)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil:
-			s.log.Warn("a question of the server is dismissed", zap.Error(err))
+			c.warn("a question of the server is dismissed", zap.Error(err))
 			return &mcp.ElicitResult{Action: dismiss}, nil
 		case !given.Granted:
 			return &mcp.ElicitResult{Action: decline}, nil
@@ -70,6 +117,15 @@ type question struct {
 }
 
 func questionOf(p *mcp.ElicitParams) (q question, err error) {
+	if p == nil {
+		return q, errors.New("params: are missing")
+	}
+	if data, err := json.Marshal(p); err != nil || len(data) > maxQuestionBytes {
+		return q, fmt.Errorf("params: have more than %d bytes, or are no JSON", maxQuestionBytes)
+	}
+	if (p.Mode == "url") != (p.URL != "") || p.URL != "" && p.RequestedSchema != nil {
+		return q, errors.New("mode: want url, and no schema, where there is a URL")
+	}
 	q.text = strings.ToValidUTF8(p.Message, "\uFFFD")
 	if p.URL != "" {
 		q.text += "\n" + strings.ToValidUTF8(p.URL, "\uFFFD")
@@ -88,7 +144,10 @@ func questionOf(p *mcp.ElicitParams) (q question, err error) {
 	if len(form) > wire.MaxAskDetails/2 {
 		return q, fmt.Errorf("requestedSchema: has %d bytes, limit is %d", len(form), wire.MaxAskDetails/2)
 	}
-	if q.form, err = schema.Parse("requestedSchema", form); err != nil {
+	if q.form, err = schema.Parse("requestedSchema", form); err == nil {
+		_, err = schema.Compile("requestedSchema", q.form)
+	}
+	if err != nil {
 		return q, err
 	}
 	q.details, err = json.Marshal(map[string]json.RawMessage{"requestedSchema": form})

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
 
 	"golang.org/x/time/rate"
 )
@@ -68,14 +66,6 @@ func (p *paced) Read(data []byte) (int, error) {
 type bounded struct {
 	io.ReadCloser
 	left int
-}
-
-func newBounded(answer *http.Response) io.ReadCloser {
-	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
-	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") {
-		return answer.Body
-	}
-	return &bounded{answer.Body, maxMessage}
 }
 
 // Read implements [io.Reader].

@@ -19,7 +19,7 @@ func TestAnswersShareThePace(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
 	t.Cleanup(server.Close)
 	shared := &pace{messages: rate.NewLimiter(rate.Every(time.Hour), len(body)), bytes: rate.NewLimiter(rate.Inf, 0)} // one answer, and then none
-	h := &headed{pace: shared}
+	h := &headed{pace: shared, life: t.Context(), others: make(chan struct{}, 1), wait: time.Minute}
 	read := func() (int, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a wait beyond it fails at once
 		defer cancel()

@@ -58,7 +58,9 @@ func listResources(ctx context.Context, on *mcp.ClientSession, args json.RawMess
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
-	page, err := on.ListResources(ctx, &mcp.ListResourcesParams{Cursor: in.Cursor})
+	page, err := fresh(ctx, func(ctx context.Context) (*mcp.ListResourcesResult, error) {
+		return on.ListResources(ctx, &mcp.ListResourcesParams{Cursor: in.Cursor})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +70,10 @@ func listResources(ctx context.Context, on *mcp.ClientSession, args json.RawMess
 		Next      string                  `json:"nextCursor,omitempty"`
 	}{Resources: page.Resources, Next: page.NextCursor}
 	if in.Cursor == "" {
-		if templates, err := on.ListResourceTemplates(ctx, nil); err == nil { // a server may have none
+		templates, err := fresh(ctx, func(ctx context.Context) (*mcp.ListResourceTemplatesResult, error) {
+			return on.ListResourceTemplates(ctx, nil)
+		})
+		if err == nil { // a server may have none
 			out.Templates = templates.ResourceTemplates
 		}
 	}
@@ -82,7 +87,14 @@ func readResource(ctx context.Context, on *mcp.ClientSession, args json.RawMessa
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
-	r, err := on.ReadResource(ctx, &mcp.ReadResourceParams{URI: in.URI})
+	var r *mcp.ReadResourceResult
+	err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
+		params := &mcp.ReadResourceParams{URI: in.URI, InputResponses: answers, RequestState: state}
+		if r, err = fresh(ctx, func(ctx context.Context) (*mcp.ReadResourceResult, error) { return on.ReadResource(ctx, params) }); err != nil {
+			return nil, "", err
+		}
+		return r.InputRequests, r.RequestState, nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +110,9 @@ func listPrompts(ctx context.Context, on *mcp.ClientSession, args json.RawMessag
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
-	page, err := on.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: in.Cursor})
+	page, err := fresh(ctx, func(ctx context.Context) (*mcp.ListPromptsResult, error) {
+		return on.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: in.Cursor})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +130,14 @@ func getPrompt(ctx context.Context, on *mcp.ClientSession, args json.RawMessage,
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
-	p, err := on.GetPrompt(ctx, &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments})
+	var p *mcp.GetPromptResult
+	err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
+		params := &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments, InputResponses: answers, RequestState: state}
+		if p, err = on.GetPrompt(ctx, params); err != nil {
+			return nil, "", err
+		}
+		return p.InputRequests, p.RequestState, nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +146,9 @@ func getPrompt(ctx context.Context, on *mcp.ClientSession, args json.RawMessage,
 		b.line(p.Description)
 	}
 	for _, m := range p.Messages {
+		if m == nil {
+			continue
+		}
 		b.line(fmt.Sprintf("%s:", strings.TrimSpace(string(m.Role))))
 		b.content(m.Content)
 	}

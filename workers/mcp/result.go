@@ -17,9 +17,15 @@ import (
 // callOf calls a tool of the server.
 func callOf(name string) callFunc {
 	return func(ctx context.Context, on *mcp.ClientSession, args json.RawMessage, progress string) (*wire.Outcome, error) {
-		params := &mcp.CallToolParams{Name: name, Arguments: args}
-		params.SetProgressToken(progress)
-		r, err := on.CallTool(ctx, params)
+		var r *mcp.CallToolResult
+		err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
+			params := &mcp.CallToolParams{Name: name, Arguments: args, InputResponses: answers, RequestState: state}
+			params.SetProgressToken(progress)
+			if r, err = on.CallTool(ctx, params); err != nil {
+				return nil, "", err
+			}
+			return r.InputRequests, r.RequestState, nil
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -6,30 +6,41 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
+func newLive(t *testing.T) *live {
+	t.Helper()
+	l := &live{}
+	l.ctx, l.end = context.WithCancelCause(t.Context())
+	t.Cleanup(func() { l.end(nil) })
+	return l
+}
+
 // TestOwnerOfQuestions has a call end, and then the server ask while another call runs: the question is that call's unless
-// the server may still work on the first one.
+// the server may still work on the first one, of another session. After such a question the server is started again once no call runs.
 func TestOwnerOfQuestions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		ended     error
 		cancelled bool
-		asks      bool // the people of the second call
+		session   events.SessionID // of the first call; the second one is of s2
+		asks      bool             // the people of the second call
 	}{
-		"answered":    {nil, false, true},
-		"refused":     {&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}, false, true},
-		"lost_answer": {&jsonrpc.Error{Code: codeUnanswered}, false, false},
-		"cancelled":   {errors.New("it was cancelled"), true, false},
+		"answered":           {nil, false, "s1", true},
+		"refused":            {&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}, false, "s1", true},
+		"lost_answer":        {&jsonrpc.Error{Code: codeUnanswered}, false, "s1", false},
+		"cancelled":          {errors.New("it was cancelled"), true, "s1", false},
+		"lost_answer_of_own": {&jsonrpc.Error{Code: codeUnanswered}, false, "s2", true},
+		"cancelled_own":      {errors.New("it was cancelled"), true, "s2", true},
 	} {
 		var c calls
-		session := new(mcp.ClientSession)
-		c.begin(session)
+		on := newLive(t)
+		c.begin(on)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := c.do(ctx, t.Context(), session, nil, func(context.Context, string) (*wire.Outcome, error) {
+		_, err := c.do(ctx, on, &running{session: tc.session}, func(context.Context, string) (*wire.Outcome, error) {
 			if tc.cancelled {
 				cancel()
 			}
@@ -39,11 +50,30 @@ func TestOwnerOfQuestions(t *testing.T) {
 		if !errors.Is(err, tc.ended) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.ended)
 		}
-		_, _ = c.do(t.Context(), t.Context(), session, nil, func(context.Context, string) (*wire.Outcome, error) {
-			if got := c.owner(t.Context()) != nil; got != tc.asks {
+		_, err = c.do(t.Context(), on, &running{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) {
+			_, _ = c.do(t.Context(), on, &running{session: "s3"}, func(context.Context, string) (*wire.Outcome, error) {
+				if c.owner() != nil {
+					t.Errorf("%s: a question while two calls run has an owner", name)
+				}
+				return nil, nil //nolint:nilnil // the outcome does not matter
+			})
+			if got := c.owner() != nil; got != tc.asks {
 				t.Errorf("%s: a question has an owner: got %t, want %t", name, got, tc.asks)
+			}
+			if on.ctx.Err() != nil {
+				t.Errorf("%s: the server is started again during a call", name)
 			}
 			return nil, nil //nolint:nilnil // the outcome does not matter
 		})
+		if err != nil {
+			t.Errorf("%s: second call: %v", name, err)
+		}
+		if renewed := errors.Is(context.Cause(on.ctx), errRenew); renewed == tc.asks {
+			t.Errorf("%s: the server is started again: got %t", name, renewed)
+		}
+		_, err = c.do(t.Context(), on, &running{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) { return nil, nil }) //nolint:nilnil // as above
+		if errors.Is(err, errReplaced) == tc.asks {
+			t.Errorf("%s: a call after that: got %v", name, err)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
@@ -34,12 +35,17 @@ const (
 	refusedPause = 10 * time.Second // after a refusal of the registration
 )
 
+// warningsAtOnce limits the warnings about a server at once; one a second follows.
+const warningsAtOnce = 20
+
 // Source is a server whose tools are those of a plugin, until Stop.
 type Source struct {
 	cfg    Config
 	client *mcp.Client
 	log    *zap.Logger
-	pace   *pace // of what the server sends
+	pace   *pace         // of what the server sends
+	warned *rate.Limiter // of warnings about what it sends
+	asking chan struct{} // has an element for each question that waits
 
 	ctx       context.Context //nolint:containedctx // of the server, ends with Stop
 	stop      context.CancelFunc
@@ -53,8 +59,8 @@ type Source struct {
 	fresh     chan struct{} // has an element when the list of tools may have changed
 
 	mu      sync.Mutex
-	session *mcp.ClientSession // nil while the server does not run
-	changed chan struct{}      // closed when session changes
+	session *live         // nil while the server does not run
+	changed chan struct{} // closed when session changes
 	running calls
 }
 
@@ -72,20 +78,29 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, log: cfg.Logger.Named("mcp").With(zap.String("server", cfg.Server.Name)), pace: newPace(),
+		warned: rate.NewLimiter(1, warningsAtOnce), asking: make(chan struct{}, questionsAtOnce),
 		ready: make(chan struct{}), fresh: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	s.taking, s.drain = context.WithCancel(s.ctx)
-	s.client = mcp.NewClient(&mcp.Implementation{Name: "lash", Version: "1"}, &mcp.ClientOptions{
+	s.client = s.newClient()
+	s.work.Go(s.run)
+	return s, nil
+}
+
+// newClient makes the client of the server's sessions.
+func (s *Source) newClient() *mcp.Client {
+	c := mcp.NewClient(&mcp.Implementation{Name: "lash", Version: "1"}, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
 			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
 		}},
-		ElicitationHandler:          s.elicit,
+		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true}, // see rounds
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.relist() },
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.running.progress(r.Params) },
 	})
-	s.work.Go(s.run)
-	return s, nil
+	c.AddReceivingMiddleware(s.guarded)
+	c.AddSendingMiddleware(uncached)
+	return c
 }
 
 // Ready is closed once the server's tools are registered for the first time.
@@ -119,6 +134,13 @@ func (s *Source) Stop(ctx context.Context) error {
 	}
 }
 
+// warn logs a warning about what the server sends: it may send such things without end.
+func (s *Source) warn(text string, fields ...zap.Field) {
+	if s.warned.Allow() {
+		s.log.Warn(text, fields...)
+	}
+}
+
 func (s *Source) relist() {
 	select {
 	case s.fresh <- struct{}{}:
@@ -132,7 +154,11 @@ func (s *Source) run() {
 	defer serving.stop()
 	for failures := 0; s.ctx.Err() == nil; {
 		began := time.Now()
-		err := s.connected(func(on *mcp.ClientSession) error { return s.serve(on, &serving) })
+		err := s.connected(func(l *live) error { return s.serve(l, &serving) })
+		if errors.Is(err, errRenew) {
+			s.log.Info("the server is started again: a question may have been one of a call of another session that was cancelled")
+			continue
+		}
 		if failures++; time.Since(began) > startLimit {
 			failures = 1
 		}
@@ -144,42 +170,53 @@ func (s *Source) run() {
 }
 
 // connected runs a server while do runs.
-func (s *Source) connected(do func(*mcp.ClientSession) error) error {
-	t, end, err := s.cfg.Server.transport(s.ctx, s.pace, s.log)
+func (s *Source) connected(do func(*live) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // the library reads results unchecked
+			err = invalidMessage("a result", p)
+		}
+	}()
+	l := &live{http: s.cfg.Server.URL != ""}
+	l.ctx, l.end = context.WithCancelCause(s.ctx)
+	defer l.end(errEnded)
+	t, end, err := s.cfg.Server.transport(l.ctx, s.pace, s.log)
 	if err != nil {
 		return err
 	}
 	defer end()
+	l.read, _ = t.(*watched)
 	once, cancel := context.WithTimeoutCause(s.ctx, connectWait, fmt.Errorf("it did not answer within %s", connectWait))
-	on, err := s.client.Connect(once, t, nil)
+	l.on, err = s.client.Connect(once, t, nil)
 	cancel()
 	if err != nil {
 		return errors.Join(err, context.Cause(once))
 	}
-	s.set(on)
-	defer s.set(nil)
-	defer func() { _ = on.Close() }() // the server may have ended
-	return do(on)
+	s.set(l)
+	defer func() {
+		s.set(nil)
+		l.end(errEnded)  // its calls end
+		_ = l.on.Close() // the server may have ended
+	}()
+	return do(l)
 }
 
-// set makes a session the one of calls; nil: calls wait for the next one.
-func (s *Source) set(on *mcp.ClientSession) {
+// set makes a run the one of calls; nil: calls wait for the next one.
+func (s *Source) set(l *live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.session = on
-	s.running.begin(on)
+	s.session = l
+	s.running.begin(l)
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// serve keeps the plugin's tools those of the server, until the server ends.
-func (s *Source) serve(on *mcp.ClientSession, serving *serving) error {
-	ended := make(chan error, 1)
-	go func() { ended <- on.Wait() }() // ends with the session, which the caller closes
+// serve keeps the plugin's tools those of the server, until the run ends.
+func (s *Source) serve(l *live, serving *serving) error {
+	go l.await() // ends with the session, which the caller closes
 	for {
 		listed := time.Now()
-		once, cancel := context.WithTimeoutCause(s.ctx, connectWait, fmt.Errorf("it did not list its tools within %s", connectWait))
-		offer, err := s.cfg.Server.offerOf(once, on, s.log)
+		once, cancel := context.WithTimeoutCause(l.ctx, connectWait, fmt.Errorf("it did not list its tools within %s", connectWait))
+		offer, err := s.cfg.Server.offerOf(once, l.on, s.log)
 		cancel()
 		if err != nil {
 			return errors.Join(err, context.Cause(once))
@@ -192,12 +229,10 @@ func (s *Source) serve(on *mcp.ClientSession, serving *serving) error {
 		}
 		select {
 		case <-s.fresh:
-		case err := <-ended:
-			return errors.Join(err, errors.New("it ended"))
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
+		case <-l.ctx.Done():
+			return context.Cause(l.ctx)
 		}
-		delay.Sleep(s.ctx, pause-time.Since(listed))
+		delay.Sleep(l.ctx, pause-time.Since(listed))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
@@ -18,8 +19,12 @@ import (
 	"github.com/lash-go/lash/session/schema"
 )
 
-// maxListed limits the tools that are read of a server: a list may have no end.
-const maxListed = 8192
+// Limits of what is read of a server's list of tools, which may have no end.
+const (
+	maxListed      = 8192     // tools
+	maxListedBytes = 16 << 20 // names, descriptions and schemas
+	maxListedName  = 1 << 10  // of one tool
+)
 
 // maxToolsBytes limits the JSON of a server's tools: the manifests of a fleet's plugins share 160 KiB.
 const maxToolsBytes = 120 << 10
@@ -50,14 +55,9 @@ func (s *Server) offerOf(ctx context.Context, on *mcp.ClientSession, log *zap.Lo
 	}
 	var listed []*mcp.Tool
 	if capabilities.Tools != nil {
-		for t, err := range on.Tools(ctx, nil) {
-			if err != nil {
-				return nil, err
-			}
-			if listed = append(listed, t); len(listed) >= maxListed {
-				log.Warn("the list of tools is cut", zap.Int("limit", maxListed))
-				break
-			}
+		var err error
+		if listed, err = list(ctx, on, log); err != nil {
+			return nil, err
 		}
 	}
 	slices.SortStableFunc(listed, func(a, b *mcp.Tool) int { return cmp.Compare(a.Name, b.Name) })
@@ -75,6 +75,38 @@ func (s *Server) offerOf(ctx context.Context, on *mcp.ClientSession, log *zap.Lo
 	o.manifest.Version = "1"
 	o.manifest.Version = o.manifest.Hash()
 	return o, nil
+}
+
+// list reads the list of a server's tools, with what is used of each. One that is too large for a session is left out.
+func list(ctx context.Context, on *mcp.ClientSession, log *zap.Logger) (listed []*mcp.Tool, err error) {
+	bytes, large := 0, 0
+	for t, err := range on.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		schema, err := json.Marshal(t.InputSchema)
+		if err != nil {
+			return nil, err // it was JSON
+		}
+		bytes += len(t.Name) + len(t.Description) + len(schema)
+		if len(listed) >= maxListed || bytes > maxListedBytes {
+			log.Warn("the list of tools is cut", zap.Int("tools", len(listed)), zap.Int("limit", maxListed), zap.Int("limit_bytes", maxListedBytes))
+			break
+		}
+		if len(t.Name) > maxListedName || len(schema) > maxToolsBytes {
+			large++
+			continue
+		}
+		used := &mcp.Tool{Name: strings.Clone(t.Name), Description: strings.Clone(events.Clip(strings.ToValidUTF8(t.Description, "\uFFFD"), wire.MaxDescription, "...")), InputSchema: json.RawMessage(schema)}
+		if a := t.Annotations; a != nil {
+			used.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: a.ReadOnlyHint, IdempotentHint: a.IdempotentHint}
+		}
+		listed = append(listed, used)
+	}
+	if large > 0 {
+		log.Warn("tools are left out: their names or schemas are too large", zap.Int("tools", large))
+	}
+	return listed, nil
 }
 
 // unlisted are the configured names and patterns that match no listed tool.
@@ -100,10 +132,10 @@ func (s *Server) declared(listed []*mcp.Tool) (list []candidate) {
 			continue
 		}
 		c := candidate{call: callOf(t.Name), wire: wire.Tool{
-			Name: ToolName(s.Name, t.Name), Description: events.Clip(t.Description, wire.MaxDescription, "..."),
+			Name: ToolName(s.Name, t.Name), Description: t.Description,
 			Effects: s.effects(t), TimeoutMS: s.Timeout.Milliseconds(),
 		}}
-		c.wire.Schema, _ = json.Marshal(t.InputSchema) // it was JSON
+		c.wire.Schema, _ = t.InputSchema.(json.RawMessage)
 		list = append(list, c)
 	}
 	return list
@@ -120,11 +152,14 @@ func (s *Server) effects(t *mcp.Tool) events.Effects {
 			claimed = events.EffectsIdempotent
 		}
 	}
-	switch said := s.Effects[t.Name]; {
-	case said == nonIdempotent:
-		return events.EffectsNonIdempotent
-	case said == events.EffectsIdempotent && claimed == events.EffectsNone:
-		return said
+	for name, said := range s.Effects {
+		switch {
+		case !pattern.Match(name, t.Name, ""):
+		case said == nonIdempotent:
+			return events.EffectsNonIdempotent
+		case claimed == events.EffectsNone:
+			claimed = said
+		}
 	}
 	return claimed
 }
@@ -148,6 +183,9 @@ func (a *adding) add(c candidate) error {
 	if len(c.wire.Schema) > 0 {
 		parsed, err := schema.Parse("inputSchema", c.wire.Schema)
 		if err != nil {
+			return err
+		}
+		if _, err := schema.Compile("inputSchema", parsed); err != nil {
 			return err
 		}
 		if _, err := schema.Object("inputSchema", parsed); err != nil {

@@ -1,0 +1,89 @@
+package mcp
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/workers/mcp"
+)
+
+// In a process of a test server this variable makes it one that sends what its calls say. Its value is the JSON of the list of tools, or
+// empty for the tools say and once.
+const rawVariable = "LASH_TEST_RAW"
+
+// rawTools are the tools of a server that sends what its calls say.
+const rawTools = `[{"name":"say","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"once","inputSchema":{"type":"object"}}]`
+
+// saying are the arguments of a call.
+type saying struct {
+	Lines  []string `json:"lines"`            // that the server sends, where $ID stands for the id of the call, and $N for the number of the line
+	Times  int      `json:"times,omitempty"`  // how often it sends them; 0: once
+	Silent bool     `json:"silent,omitempty"` // no answer follows
+	Errors string   `json:"errors,omitempty"` // that the server prints to its standard error, as often
+}
+
+// rawServer is a server of an earlier version of the protocol, with the tools of a list. It sends what its calls say.
+func rawServer(in io.Reader, out io.Writer, tools string) {
+	buffered := bufio.NewWriter(out)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 64<<20)
+	n := 0
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Arguments saying `json:"arguments"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			return
+		}
+		answer := func(result string) {
+			_, _ = fmt.Fprintf(buffered, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
+		}
+		switch {
+		case m.Method == "initialize":
+			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}`)
+		case m.Method == "tools/list":
+			answer(`{"tools":` + tools + `}`)
+		case m.Method == "tools/call":
+			logRun(os.Getenv(runsVariable), "call")
+			said := m.Params.Arguments
+			for range max(said.Times, 1) {
+				for _, line := range said.Lines {
+					n++
+					_, _ = io.WriteString(buffered, strings.NewReplacer("$ID", string(m.ID), "$N", fmt.Sprint(n)).Replace(line)+"\n")
+				}
+				if said.Errors != "" {
+					_, _ = fmt.Fprintln(os.Stderr, said.Errors)
+				}
+			}
+			if !said.Silent {
+				answer(`{"content":[{"type":"text","text":"said"}]}`)
+			}
+		case m.Method != "" && len(m.ID) > 0:
+			_, _ = fmt.Fprintf(buffered, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", m.ID)
+		}
+		_ = buffered.Flush()
+	}
+}
+
+// raw is a server that sends what its calls say, with a list of tools.
+func (s *setting) raw(tools string) mcp.Server {
+	server := s.own("srv")
+	server.Env[rawVariable] = tools
+	server.Timeout = time.Minute
+	return server
+}
+
+// sayingOf are the arguments of a call.
+func sayingOf(s saying) string {
+	data, _ := json.Marshal(&s) // texts and numbers
+	return string(data)
+}

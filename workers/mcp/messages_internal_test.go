@@ -1,0 +1,118 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// people grant every question.
+type people struct{}
+
+func (people) Output(string, string) {}
+func (people) Request(context.Context, string, string, string, json.RawMessage) (int, json.RawMessage, error) {
+	return 404, nil, nil
+}
+
+func (people) Ask(context.Context, string, string, json.RawMessage) (events.ToolApprovalGiven, error) {
+	return events.ToolApprovalGiven{Granted: true, Reason: `{"a":"x"}`}, nil
+}
+
+// FuzzMessages has a server send anything after the handshake, while the client lists its tools and calls one. The client does not panic,
+// and its requests end with the messages.
+func FuzzMessages(f *testing.F) {
+	request := func(method, params string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":%q,"params":%s}`, method, params) + "\n"
+	}
+	result := func(id int, text string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, id, text) + "\n"
+	}
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}` + "\n",
+		`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":null}` + "\n",
+		request("elicitation/create", `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","oneOf":[null]}}}}`),
+		request("elicitation/create", `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[null]}}}}}`),
+		request("elicitation/create", `{"message":"m","mode":"url","url":"http://x"}`),
+		request("sampling/createMessage", `{"messages":[null]}`) + request("roots/list", `null`) + request("ping", `[]`),
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":null}}` + "\n" + `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n",
+		result(3, `{"tools":[null,{"name":"x","inputSchema":null}]}`) + result(4, `{"content":[{"type":"text","text":"x"}]}`),
+		result(3, `{"tools":[]}`) + result(4, `{"inputRequests":{"a":null}}`),
+		result(3, `{"tools":[]}`) + result(4, `{"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"properties":{"a":{"type":"string","oneOf":[null]}}}}}}}`),
+		result(3, `{"tools":[]}`) + result(4, `{"content":[{"type":"resource"},{"type":"tool_result","content":[null]}],"structuredContent":{"a":1}}`),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		s := &Source{log: zap.NewNop(), warned: rate.NewLimiter(1, 1), asking: make(chan struct{}, questionsAtOnce), fresh: make(chan struct{}, 1), changed: make(chan struct{})}
+		in, said := io.Pipe()
+		heard, out := io.Pipe()
+		done := make(chan struct{})
+		go func() { // the server; ends with the client's end of the pipe
+			defer close(done)
+			for lines := bufio.NewScanner(heard); lines.Scan(); {
+				line := lines.Text()
+				switch {
+				case strings.Contains(line, `"method":"server/discover"`):
+					_, _ = io.WriteString(said, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`+"\n")
+				case strings.Contains(line, `"method":"initialize"`):
+					_, _ = io.WriteString(said, `{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`+"\n")
+				case strings.Contains(line, `"method":"tools/list"`):
+					go func() { _, _ = said.Write(sent); _ = said.Close() }() // ends with the reader
+				}
+			}
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w := &watched{transport: &mcp.IOTransport{Reader: in, Writer: out}}
+		on, err := s.newClient().Connect(ctx, w, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &live{on: on, read: w}
+		l.ctx, l.end = context.WithCancelCause(ctx)
+		s.set(l)
+		called := make(chan struct{})
+		go func() { // ends with the session
+			defer close(called)
+			_, _ = s.running.do(ctx, l, &running{session: "s", on: people{}, warn: s.warn}, func(ctx context.Context, token string) (*wire.Outcome, error) {
+				for range 2 { // whichever of the ids it has
+					if out, err := callOf("x")(ctx, on, json.RawMessage(`{}`), token); err == nil {
+						return out, nil
+					}
+				}
+				return nil, nil //nolint:nilnil // the outcome does not matter
+			})
+		}()
+		_, _ = (&Server{Name: "x"}).listed(ctx, on)
+		<-called
+		if ctx.Err() != nil {
+			t.Error("the requests did not end with the messages")
+		}
+		l.end(nil)
+		_ = on.Close()
+		_ = heard.Close()
+		<-done
+	})
+}
+
+// listed lists the tools, as a source does.
+func (s *Server) listed(ctx context.Context, on *mcp.ClientSession) (o *offer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = invalidMessage("a list", p)
+		}
+	}()
+	return s.offerOf(ctx, on, zap.NewNop())
+}

@@ -1,0 +1,42 @@
+package mcp
+
+import (
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/events"
+)
+
+// TestEffects has a file tighten what a server claims, by names and patterns of tools. A claim is never loosened, and of several entries
+// the strictest one holds.
+func TestEffects(t *testing.T) {
+	t.Parallel()
+	only, again := &mcp.ToolAnnotations{ReadOnlyHint: true}, &mcp.ToolAnnotations{IdempotentHint: true}
+	const none, idempotent, once = events.EffectsNone, events.EffectsIdempotent, events.EffectsNonIdempotent
+	for name, c := range map[string]struct {
+		said string
+		want []events.Effects // of tools that only read, that may repeat, and without a claim
+	}{
+		"no_entry":          {`{}`, []events.Effects{none, idempotent, once}},
+		"another_tool":      {`{"write":"non_idempotent"}`, []events.Effects{none, idempotent, once}},
+		"idempotent":        {`{"read":"idempotent"}`, []events.Effects{idempotent, idempotent, once}},
+		"once":              {`{"read":"non_idempotent"}`, []events.Effects{once, once, once}},
+		"pattern":           {`{"re*":"non_idempotent"}`, []events.Effects{once, once, once}},
+		"all":               {`{"*":"idempotent"}`, []events.Effects{idempotent, idempotent, once}},
+		"pattern_of_others": {`{"w*":"non_idempotent"}`, []events.Effects{none, idempotent, once}},
+		"strictest":         {`{"*":"idempotent","r*":"non_idempotent","read":"idempotent"}`, []events.Effects{once, once, once}},
+	} {
+		servers, err := Parse([]byte(`{"mcpServers":{"s":{"command":"x","lash":{"effects":`+c.said+`}}}}`), func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, claim := range []*mcp.ToolAnnotations{only, again, nil} {
+			for range 20 { // the order of a map is random
+				if got := servers[0].effects(&mcp.Tool{Name: "read", Annotations: claim}); got != c.want[i] {
+					t.Errorf("%s of claim %d: got %q, want %q", name, i, got, c.want[i])
+				}
+			}
+		}
+	}
+}
