@@ -334,7 +334,7 @@ func (f *faults) auditSession(id events.SessionID, began, count map[string]int) 
 				case tools[effect] == "write" && ran > 1:
 					wrong("%s must not run twice, and ran %d times: %s", effect, ran, kind)
 				case tools[effect] == "write" && kind == "unavailable" && ran > 0, kind == "noted" && ran == 0, kind == "other", tools[effect] == "look" && kind == "lost":
-					wrong("%s of %s ran %d times: %s, %q", effect, tools[effect], ran, kind, p.Results[i].Text)
+					wrong("%s of %s ran %d times: %s: %+v", effect, tools[effect], ran, kind, p.Results[i])
 				}
 			}
 		case *events.TurnCompleted:
