@@ -80,6 +80,8 @@ func TestAdvice(t *testing.T) {
 		"fork open --id a.b" + on:                                                                              "--id",
 		"fork open --id open" + on:                                                                             "--id",
 		"fork open --as a.b" + on:                                                                              "--as",
+		"check --mcp x " + noTurn:                                                                              "leave it out",
+		"check --plugins nosuch " + noTurn:                                                                     "default or none",
 		"rerun nofile":                                                                                         "lash-replay export",
 		"rerun " + text:                                                                                        "lash-replay export",
 		"rerun " + noTurn:                                                                                      "lash-replay show",

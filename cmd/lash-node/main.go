@@ -33,19 +33,20 @@ type cli struct {
 	SoakChild  soakChildCmd  `cmd:"" hidden:""`
 	SoakMCP    soakMCPCmd    `cmd:"" name:"soak-mcp" hidden:""`
 
-	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
-	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
-	Plugins   pluginsCmd   `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
-	Plugin    pluginCmd    `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
-	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve sessions to another agent by the Model Context Protocol, over standard input and output."`
-	Import    importCmd    `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, pi session files, or records."`
-	Fork      forkCmd      `cmd:"" help:"Make a session that goes on from a point of another."`
-	Rerun     rerunCmd     `cmd:"" help:"Run recorded turns again on a fork, with another model, other instructions or other plugins, and show what changes."`
-	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
-	Redact    redactCmd    `cmd:"" help:"Replace payloads of a closed session by their digests, for good."`
-	Keys      keysCmd      `cmd:"" help:"Keys that sign the heads of histories: make, certify, show."`
-	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
-	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
+	Approvals approvalsCmd       `cmd:"" help:"List the calls that wait for an approval."`
+	Approve   approveCmd         `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
+	Plugins   pluginsCmd         `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
+	Plugin    pluginCmd          `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
+	MCP       mcpCmd             `cmd:"" name:"mcp" help:"Serve sessions to another agent by the Model Context Protocol, over standard input and output."`
+	Import    importCmd          `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, pi session files, or records."`
+	Fork      forkCmd            `cmd:"" help:"Make a session that goes on from a point of another."`
+	Check     serve.CheckCommand `cmd:"" help:"Compare recorded sessions with what this program and its plugins decide."`
+	Rerun     rerunCmd           `cmd:"" help:"Run recorded turns again on a fork, with another model, other instructions or other plugins, and show what changes."`
+	Erase     eraseCmd           `cmd:"" help:"Erase a session for good."`
+	Redact    redactCmd          `cmd:"" help:"Replace payloads of a closed session by their digests, for good."`
+	Keys      keysCmd            `cmd:"" help:"Keys that sign the heads of histories: make, certify, show."`
+	Dead      deadCmd            `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
+	DemoEdit  demoEditCmd        `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
 }
 
 // streams are the standard streams and the environment of a command.
@@ -70,7 +71,7 @@ func line(into *cli) *program.CLI {
 // codeOf is the exit code for a command's error, and whether the error is printed.
 func codeOf(err error) (code int, print bool) {
 	switch {
-	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked) || errors.Is(err, errUnfit):
+	case errors.Is(err, errDifferent) || errors.Is(err, serve.ErrDecidedOtherwise) || errors.Is(err, errSoaked) || errors.Is(err, errUnfit):
 		return exitDifferent, false
 	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, errNoInstance) || errors.Is(err, chat.ErrTurn):
 		return exitDifferent, true

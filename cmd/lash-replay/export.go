@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/events"
 	sessionarchive "github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/exchange"
@@ -131,7 +133,7 @@ func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File
 		e.Printf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive", done.Unknown)
 	}
 	if err == nil && done.Locked > 0 {
-		e.Printf("%s with a key that is not here: bodies that they refer to are not in the archive, --bodies-key FILE adds them", number(done.Locked, "encrypted event"))
+		e.Printf("%s with a key that is not here: bodies that they refer to are not in the archive, --bodies-key FILE adds them", program.Number(done.Locked, "encrypted event"))
 	}
 	w.First, w.Last, w.Commits, w.Events, w.Blobs, w.BlobBytes = done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes
 	w.Redacted = done.Redacted
@@ -151,7 +153,7 @@ func (w *written) print(e *env, asJSON bool) error {
 		return err
 	}
 	if w.Redacted > 0 {
-		e.Printf("%s: %s redacted", w.File, number(w.Redacted, "event"))
+		e.Printf("%s: %s redacted", w.File, program.Number(w.Redacted, "event"))
 	}
 	_, err := fmt.Fprintf(e.Out, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
 		w.File, w.Session, w.Events, w.Commits, w.Blobs, w.BlobBytes, w.Bytes)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -98,7 +100,7 @@ func (l *listing) addErased(ctx context.Context, e *env, src source, ids []event
 		return all, err
 	}
 	if n := len(all) - len(ids); n > 0 && l.Status == "" && !l.JSON {
-		e.Printf("%s not listed, which --status erased lists", number(int64(n), "erased session"))
+		e.Printf("%s not listed, which --status erased lists", program.Number(int64(n), "erased session"))
 	}
 	return ids, nil
 }

@@ -26,6 +26,11 @@ const (
 	progressEvery = time.Second
 )
 
+// of prints the progress of one session.
+func (p *progress) of(id events.SessionID) func(at, last events.Seq) {
+	return func(at, last events.Seq) { p.print(id, at, last) }
+}
+
 // print prints, at intervals, the current commit of the verification.
 func (p *progress) print(id events.SessionID, at, last events.Seq) {
 	now := p.now()

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/lash-go/lash/events"
@@ -145,7 +147,7 @@ type proven struct {
 func (p *proven) String() string {
 	text := fmt.Sprintf("%s: no commit is proven", p.Session)
 	if p.Commits > 0 {
-		text = fmt.Sprintf("%s: commits 1 to %d are as they were signed, by %s of %s", p.Session, p.Commits, number(p.Heads, "head"), strings.Join(p.Keys, ", "))
+		text = fmt.Sprintf("%s: commits 1 to %d are as they were signed, by %s of %s", p.Session, p.Commits, program.Number(p.Heads, "head"), strings.Join(p.Keys, ", "))
 	}
 	if p.Last > 0 {
 		text += fmt.Sprintf("; %d to %d come after the last head and are not proven", p.First, p.Last)
@@ -154,7 +156,7 @@ func (p *proven) String() string {
 		text += fmt.Sprintf("\n%s: %s", p.Session, r)
 	}
 	for _, r := range p.Redacted {
-		text += fmt.Sprintf("\n%s at %d (%s): %s without payload, which is redacted", p.Session, r.Seq, r.ID, number(int64(r.Events), "event"))
+		text += fmt.Sprintf("\n%s at %d (%s): %s without payload, which is redacted", p.Session, r.Seq, r.ID, program.Number(int64(r.Events), "event"))
 	}
 	return text
 }
@@ -254,7 +256,7 @@ func (r *verifyRun) unvisited(all bool) error {
 		}
 	}
 	if n := len(left); n > 0 && !all {
-		r.found.notes = append(r.found.notes, fmt.Sprintf("the given heads of %s are not compared: --all does that", number(int64(n), "other session")))
+		r.found.notes = append(r.found.notes, fmt.Sprintf("the given heads of %s are not compared: --all does that", program.Number(int64(n), "other session")))
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -28,7 +30,7 @@ type storedRedaction struct {
 }
 
 func (r *storedRedaction) String() string {
-	text := fmt.Sprintf("%s redacted at %s by %s: %s (%s)", number(r.Events, "event"), r.At, r.By, r.Reason, strings.Join(r.What, ", "))
+	text := fmt.Sprintf("%s redacted at %s by %s: %s (%s)", program.Number(r.Events, "event"), r.At, r.By, r.Reason, strings.Join(r.What, ", "))
 	if r.SignedBy != "" {
 		text += "; signed by " + r.SignedBy
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -110,7 +112,7 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 	for _, f := range out.Failed {
 		e.Printf("session %s cannot be read: %s", f.Session, f.Error)
 	}
-	return fmt.Errorf("%s could not be searched: lash-replay verify says what is wrong with them", number(int64(len(out.Failed)), "session"))
+	return fmt.Errorf("%s could not be searched: lash-replay verify says what is wrong with them", program.Number(int64(len(out.Failed)), "session"))
 }
 
 func (c *searchCmd) query(e *env) (q index.Query, err error) {
@@ -283,7 +285,7 @@ func (f *found) print(e *env) {
 			e.printf(" %s %s  %s\n", m.Kind, transcript.VisibleLine(quoted(m.Actor)), transcript.VisibleLine(m.Text))
 		}
 	}
-	text := fmt.Sprintf("%s of %s, %d read", number(int64(len(f.Sessions)), "session"), number(int64(f.Searched), "session"), f.Opened)
+	text := fmt.Sprintf("%s of %s, %d read", program.Number(int64(len(f.Sessions)), "session"), program.Number(int64(f.Searched), "session"), f.Opened)
 	if f.Unindexed > 0 {
 		text += fmt.Sprintf(", %d without an index row", f.Unindexed)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -67,7 +69,7 @@ func tries(n int64) string {
 	if n <= 1 {
 		return ""
 	}
-	return number(n, "attempt")
+	return program.Number(n, "attempt")
 }
 
 func quotedWord(s string) string {

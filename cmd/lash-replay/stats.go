@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/blob"
 )
@@ -311,12 +313,12 @@ func (t *totals) print(e *env) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Models)) {
 		m := t.Models[name]
-		e.printf("  %-28s %s\n", cmp.Or(quoted(name), "-"), joined(number(m.Calls, "call"), number(m.Tokens, "token"), duration(m.Millis), m.Cost.String()))
+		e.printf("  %-28s %s\n", cmp.Or(quoted(name), "-"), joined(program.Number(m.Calls, "call"), program.Number(m.Tokens, "token"), duration(m.Millis), m.Cost.String()))
 	}
 	for _, what := range slices.Sorted(maps.Keys(t.Answers)) {
 		e.printf("approvals    %s %d\n", what, t.Answers[what])
 	}
-	e.printf("hooks        %s\n", number(t.HookRuns, "run"))
+	e.printf("hooks        %s\n", program.Number(t.HookRuns, "run"))
 	e.printf("tool calls   by tool\n")
 	for _, tool := range slices.Sorted(maps.Keys(t.ToolCalls)) {
 		var list []string

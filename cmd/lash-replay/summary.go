@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/transcript"
 )
@@ -293,18 +295,10 @@ func short(s string) string {
 	return fmt.Sprintf("%s [%d more bytes]", strconv.Quote(head), len(s)-len(head))
 }
 
-// number is a count with its noun, in the plural unless it is 1.
-func number(n int64, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
 // counted is a number with its noun; "" for 0.
 func counted(n int, what string) string {
 	if n == 0 {
 		return ""
 	}
-	return number(int64(n), what)
+	return program.Number(int64(n), what)
 }

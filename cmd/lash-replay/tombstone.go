@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -44,7 +46,7 @@ func (g *tombstone) why() string {
 }
 
 func (g *tombstone) String() string {
-	text := fmt.Sprintf("%s: erased at %s %s; its history had %s", g.Session, g.At, g.why(), number(int64(g.Commits), "commit"))
+	text := fmt.Sprintf("%s: erased at %s %s; its history had %s", g.Session, g.At, g.why(), program.Number(int64(g.Commits), "commit"))
 	switch {
 	case g.SignedBy == "" && g.Signed:
 		return text + "; the signature of the tombstone is not verified"
@@ -66,7 +68,7 @@ func (e *env) withTombstone(ctx context.Context, src source, id events.SessionID
 	if err != nil || t.Note == "" {
 		return erased
 	}
-	return fmt.Errorf("%w; its history had %s: lash-replay verify %s%s checks the signed tombstone", erased, number(int64(t.Last), "commit"), id, e.source.where())
+	return fmt.Errorf("%w; its history had %s: lash-replay verify %s%s checks the signed tombstone", erased, program.Number(int64(t.Last), "commit"), id, e.source.where())
 }
 
 // tombstone checks what stays of an erased session.

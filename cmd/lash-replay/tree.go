@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -126,7 +128,7 @@ func (b *stretch) last() *projector.Node  { return b.nodes[len(b.nodes)-1] }
 func (g *graph) print(e *env) {
 	s := g.state
 	e.painted("1", fmt.Sprintf("session %s at sequence %d: %s, %s, %s", s.Session, s.Seq,
-		number(s.Nodes, "node"), branches(g.leafs), number(int64(len(s.Frames)), "frame")))
+		program.Number(s.Nodes, "node"), branches(g.leafs), program.Number(int64(len(s.Frames)), "frame")))
 	e.printf("\n")
 	if !s.Forked.IsZero() {
 		e.printf("forked from %s at sequence %d\n", s.Forked.Session, s.Forked.Seq)
@@ -173,7 +175,7 @@ func (g *graph) line(e *env, b *stretch, indent string, frame events.FrameID) ev
 	}
 	e.printf("%s", indent)
 	e.painted(color, mark+" "+transcript.VisibleLine(g.name(b)))
-	e.printf("  %s\n", transcript.VisibleLine(joined(g.text(b), number(int64(len(b.nodes)), "node"), g.endOf(b), nodeRange(b), g.leaf(b))))
+	e.printf("  %s\n", transcript.VisibleLine(joined(g.text(b), program.Number(int64(len(b.nodes)), "node"), g.endOf(b), nodeRange(b), g.leaf(b))))
 	return frame
 }
 

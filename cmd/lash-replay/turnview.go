@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/transcript"
@@ -119,7 +121,7 @@ func (v *turnView) modelCall(ev *turnEvent, iteration int64, text string) {
 	if !call.match {
 		match = "NOT as it was recorded: lash-replay verify says more"
 	}
-	v.e.printf("prompt %.12s, %s: %s, %s\n", p.Ref.Digest, match, number(int64(len(p.Messages)), "message"), number(int64(len(p.Tools)), "tool"))
+	v.e.printf("prompt %.12s, %s: %s, %s\n", p.Ref.Digest, match, program.Number(int64(len(p.Messages)), "message"), program.Number(int64(len(p.Tools)), "tool"))
 	v.settings(call)
 	left := 0
 	for i := range p.Messages {
@@ -129,14 +131,14 @@ func (v *turnView) modelCall(ev *turnEvent, iteration int64, text string) {
 			continue
 		}
 		if left > 0 {
-			v.e.printf("    [%s as shown before, --full shows all]\n", number(int64(left), "message"))
+			v.e.printf("    [%s as shown before, --full shows all]\n", program.Number(int64(left), "message"))
 			left = 0
 		}
 		v.shown[m.ID] = true
 		v.p.Message(m)
 	}
 	if left > 0 {
-		v.e.printf("    [%s as shown before, --full shows all]\n", number(int64(left), "message"))
+		v.e.printf("    [%s as shown before, --full shows all]\n", program.Number(int64(left), "message"))
 	}
 }
 

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/lash-go/lash/cmd/internal/program"
+
 // verifyReport is what verify prints, as text or as JSON.
 type verifyReport struct {
 	counts
@@ -30,16 +32,16 @@ func (r *verifyReport) print(e *env) {
 		e.println("note:", note)
 	}
 	r.printProven(e)
-	e.printf("checked %s and %s, invariants %s\n", number(r.Prompts, "prompt"), number(r.Blobs, "blob"), r.Invariants)
+	e.printf("checked %s and %s, invariants %s\n", program.Number(r.Prompts, "prompt"), program.Number(r.Blobs, "blob"), r.Invariants)
 	if r.Bases > 0 {
 		e.printf("compared bases of copies with their ancestors: %d\n", r.Bases)
 	}
 	if n := len(r.Tombstones); n > 0 {
-		e.printf("erased: %s\n", number(int64(n), "session"))
+		e.printf("erased: %s\n", program.Number(int64(n), "session"))
 	}
-	e.printf("verified %s, %s, %s\n", number(r.Sessions, "session"), number(r.Events, "event"), number(r.Snapshots, "snapshot"))
+	e.printf("verified %s, %s, %s\n", program.Number(r.Sessions, "session"), program.Number(r.Events, "event"), program.Number(r.Snapshots, "snapshot"))
 	if n := len(r.Violations); n > 0 {
-		e.println(number(int64(n), "violation"))
+		e.println(program.Number(int64(n), "violation"))
 	}
 }
 
@@ -58,6 +60,6 @@ func (r *verifyReport) printProven(e *env) {
 		e.println("note: no head is signed: these checks find damage, and no history that somebody wrote anew")
 	}
 	if r.Unchecked > 0 {
-		e.printf("note: %s not checked: --key gives the tenant's public key\n", number(r.Unchecked, "signed head"))
+		e.printf("note: %s not checked: --key gives the tenant's public key\n", program.Number(r.Unchecked, "signed head"))
 	}
 }

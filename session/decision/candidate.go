@@ -30,7 +30,7 @@ func (c *comparison) candidates() []candidate {
 	case *events.ModelFailed, *events.ModelInterrupted:
 		return c.failures()
 	case *events.HookRan:
-		return []candidate{stepOf("hooks of "+string(p.Point), c.hooks(p))}
+		return []candidate{c.hooksCandidate(p)}
 	case *events.ToolPended, *events.ToolReturned:
 		return append(c.ends(), c.results()...)
 	case *events.ToolCalled:
@@ -146,6 +146,33 @@ func failureOf(failed *events.ModelFailed, cut *events.ModelInterrupted) turn.Fa
 	in := turn.Failure{ModelFailed: *failed, Cut: cut, Unavailable: !failed.Retryable && !failed.Fallback.IsZero()}
 	in.Fallback = events.FallbackTo{}
 	return in
+}
+
+// hooksCandidate are the decisions of the hooks at a point: those of this program's hooks, where they run again, or else the
+// recorded ones.
+func (c *comparison) hooksCandidate(p *events.HookRan) candidate {
+	name, recorded := "hooks of "+string(p.Point), c.hooks(p)
+	if c.runHooks == nil {
+		return stepOf(name, recorded)
+	}
+	return candidate{name, func(s *projector.State) ([]events.Event, error) {
+		in, compared, err := c.runHooks(c.ctx, s, recorded)
+		if err != nil {
+			return nil, err
+		}
+		if !compared {
+			return stepOf(name, recorded).decide(s)
+		}
+		c.counts.Hooks++
+		for i := range in.Asks { // a time limit begins at the time of the question
+			for j := range recorded.Asks {
+				if a, b := &in.Asks[i], &recorded.Asks[j]; a.Effect == b.Effect && a.Until != 0 && b.Until != 0 {
+					a.Until = b.Until
+				}
+			}
+		}
+		return stepOf(name, in).decide(s)
+	}}
 }
 
 // hooks is the input of the hooks at a point.

@@ -28,6 +28,7 @@ type Counts struct {
 	Commits   int64 // with decisions
 	Steps     int64 // inputs that were decided again
 	Decisions int64 // events that were compared
+	Hooks     int64 // hook points whose hooks ran again
 }
 
 // Add adds the counts of other.
@@ -35,12 +36,23 @@ func (c *Counts) Add(other Counts) {
 	c.Commits += other.Commits
 	c.Steps += other.Steps
 	c.Decisions += other.Decisions
+	c.Hooks += other.Hooks
 }
 
-// Compare decides the commit of e again on s, the fold of all commits before it, which it does not change. It returns the
-// first difference, or nil. The error is [projector.ErrPartial] of a state without its segments.
+// Hooks runs the hooks of a program at the point that s needs, and returns their decisions. It must not change s. compared is
+// false where the hooks cannot be run again: then the recorded decisions are the input. An error is a difference.
+type Hooks func(ctx context.Context, s *projector.State, recorded turn.Hooks) (in turn.Hooks, compared bool, err error)
+
+// Compare decides the commit of e again on s, the fold of all commits before it, which it does not change. The decisions of
+// hooks are inputs. It returns the first difference, or nil. The error is [projector.ErrPartial] of a state without its
+// segments.
 func Compare(s *projector.State, e events.Entry) (Counts, *Difference, error) {
-	c := &comparison{entry: e, list: e.Commit.Events, s: s}
+	return Hooks(nil).Compare(context.Background(), s, e)
+}
+
+// Compare is [Compare], with the hooks run again.
+func (h Hooks) Compare(ctx context.Context, s *projector.State, e events.Entry) (Counts, *Difference, error) {
+	c := &comparison{ctx: ctx, runHooks: h, entry: e, list: e.Commit.Events, s: s}
 	for c.at < len(c.list) {
 		if c.isInput() {
 			c.fold(c.at + 1)
@@ -59,12 +71,14 @@ func Compare(s *projector.State, e events.Entry) (Counts, *Difference, error) {
 
 // comparison is the comparison of one commit.
 type comparison struct {
-	entry  events.Entry
-	list   []events.Event
-	at     int              // index of the next event
-	s      *projector.State // with the events before at folded; the caller's until the first of them
-	copied bool
-	counts Counts
+	ctx      context.Context //nolint:containedctx // of one call of Compare
+	runHooks Hooks           // nil: the decisions of hooks are inputs
+	entry    events.Entry
+	list     []events.Event
+	at       int              // index of the next event
+	s        *projector.State // with the events before at folded; the caller's until the first of them
+	copied   bool
+	counts   Counts
 }
 
 // fold folds the events up to the index end, exclusive.

@@ -25,7 +25,8 @@
 // Everything else is an input:
 //
 //   - Commits of hosts: requests, cancels, injected inputs, answers, results from outside, configuration, branches, frames.
-//   - What effects return: replies, results, the hooks' decisions and prompts, failures.
+//   - What effects return: replies, results, the hooks' decisions and prompts, failures. [Hooks] runs hooks again: then
+//     their decisions are compared as well.
 //   - What a worker adds: its id, hook points and tools; instances that hold calls; announcements, told plugins, released
 //     turns, plugin states, tasks, monitors, nested calls, usage.
 //   - Times and commit ids. Whether a commit lingers is not recorded.

@@ -1,10 +1,11 @@
-package main
+package recheck
 
 import (
 	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // junitSuites is the root of JUnit's XML, as tools for continuous integration read it.
@@ -34,12 +35,12 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// writeJUnit writes a report with one test case a session: a difference is a failure, and a history that cannot be read an
+// WriteJUnit writes a report with one test case a session: a difference is a failure, and a history that cannot be read an
 // error.
-func writeJUnit(path string, r *checkReport) error {
-	s := junitSuite{Name: "lash-replay check", Tests: r.Sessions, Failures: r.Differences, Errors: r.Problems, Cases: []junitCase{}}
+func (r *Report) WriteJUnit(path, command string) error {
+	s := junitSuite{Name: command, Tests: r.Sessions, Failures: r.Differences, Errors: r.Problems, Cases: []junitCase{}}
 	for _, one := range r.Results {
-		c := junitCase{Name: string(one.Session), Class: "lash-replay.check", File: one.File}
+		c := junitCase{Name: string(one.ID), Class: strings.ReplaceAll(command, " ", "."), File: one.File}
 		if c.Name == "" {
 			c.Name = filepath.Base(one.File)
 		}

@@ -1,0 +1,200 @@
+// Package recheck compares recorded sessions with what this program decides on their inputs, and reports the result for
+// people, as JSON, and as the XML of JUnit.
+package recheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/decision"
+)
+
+// ErrDamaged reports a history that does not verify.
+var ErrDamaged = errors.New("the history is damaged")
+
+// Session is the result of one session.
+type Session struct {
+	ID         events.SessionID `json:"session,omitempty"`
+	File       string           `json:"file,omitempty"`
+	Commits    int64            `json:"commits"` // with decisions
+	Steps      int64            `json:"steps"`
+	Decisions  int64            `json:"decisions"`
+	Hooks      int64            `json:"hooks,omitempty"` // points whose hooks ran again
+	Difference *Difference      `json:"difference,omitempty"`
+	Redacted   events.Seq       `json:"redacted,omitempty"` // first commit with a redacted payload: nothing is compared from there on
+	Problem    string           `json:"problem,omitempty"`  // why it could not be checked to its end
+}
+
+// Difference is a [decision.Difference] for people.
+type Difference struct {
+	Event    events.EventID `json:"event"`
+	Seq      events.Seq     `json:"seq"`
+	Index    int            `json:"index"` // in the commit
+	Turn     events.TurnID  `json:"turn,omitempty"`
+	Input    string         `json:"input,omitempty"`
+	Recorded *Side          `json:"recorded,omitempty"`
+	Decided  *Side          `json:"decided,omitempty"`
+	Problem  string         `json:"problem,omitempty"`
+}
+
+// Side is one side of a difference.
+type Side struct {
+	Kind    events.Kind     `json:"kind"`
+	Turn    events.TurnID   `json:"turn,omitempty"`
+	Payload eventjson.Value `json:"payload"`
+}
+
+// Report is the result of a check, and its output as JSON.
+type Report struct {
+	Sessions    int   `json:"sessions"`
+	Differences int   `json:"differences"`
+	Problems    int   `json:"problems"`
+	Steps       int64 `json:"steps"`
+	Decisions   int64 `json:"decisions"`
+	Hooks       int64 `json:"hooks,omitempty"`
+
+	Skipped map[string]int64 `json:"hooks_not_compared,omitempty"` // points whose hooks did not run again, by reason
+
+	Results []*Session `json:"results"`
+}
+
+// Add adds the result of a session.
+func (r *Report) Add(one *Session) {
+	r.Sessions++
+	if one.Problem != "" {
+		r.Problems++
+	}
+	r.Steps, r.Decisions, r.Hooks = r.Steps+one.Steps, r.Decisions+one.Decisions, r.Hooks+one.Hooks
+	if one.Difference != nil {
+		r.Differences++
+	}
+	r.Results = append(r.Results, one)
+}
+
+// Text has why hooks did not run again, and the last line.
+func (r *Report) Text() string {
+	var b strings.Builder
+	for _, why := range slices.Sorted(maps.Keys(r.Skipped)) {
+		fmt.Fprintf(&b, "hooks at %s not compared: %s\n", program.Number(r.Skipped[why], "point"), why)
+	}
+	hooks := ""
+	if r.Hooks > 0 {
+		hooks = ", hooks ran again at " + program.Number(r.Hooks, "point")
+	}
+	fmt.Fprintf(&b, "checked %s: %s of %s compared%s, %s\n", program.Number(int64(r.Sessions), "session"), program.Number(r.Decisions, "decision"),
+		program.Number(r.Steps, "step"), hooks, program.Number(int64(r.Differences), "difference"))
+	return b.String()
+}
+
+// Run decides the steps of a session again, up to the first difference. hooks runs those of the program; nil takes the recorded
+// decisions. progress is called after each commit.
+func (c *Session) Run(ctx context.Context, log events.Log, blobs follow.BlobReader, hooks decision.Hooks, progress func(at, last events.Seq)) error {
+	last, err := log.Last(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	s := projector.New(c.ID)
+	for entry, err := range log.Read(ctx, c.ID, 1) {
+		if err == nil {
+			err = follow.Prepare(ctx, blobs, s, entry.Commit)
+		}
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(entry.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
+			c.Redacted = entry.Seq
+			return nil
+		}
+		if done, err := c.compare(ctx, s, entry, hooks); done || err != nil {
+			return err
+		}
+		if entry.Seq == 1 {
+			if err := follow.Complete(ctx, blobs, s); err != nil {
+				return err
+			}
+		}
+		progress(entry.Seq, last)
+	}
+	return nil
+}
+
+// compare compares one commit, and folds it. done: it has a difference.
+func (c *Session) compare(ctx context.Context, s *projector.State, entry events.Entry, hooks decision.Hooks) (done bool, err error) {
+	n, diff, err := hooks.Compare(ctx, s, entry)
+	if err != nil {
+		return false, fmt.Errorf("check %s at sequence %d: %w", c.ID, entry.Seq, err)
+	}
+	c.Commits, c.Steps, c.Decisions, c.Hooks = c.Commits+n.Commits, c.Steps+n.Steps, c.Decisions+n.Decisions, c.Hooks+n.Hooks
+	if diff != nil {
+		c.Difference = differenceOf(diff)
+		return true, nil
+	}
+	if err := s.Apply(entry); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return false, nil
+}
+
+func differenceOf(d *decision.Difference) *Difference {
+	side := func(ev *events.Event) *Side {
+		if ev == nil {
+			return nil
+		}
+		return &Side{Kind: ev.Kind, Turn: ev.Turn, Payload: eventjson.Value{V: ev.Payload}}
+	}
+	return &Difference{
+		Event: d.ID, Seq: d.Seq, Index: d.Event, Turn: d.Turn, Input: d.Input,
+		Recorded: side(d.Recorded), Decided: side(d.Decided), Problem: d.Problem,
+	}
+}
+
+// Text is the result as lines.
+func (c *Session) Text() string {
+	name := string(c.ID)
+	if c.File != "" {
+		name = c.File
+	}
+	switch {
+	case c.Problem != "":
+		return fmt.Sprintf("%s: cannot be checked: %s\n", name, c.Problem)
+	case c.Difference == nil && c.Redacted > 0:
+		return fmt.Sprintf("%s: same, %s; nothing is compared from sequence %d on, where payloads are redacted\n", name, program.Number(c.Decisions, "decision"), c.Redacted)
+	case c.Difference == nil:
+		return fmt.Sprintf("%s: same, %s\n", name, program.Number(c.Decisions, "decision"))
+	}
+	return fmt.Sprintf("%s: different\n%s", name, c.Difference.text())
+}
+
+// text has both sides, one below the other.
+func (d *Difference) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  event %s, sequence %d.%d, turn %s", d.Event, d.Seq, d.Index, d.Turn)
+	if d.Input != "" {
+		fmt.Fprintf(&b, ", after the input: %s", d.Input)
+	}
+	fmt.Fprintf(&b, "\n  recorded      %s\n  this program  %s\n", d.Recorded.text("no further event"), d.Decided.text("no such event"))
+	if d.Problem != "" {
+		fmt.Fprintf(&b, "  why           %s\n", d.Problem)
+	}
+	return b.String()
+}
+
+// maxSideBytes limits one side on a terminal. --json has all of it.
+const maxSideBytes = 2000
+
+func (s *Side) text(none string) string {
+	if s == nil {
+		return none
+	}
+	return string(s.Kind) + " " + events.Clip(s.Payload.String(), maxSideBytes, "… (--json has all of it)")
+}

@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/connect"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/cmd/internal/recheck"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/workers/hookcheck"
+)
+
+// Check compares recorded sessions with the turn machine and the hooks of a program, with the flags of this process, and
+// returns the exit code: 1 for a difference. It is `lash-node check` for programs that add plugins.
+func Check(cfg Config) (code int) { return cfg.checkCLI(filepath.Base(os.Args[0])).Main() }
+
+func (cfg Config) checkCLI(name string) *program.CLI {
+	into := &struct{ CheckCommand }{}
+	into.adds = cfg
+	return &program.CLI{Name: name, Description: "Compares recorded sessions with what this program decides.", Flags: into, Code: CheckCode}
+}
+
+// CheckCode is the exit code for an error of [CheckCommand.Run], and whether its text is printed.
+func CheckCode(err error) (code int, print bool) {
+	if errors.Is(err, ErrDecidedOtherwise) {
+		return program.Different, false
+	}
+	return program.Failed, true
+}
+
+// ErrDecidedOtherwise: a recorded session is decided in another way, or cannot be checked.
+var ErrDecidedOtherwise = errors.New("this program decides in another way")
+
+// CheckCommand is the command line of a check. Kong fills its flags.
+type CheckCommand struct {
+	Targets []string `arg:"" name:"file" help:"Archives of lash-replay export, or folders of them (*.lash)." type:"path"`
+	PluginFlags
+	connect.BodiesFlags
+	Locks  string `help:"File of what sessions cannot change, as lash-node serve has it." placeholder:"FILE" type:"path"`
+	MaxMiB int64  `name:"max-mib" default:"1024" placeholder:"N" help:"Refuse an archive whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	JUnit  string `name:"junit" placeholder:"FILE" help:"Also write the results to this file, as JUnit's XML: one test case a session." type:"path"`
+	JSON   bool   `name:"json" help:"Print one JSON object."`
+
+	adds Config
+}
+
+// Help implements [kong.HelpProvider].
+func (c *CheckCommand) Help() string {
+	return `Decides every step of recorded turns again, with the turn machine and the plugins of this program, from the recorded inputs.
+What they decide must equal what is recorded: the first difference of each session is shown with both sides. Give the flags of
+the node: its plugins, its --root and its rules.
+
+The hooks of the plugins run again, before turns and calls, at checkpoints and after turns. No tool runs and no model is asked.
+What a hook does to sessions stays in a temporary store, in which nothing runs; what it does by itself, such as a request over
+the network, it does here as well. Hooks after calls and around replies do not run: the history has only what they returned.
+
+Run it before a new version is deployed, over a folder of archives that lash-replay export wrote. lash-replay check does the same for
+the turn machine alone, and also reads stores and servers.
+
+` + c.adds.PluginsHelp()
+}
+
+// Run checks the archives, and prints each result when it is there.
+func (c *CheckCommand) Run(ctx context.Context, s *program.Streams) error {
+	files, err := program.Archives(c.Targets)
+	if err != nil {
+		return err
+	}
+	r := &recheck.Report{Results: []*recheck.Session{}}
+	if err := c.checkAll(ctx, s, files, r); err != nil {
+		return err
+	}
+	if c.JUnit != "" {
+		if err := r.WriteJUnit(c.JUnit, s.Name+" check"); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		out := json.NewEncoder(s.Out)
+		out.SetIndent("", "  ")
+		err = out.Encode(r)
+	} else {
+		_, err = fmt.Fprint(s.Out, r.Text())
+	}
+	if err == nil && r.Differences+r.Problems > 0 {
+		err = ErrDecidedOtherwise
+	}
+	return err
+}
+
+// checkAll checks the archives one after the other, in one temporary store.
+func (c *CheckCommand) checkAll(ctx context.Context, s *program.Streams, files []string, r *recheck.Report) error {
+	b, closeStore, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	hooks, err := c.hooks(s, b)
+	if err != nil {
+		return err
+	}
+	for i, file := range files {
+		over := s.Waiting("the check of %s, %d of %d", file, i+1, len(files))
+		one := c.checkFile(ctx, b, hooks, file)
+		over()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r.Add(one)
+		if !c.JSON {
+			if _, err := fmt.Fprint(s.Out, one.Text()); err != nil {
+				return err
+			}
+		}
+	}
+	r.Skipped = hooks.Skipped()
+	return nil
+}
+
+// hooks are the plugins of the program, as a node with these flags has them.
+func (c *CheckCommand) hooks(s *program.Streams, b *bus.Bus) (*hookcheck.Checker, error) {
+	if c.MCP != "" {
+		return nil, errors.New("--mcp: servers of tools have no hooks; leave it out")
+	}
+	node := &Command{PluginFlags: c.PluginFlags, Locks: c.Locks, adds: c.adds}
+	if err := c.adds.check(); err != nil {
+		return nil, err
+	}
+	stack, err := node.plugins(s)
+	if err != nil {
+		return nil, err
+	}
+	locks, err := node.locks()
+	if err != nil {
+		return nil, err
+	}
+	return hookcheck.New(hookcheck.Config{Bus: b, Plugins: stack, Locks: locks, Logger: zap.NewNop()})
+}
+
+// store opens a temporary store, in which no node works.
+func (c *CheckCommand) store(ctx context.Context) (b *bus.Bus, closeStore func(), err error) {
+	keys, err := c.BodiesKeys()
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "lash-check-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	server, err := busembed.Start(busembed.Config{StoreDir: dir})
+	if err != nil {
+		remove()
+		return nil, nil, err
+	}
+	if b, err = bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node", Keys: keys}); err != nil {
+		server.Stop()
+		remove()
+		return nil, nil, err
+	}
+	return b, func() {
+		b.Close()
+		server.Stop()
+		remove()
+	}, nil
+}
+
+// checkFile checks one archive. One that cannot be checked is a result too, so that it does not hide others.
+func (c *CheckCommand) checkFile(ctx context.Context, b *bus.Bus, hooks *hookcheck.Checker, file string) *recheck.Session {
+	one := &recheck.Session{File: file}
+	a, err := c.read(file)
+	if err == nil {
+		one.ID = a.Session
+		_, err = archive.Restore(ctx, b, a)
+	}
+	if err == nil {
+		err = one.Run(ctx, b.Log(), b, hooks.Run, func(events.Seq, events.Seq) {})
+	}
+	if err != nil {
+		one.Problem = err.Error()
+	}
+	return one
+}
+
+func (c *CheckCommand) read(file string) (*events.Archive, error) {
+	f, err := os.Open(filepath.Clean(file))
+	if err != nil {
+		return nil, fmt.Errorf("%w: lash-replay export SESSION -o FILE writes the archive of a session", err)
+	}
+	defer func() { _ = f.Close() }()
+	a, err := events.ReadArchive(f, min(c.MaxMiB, 1<<40)<<20)
+	if errors.Is(err, events.ErrTooLarge) {
+		return nil, fmt.Errorf("%w: --max-mib allows more", err)
+	}
+	return a, err
+}
