@@ -39,7 +39,7 @@ func CheckCode(err error) (code int, print bool) {
 	return program.Failed, true
 }
 
-// ErrDecidedOtherwise: a recorded session is decided in another way, or cannot be checked.
+// ErrDecidedOtherwise reports a recorded session that is decided in another way, or that cannot be checked.
 var ErrDecidedOtherwise = errors.New("this program decides in another way")
 
 // CheckCommand is the command line of a check. Kong fills its flags.
