@@ -41,7 +41,7 @@ func TestHostileMessages(t *testing.T) {
 		"question_without_url":    asks(`{"message":"x","mode":"url"}`),
 		"form_null_choice":        form(`{"type":"string","oneOf":[null]}`),
 		"form_null_items":         form(`{"type":"array","items":{"anyOf":[null]}}`),
-		"form_recursive":          form(`{"$ref":"#"}`),
+		"form_recursive":          form(`{"$ref":"#/properties/a"}`),
 		"form_list":               asks(`{"message":"x","requestedSchema":[null]}`),
 		"complete_without_params": message(`"method":"notifications/elicitation/complete"`),
 		"complete_null":           message(`"method":"notifications/elicitation/complete","params":null`),
