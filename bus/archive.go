@@ -84,7 +84,7 @@ func (b *Bus) putEntry(ctx context.Context, session events.SessionID, entry *arc
 	}}
 	for try := 1; ; try++ {
 		var ack *jetstream.PubAck
-		err := b.once(ctx, func(ctx context.Context) (err error) {
+		err := b.storing(ctx, b.names.archiveStream(), b.cfg.Timeout, func(ctx context.Context) (err error) {
 			ack, err = b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 			return err
 		})

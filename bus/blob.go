@@ -59,6 +59,7 @@ func (b *Bus) putObject(ctx context.Context, name string, data []byte) error {
 		store, err := b.blobsOver(ctx, b.linkOf(len(data) > bulkBytes))
 		if err == nil {
 			_, err = store.PutBytes(ctx, name, data)
+			b.recordStored(ctx, b.names.blobStream(), err)
 		}
 		return err
 	})

@@ -83,6 +83,7 @@ type Bus struct {
 	conflicts  atomic.Int64
 	hot        streamCount
 	unanswered unansweredRequests
+	refusals   refusals
 	bulk       bulk
 	hints      streamHints
 	priorities priorities

@@ -11,7 +11,7 @@
 // Files are grouped by subject:
 //
 //	connection    bus.go waiting.go request.go pause.go bulk.go errors.go batch.go
-//	assets        subject.go topology.go assets.go reader.go list.go capacity.go stats.go agreed.go
+//	assets        subject.go topology.go assets.go reader.go list.go capacity.go storage.go stats.go agreed.go
 //	histories     log.go read.go location.go hint.go archive.go restore.go erase.go redact.go priority.go
 //	queues        wake.go timer.go dead.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go

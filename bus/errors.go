@@ -24,6 +24,8 @@ var (
 	ErrRedacted = errors.New("the session was redacted: it can be read, and not continued; fork it before the redaction")
 	// ErrNoResponder is a request that no node, or not the named worker or instance, received: it was not done.
 	ErrNoResponder = errors.New("no node answers")
+	// ErrStorage is a stream that refuses appends because its server or account has no storage left.
+	ErrStorage = errors.New("storage is full")
 	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.
 	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )
@@ -69,6 +71,7 @@ const (
 	codeOverlap      jetstream.ErrorCode = 10065
 	codeUnavailable  jetstream.ErrorCode = 10008
 	codeNoLeader     jetstream.ErrorCode = 10009
+	codeAccountFull  jetstream.ErrorCode = 10002
 	codeInsufficient jetstream.ErrorCode = 10023
 	codeStorageFull  jetstream.ErrorCode = 10047
 	codeMaxStreams   jetstream.ErrorCode = 10027
@@ -131,7 +134,7 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
-	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeInsufficient, codeStorageFull, codeStoreFailed, codeUpdateFailed, codeInProcess:
+	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeAccountFull, codeInsufficient, codeStorageFull, codeStoreFailed, codeUpdateFailed, codeInProcess:
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	default:
 		return err

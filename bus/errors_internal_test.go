@@ -35,6 +35,7 @@ func TestMapError(t *testing.T) {
 		{code(10008), events.ErrOutcomeUnknown},
 		{code(10009), events.ErrOutcomeUnknown},
 		{code(10005), events.ErrOutcomeUnknown},
+		{code(10002), events.ErrOutcomeUnknown},
 		{code(10023), events.ErrOutcomeUnknown},
 		{code(10047), events.ErrOutcomeUnknown},
 		{code(10158), events.ErrOutcomeUnknown},

@@ -219,7 +219,7 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 
 func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nats.Msg) (events.Seq, error) {
 	var ack *jetstream.PubAck
-	err := l.b.once(ctx, func(ctx context.Context) (err error) {
+	err := l.b.storing(ctx, l.b.sessionStream(session), l.b.cfg.Timeout, func(ctx context.Context) (err error) {
 		ack, err = l.b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		return err
 	})

@@ -81,7 +81,7 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
 	}
 	var next uint64
-	err = r.b.once(ctx, func(ctx context.Context) (err error) {
+	err = r.b.storing(ctx, r.b.names.rowStream(r.kv.Bucket()), r.b.cfg.Timeout, func(ctx context.Context) (err error) {
 		if revision == 0 {
 			next, err = r.kv.Create(ctx, string(session), value)
 		} else {

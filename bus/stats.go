@@ -67,13 +67,17 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// Ready is nil if the bus is connected, the work queue has a leader, and no shared stream is missing.
+// Ready is nil if the bus is connected, the work queue has a leader, no shared stream is missing, and no stream refuses
+// appends because of storage. Errors: [ErrStorage], [ErrNotFound], [events.ErrOutcomeUnknown].
 func (b *Bus) Ready(ctx context.Context) error {
 	if !b.nc.IsConnected() {
 		return fmt.Errorf("not connected to the servers, %s: %w", b.nc.Status(), events.ErrOutcomeUnknown)
 	}
 	if _, err := b.streamInfo(ctx, b.names.workStream()); err != nil {
 		return fmt.Errorf("work queue: %w", err)
+	}
+	if err := b.storageRefused(ctx); err != nil {
+		return err
 	}
 	missing, err := b.MissingStreams(ctx)
 	if err == nil && len(missing) > 0 {

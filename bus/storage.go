@@ -1,0 +1,160 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+)
+
+const (
+	// silentAppends is the number of appends in a row without an answer after which a stream counts as one that takes none.
+	silentAppends = 2
+	// refusedFor is how long a refusal counts. Work that waits for a stream appends again sooner.
+	refusedFor = 30 * time.Second
+	// maxRefusals bounds the streams of which refusals are known.
+	maxRefusals = 64
+	// namedRefusals bounds the streams that an error names.
+	namedRefusals = 3
+)
+
+// refusals are the streams that refuse appends because of storage.
+type refusals struct {
+	known atomic.Bool // there are some; an append that succeeds looks only then
+
+	mu      sync.Mutex
+	streams map[string]refusal
+}
+
+// refusal is the state of a stream whose last append failed. Servers (nats-server 2.15.2) refuse appends above a limit with an error.
+// A server whose disk was full answers no append to the stream until it restarts.
+type refusal struct {
+	err        error
+	full       bool // the server names a limit
+	silent     int  // appends in a row without an answer
+	at         time.Time
+	reconnects uint64 // of the connection: a server that restarts takes appends again
+}
+
+func (r *refusal) counts() bool { return r.full || r.silent >= silentAppends }
+
+// storing runs one request that stores a message in a stream. Its error is mapped.
+func (b *Bus) storing(ctx context.Context, stream string, limit time.Duration, request func(context.Context) error) error {
+	err := b.onceWithin(ctx, limit, request)
+	b.recordStored(ctx, stream, err)
+	return err
+}
+
+// recordStored records the outcome of a request that stores a message.
+func (b *Bus) recordStored(ctx context.Context, stream string, err error) {
+	full, silent := isStorageFull(err), isTimeout(err) && ctx.Err() == nil && b.nc.IsConnected()
+	s := &b.refusals
+	switch {
+	case !full && !silent && !s.known.Load():
+		return
+	case !full && !silent:
+		s.drop(stream)
+	case s.add(stream, refusal{err: err, full: full, at: time.Now(), reconnects: b.Reconnects()}):
+		b.log.Error("a stream refuses appends", zap.String("stream", stream), zap.Error(err))
+	}
+}
+
+// add adds a refusal. began reports that the stream counts as one that takes no appends from now on.
+func (s *refusals) add(stream string, now refusal) (began bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.streams[stream]
+	if len(s.streams) >= maxRefusals && old.err == nil {
+		return false
+	}
+	if s.streams == nil {
+		s.streams = make(map[string]refusal)
+	}
+	if old.reconnects != now.reconnects || now.at.Sub(old.at) > refusedFor {
+		old = refusal{}
+	}
+	if !now.full {
+		now.silent = old.silent + 1
+	}
+	s.streams[stream] = now
+	s.known.Store(true)
+	return now.counts() && !old.counts()
+}
+
+func (s *refusals) drop(stream string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, stream)
+	s.known.Store(len(s.streams) > 0)
+}
+
+// current are the refusals that count now.
+func (s *refusals) current(now time.Time, reconnects uint64) map[string]refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.streams, func(_ string, r refusal) bool { return now.Sub(r.at) > refusedFor || r.reconnects != reconnects })
+	s.known.Store(len(s.streams) > 0)
+	list := maps.Clone(s.streams)
+	maps.DeleteFunc(list, func(_ string, r refusal) bool { return !r.counts() })
+	return list
+}
+
+// storageRefused is nil, or [ErrStorage] with the streams that refuse appends because of storage. A stream that answers no other
+// request either has lost its servers, which is another error.
+func (b *Bus) storageRefused(ctx context.Context) error {
+	refused := b.refusals.current(time.Now(), b.Reconnects())
+	var list []string
+	for _, stream := range slices.Sorted(maps.Keys(refused)) {
+		r := refused[stream]
+		if !r.full {
+			if _, err := b.streamInfo(ctx, stream); err != nil {
+				continue
+			}
+		}
+		list = append(list, r.text(stream))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(list) - namedRefusals; n > 0 {
+		list, more = list[:namedRefusals], fmt.Sprintf("; and %d more streams", n)
+	}
+	return fmt.Errorf("%w: %s%s", ErrStorage, strings.Join(list, "; "), more)
+}
+
+func (r *refusal) text(stream string) string {
+	if r.full {
+		return fmt.Sprintf("stream %s refuses appends: %v: raise the limit of the account or of the server, or erase sessions", stream, r.err)
+	}
+	return fmt.Sprintf("stream %s answers no append, and other requests: its server's disk was full or failed: make space, then restart the server", stream)
+}
+
+// sessionStream is the stream that probably takes a session's appends.
+func (b *Bus) sessionStream(session events.SessionID) string {
+	if h, ok := b.hints.get(session); ok {
+		return h.stream
+	}
+	return b.names.firstStream(session)
+}
+
+// isStorageFull reports whether a server refused to store a message because of a limit.
+func isStorageFull(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{codeAccountFull, codeInsufficient, codeStorageFull}, api.ErrorCode)
+}
+
+func isTimeout(err error) bool {
+	return errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
+}

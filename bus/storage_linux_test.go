@@ -1,0 +1,166 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// smallDisk mounts a file system of some MB in memory.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
+		t.Skip("needs the right to mount a file system: ", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// startOn starts a server on a directory, with a client that connects to it again after a restart.
+func startOn(t *testing.T, dir string) (*busembed.Server, *bus.Bus) {
+	t.Helper()
+	server := bustest.Server(t, busembed.Config{StoreDir: dir, Listen: true})
+	b, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: server.URL(), Timeout: time.Second}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return server, b
+}
+
+// large is a commit of some size.
+func large(id events.SessionID, n events.Seq) *events.Commit {
+	c := commit(id, int(n))
+	c.Events = []events.Event{events.Of("", &events.SessionClosed{Reason: strings.Repeat("x", 128<<10)})}
+	return c
+}
+
+// refuses appends to a session until Ready names its stream.
+func refuses(t *testing.T, b *bus.Bus, id events.SessionID, want ...string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	appended := make(chan error, 1)
+	go func() {
+		at, err := b.Log().Last(ctx, id)
+		for err == nil {
+			at, err = b.Log().Append(ctx, large(id, at+1), at)
+		}
+		appended <- err
+	}()
+	bustest.Eventually(t, "the readiness names the stream", func() bool {
+		err := b.Ready(t.Context())
+		if !errors.Is(err, bus.ErrStorage) || !strings.Contains(err.Error(), want[0]) {
+			return false
+		}
+		for _, text := range want {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("got %v, want %q", err, text)
+			}
+		}
+		return true
+	})
+	cancel()
+	if err := <-appended; !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("append: got %v, want %v", err, events.ErrOutcomeUnknown)
+	}
+}
+
+// takesAgain appends a commit, after which the bus is ready.
+func takesAgain(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var at events.Seq
+	bustest.Eventually(t, "the server answers", func() bool {
+		var err error
+		at, err = b.Log().Last(ctx, id)
+		return err == nil
+	})
+	if _, err := b.Log().Append(ctx, large(id, at+1), at); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.RecreateMissing(t.Context()); err != nil { // a server that restarts has lost what it had in memory
+		t.Error(err)
+	}
+	bustest.Eventually(t, "the bus is ready", func() bool { return b.Ready(t.Context()) == nil })
+}
+
+// TestReadyNamesFullDisk fills the disk under a server. The stream that met that takes no append until the server restarts, also when
+// there is space again, and the readiness says so.
+func TestReadyNamesFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t)
+	server, b := startOn(t, dir)
+	mustCreate(t, b, "s")
+	if err := b.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	filler := filepath.Join(dir, "filler")
+	if err := fill(filler); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fill the disk: got %v, want %v", err, syscall.ENOSPC)
+	}
+	refuses(t, b, "s", "stream lash-s-s answers no append", "make space, then restart the server")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, b, "s", "stream lash-s-s answers no append")
+	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL(), "nats://"), ":")
+	server.Stop()
+	bustest.Server(t, busembed.Config{StoreDir: dir, Listen: true, Port: portOf(t, port)})
+	takesAgain(t, b, "s")
+}
+
+// TestReadyNamesFullStore reaches the server's limit of bytes. After sessions were erased the stream takes appends.
+func TestReadyNamesFullStore(t *testing.T) {
+	t.Parallel()
+	_, b := startOn(t, smallDisk(t)) // a server takes three quarters of the free space as its limit
+	mustCreate(t, b, "s")
+	mustCreate(t, b, "big")
+	refuses(t, b, "big", "stream lash-s-big refuses appends", "raise the limit of the account or of the server, or erase sessions")
+	refuses(t, b, "s", "stream lash-s-s refuses appends")
+	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-s-big"); err != nil {
+		t.Fatal(err)
+	}
+	takesAgain(t, b, "s")
+}
+
+// fill writes a file until an error.
+func fill(name string) error {
+	f, err := os.Create(name)
+	for err == nil {
+		_, err = f.Write(make([]byte, 4<<10))
+	}
+	return errors.Join(err, f.Close())
+}
+
+func mustCreate(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	if err := createSession(t, b, id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func portOf(t *testing.T, text string) int {
+	t.Helper()
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
