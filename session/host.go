@@ -44,8 +44,10 @@ type Config struct {
 	// NeedsWorker receives a session that needs a worker after a commit of this host. A worker of this process can start a
 	// run before the wake arrives. It must not block.
 	NeedsWorker func(events.SessionID)
-	// States is the number of states that the host caches. Defaults to 1024.
+	// States is the number of sessions whose states, and whose plugins, the host caches. Defaults to 1024.
 	States int
+	// Idle is how long the host keeps the subscription to a session that nothing waits for. Defaults to 30 s.
+	Idle time.Duration
 	// Trace receives the trace records. Nil disables tracing.
 	Trace TraceFunc
 	// TraceMetadata is part of the context of every record.
@@ -146,7 +148,7 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.Locks.Check(); err != nil {
 		return nil, fmt.Errorf("new host: locks: %w", err)
 	}
-	reader, err := reader.New(cfg.Bus, cfg.States)
+	reader, err := reader.New(cfg.Bus, cfg.States, cfg.Idle)
 	if err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
@@ -160,7 +162,7 @@ func New(cfg Config) (*Host, error) {
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller), signer: cfg.Signer, signed: cfg.Signed,
 	}
 	h.stacks = stack.New(stack.Config{
-		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.logger,
+		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.logger, Max: cfg.States,
 		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.Worker().RuntimeHost(id, nil, "") },
 	})
 	return h, nil

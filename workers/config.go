@@ -117,8 +117,10 @@ type Config struct {
 	// Patience is how long other nodes may try to build the plugins of a session that this node cannot build.
 	// Then its turn fails with that reason. Defaults to 30 s.
 	Patience time.Duration
-	Sessions int         // session states cached between turns. Defaults to 1024
-	Logger   *zap.Logger // nil logs nothing
+	Sessions int // sessions whose states, and whose plugins, are cached between turns. Defaults to 1024
+	// Idle is how long the node keeps the subscription to a session that nothing waits for. Defaults to 30 s.
+	Idle   time.Duration
+	Logger *zap.Logger // nil logs nothing
 	// Name of the node. It is unique in the fleet and the same at every start; empty is allowed. A node that has a
 	// name wakes at its start, without delay, the sessions that its last run may have worked on.
 	Name string

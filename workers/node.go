@@ -60,7 +60,7 @@ func NewNode(cfg Config) (*Node, error) {
 		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
 	}
 	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
-	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks, Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter})
+	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks, States: cfg.Sessions, Idle: cfg.Idle, Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func NewNode(cfg Config) (*Node, error) {
 	calls.Spawn = n.tasks.SpawnTool
 	host := session.Config{
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: session.WithPlugins(cfg.Plugins), Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
-		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, ForbidSelfApproval: cfg.ForbidSelfApproval,
+		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, Idle: cfg.Idle, ForbidSelfApproval: cfg.ForbidSelfApproval,
 		Locks: cfg.Locks, CheckModel: cfg.CheckModel, MaxSessionsPerCaller: cfg.MaxSessionsPerCaller,
 		Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter,
 	}

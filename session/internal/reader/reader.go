@@ -3,6 +3,7 @@ package reader
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -19,9 +20,9 @@ type Reader struct {
 	states *states.Cache
 }
 
-// New makes a reader that keeps the states of that many sessions; 0 is 1024.
-func New(b *bus.Bus, sessions int) (*Reader, error) {
-	cache, err := states.New(b, cmp.Or(max(sessions, 0), 1024))
+// New makes a reader that keeps the states of that many sessions, 0 is 1024, and idle subscriptions as [states.New] says.
+func New(b *bus.Bus, sessions int, idle time.Duration) (*Reader, error) {
+	cache, err := states.New(b, cmp.Or(max(sessions, 0), 1024), max(idle, 0))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -20,6 +21,7 @@ type Config struct {
 	Plugins     *plugin.Builder // nil: the process has no plugins
 	Blobs       blob.Reader
 	Locks       lock.Locks
+	Max         int // sessions whose plugins are kept while nothing uses them. Defaults to 1024
 	Logger      *zap.Logger
 	RuntimeHost func(events.SessionID) plugin.RuntimeHost // the capabilities that a session's plugins get
 }
@@ -35,6 +37,7 @@ type Stacks struct {
 
 // New makes stacks; none is built yet.
 func New(cfg Config) *Stacks {
+	cfg.Max = cmp.Or(max(cfg.Max, 0), 1024)
 	return &Stacks{cfg: cfg, live: make(map[events.SessionID]*Stack), overlays: make(map[events.SessionID][]plugin.Overlay)}
 }
 
@@ -51,9 +54,6 @@ type Stack struct {
 	dropped bool // likewise: the map does not have it any more
 }
 
-// maxStacks bounds the stacks that a process keeps.
-const maxStacks = 1024
-
 // acquire is the session's stack, which is kept until release.
 func (s *Stacks) acquire(id events.SessionID) *Stack {
 	s.mu.Lock()
@@ -61,7 +61,7 @@ func (s *Stacks) acquire(id events.SessionID) *Stack {
 	st := s.live[id]
 	if st == nil {
 		for old, other := range s.live { // a stack in use stays, so that its plugins stay the same
-			if len(s.live) < maxStacks {
+			if len(s.live) < s.cfg.Max {
 				break
 			}
 			if other.users == 0 {

@@ -1,6 +1,7 @@
 package states
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -24,16 +25,21 @@ type Cache struct {
 	entries       *simplelru.LRU[events.SessionID, *Entry] // with states, or that had one
 	empty         map[events.SessionID]*Entry              // in use, and without a state yet: sessions that may not exist
 	subscriptions map[events.SessionID]*subscription
-	swept         time.Time // time of the last search for unused subscriptions
+	idle          time.Duration // how long a subscription without waiters is kept
+	sweeping      bool          // a search for unused subscriptions is due
 }
 
-// New makes a cache of at most size states, at least 1.
-func New(b *bus.Bus, size int) (*Cache, error) {
+// New makes a cache of at most size states, at least 1. It keeps a subscription for idle after its last waiter, 0 means
+// 30 s: a session that moved once moves again.
+func New(b *bus.Bus, size int, idle time.Duration) (*Cache, error) {
 	entries, err := simplelru.NewLRU[events.SessionID, *Entry](size, nil)
 	if err != nil {
 		return nil, fmt.Errorf("cache of %d states: %w", size, err)
 	}
-	return &Cache{b: b, log: b.Log(), entries: entries, empty: make(map[events.SessionID]*Entry), subscriptions: make(map[events.SessionID]*subscription)}, nil
+	return &Cache{
+		b: b, log: b.Log(), entries: entries, empty: make(map[events.SessionID]*Entry), subscriptions: make(map[events.SessionID]*subscription),
+		idle: cmp.Or(idle, idleSubscription),
+	}, nil
 }
 
 // Entry is a session's place in the cache. A goroutine locks it before it reads or changes State. A cache that is full

@@ -34,7 +34,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, bus: bustest.Open(t, bustest.Server(t, busembed.Config{}))}
 	var err error
-	if b.cache, err = states.New(b.bus, 1); err != nil {
+	if b.cache, err = states.New(b.bus, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -49,6 +49,40 @@ func (b *bundle) append(id events.SessionID, at events.Seq, p events.Payload) {
 	}
 	if _, err := b.bus.Log().Append(b.t.Context(), c, at); err != nil {
 		b.t.Error(err)
+	}
+}
+
+// TestUnusedSubscriptionsEnd has waiters of many sessions end, and none come after them. The subscriptions end by themselves; that
+// of a waiter that stays is kept.
+func TestUnusedSubscriptionsEnd(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
+	cache, err := states.New(b, 1, 20*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stays *states.Waiter
+	for n := range 50 {
+		w, err := cache.Subscribe(events.SessionID(fmt.Sprint("s", n)), func(bus.LiveMessage) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 7 {
+			stays = w
+			continue
+		}
+		w.Close()
+	}
+	for deadline := time.Now().Add(time.Minute); cache.Subscriptions() > 1; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("got %d subscriptions, want that of the waiter alone", cache.Subscriptions())
+		}
+	}
+	stays.Close()
+	for deadline := time.Now().Add(time.Minute); cache.Subscriptions() > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the last subscription stays without a waiter")
+		}
 	}
 }
 

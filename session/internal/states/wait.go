@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// idleSubscription is how long a subscription without waiters is kept: a session that moved once moves again.
+	// idleSubscription is how long a cache keeps a subscription without waiters, unless its owner says.
 	idleSubscription = 30 * time.Second
 	// checkEvery is the time between two reads of the log by a waiter: a live message may be lost.
 	checkEvery = 2 * time.Second
@@ -42,7 +42,6 @@ func (c *Cache) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bo
 	defer c.mu.Unlock()
 	s := c.subscriptions[id]
 	if s == nil {
-		c.sweep()
 		stop, err := c.b.OnCommit(id, func(m bus.LiveMessage) { c.received(id, m) })
 		if err != nil {
 			return nil, err
@@ -61,19 +60,30 @@ func (w *Waiter) Close() {
 	s := w.cache.subscriptions[w.session]
 	delete(s.waiters, w)
 	s.idle = time.Now()
+	w.cache.sweepLater()
 }
 
-// sweep ends subscriptions that no waiter has used for long. It looks at all of them, so it runs once in that time at
-// most. The caller has mu.
-func (c *Cache) sweep() {
-	if time.Since(c.swept) < idleSubscription {
-		return
+// sweepLater makes a search for unused subscriptions due, also where no waiter comes after the last one. The caller has mu.
+func (c *Cache) sweepLater() {
+	if !c.sweeping {
+		c.sweeping = true
+		time.AfterFunc(c.idle, c.sweep)
 	}
-	c.swept = time.Now()
+}
+
+// sweep ends subscriptions that no waiter has used for long. It looks at all of them, so it runs once in that time.
+func (c *Cache) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweeping = false
 	for id, s := range c.subscriptions {
-		if len(s.waiters) == 0 && time.Since(s.idle) > idleSubscription {
+		switch {
+		case len(s.waiters) > 0: // its last waiter makes a search due
+		case time.Since(s.idle) >= c.idle:
 			s.stop()
 			delete(c.subscriptions, id)
+		default:
+			c.sweepLater()
 		}
 	}
 }
