@@ -286,7 +286,8 @@ func TestFireRefused(t *testing.T) {
 			t.Errorf("%s of %s: got %+v, want %s of %q", body, plugin, got, code, field)
 		}
 	}
-	refused("sender", `{`, wire.CodeBadRequest, "")
+	refused("sender", `{`, wire.CodeBadRequest, "body")
+	refused("sender", `{"point":1}`, wire.CodeBadRequest, "point")
 	refused("sender", `{"point":"before_turn"}`, wire.CodeBadRequest, "point")
 	refused("sender", `{"point":"custom.news","session":"a.b"}`, wire.CodeBadRequest, "session")
 	refused("unregistered", `{"point":"custom.news"}`, wire.CodeBadRequest, "op")

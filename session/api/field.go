@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -76,7 +77,8 @@ func checkObject(at string, v map[string]any, t reflect.Type) error {
 	return nil
 }
 
-func clipped(name string) string { return events.Clip(name, events.MaxTokenBytes, "...") }
+// clipped is a name of a request as a part of a field's name, of which none is empty.
+func clipped(name string) string { return cmp.Or(events.Clip(name, events.MaxTokenBytes, "..."), `""`) }
 
 func fieldOfAnyCase(known map[string]reflect.Type, name string) (reflect.Type, bool) {
 	for k, t := range known {

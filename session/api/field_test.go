@@ -37,6 +37,8 @@ func TestUnknownFieldListsKnownOnes(t *testing.T) {
 		`{"txet":1}`:                              "txet: is unknown: known are text, named, parts, raw, title",
 		`{"parts":[{},{"kynd":""}]}`:              "parts[1].kynd: is unknown: known are kind, width",
 		`{"named":{"any":{"witdh":1}}}`:           "named.any.witdh: is unknown: known are width, kind",
+		`{"":1}`:                                  `"": is unknown: known are `,
+		`{"parts":[{"":1}]}`:                      `parts[0]."": is unknown: known are `,
 		`{"Not":""}`:                              "Not: is unknown: known are ",
 		`{"TEXT":"","title":"","raw":{"any":{}}}`: "",
 		`{"text":{"any":1},"parts":{"a":1}}`:      "", // the decoder reports the wrong type

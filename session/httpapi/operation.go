@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -138,7 +139,7 @@ func (o *served) parameters(c *call) (err error) {
 	for name, list := range values {
 		if !slices.ContainsFunc(o.query, func(p param) bool { return p.name == name }) {
 			p := invalidParam(strconv.Quote(name), "is no parameter here"+o.knownParameters())
-			p.Details["field"] = name
+			p.Details["field"] = cmp.Or(name, `""`)
 			return p
 		}
 		if len(list) > 1 && name != o.repeatable {

@@ -38,15 +38,20 @@ func (o *instanceCall) ask(in *wire.Callback) *wire.CallbackAnswer {
 
 func (o *instanceCall) asked(in *wire.Callback) *wire.CallbackAnswer {
 	if !slices.Contains(o.p.byName[o.plugin].settings.Callbacks, wire.AskOperation) {
-		return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("the operator does not allow this plugin the operation %q", wire.AskOperation))
+		return problem(http.StatusForbidden, "forbidden", "", fmt.Sprintf("the operator does not allow this plugin the operation %q", wire.AskOperation))
 	}
 	var asks wire.Ask
-	if err := json.Unmarshal(in.Body, &asks); err != nil || in.Method != http.MethodPost {
-		return problem(http.StatusBadRequest, "invalid_parameter", "want the method POST, and a body with question")
+	if in.Method != http.MethodPost {
+		return problem(http.StatusBadRequest, "invalid_parameter", "method", "method: want POST")
 	}
-	if n := len(asks.Question); n == 0 || n > wire.MaxQuestion || len(asks.Details) > wire.MaxAskDetails {
-		return problem(http.StatusBadRequest, "invalid_parameter", fmt.Sprintf(
-			"the question has %d bytes and the details %d, want 1 to %d and at most %d", n, len(asks.Details), wire.MaxQuestion, wire.MaxAskDetails))
+	if err := json.Unmarshal(in.Body, &asks); err != nil {
+		return problem(http.StatusBadRequest, "invalid_parameter", "body", "body: want an object with question")
+	}
+	if n := len(asks.Question); n == 0 || n > wire.MaxQuestion {
+		return problem(http.StatusBadRequest, "invalid_parameter", "question", fmt.Sprintf("question: has %d bytes, want 1 to %d", n, wire.MaxQuestion))
+	}
+	if n := len(asks.Details); n > wire.MaxAskDetails {
+		return problem(http.StatusBadRequest, "invalid_parameter", "details", fmt.Sprintf("details: have %d bytes, limit is %d", n, wire.MaxAskDetails))
 	}
 	given, err := o.call.Ask(o.ctx, in.ID, asks.Question, asks.Details)
 	switch failure, refused := errors.AsType[*plugin.Failure](err); {
@@ -54,16 +59,16 @@ func (o *instanceCall) asked(in *wire.Callback) *wire.CallbackAnswer {
 		o.end(errAsks)
 		return nil
 	case refused:
-		return problem(http.StatusConflict, failure.Code, failure.Message)
+		return problem(http.StatusConflict, failure.Code, "", failure.Message)
 	case errors.As(err, new(*events.FieldError)):
-		return problem(http.StatusBadRequest, "invalid_parameter", err.Error())
+		return invalidField(err)
 	case err != nil: // the node lost the turn, or its server
 		o.end(err)
 		return nil
 	}
 	body, err := json.Marshal(&wire.Answer{Granted: given.Granted, Reason: given.Reason, By: given.By})
 	if err != nil {
-		return problem(http.StatusInternalServerError, "internal", err.Error())
+		return problem(http.StatusInternalServerError, "internal", "", err.Error())
 	}
 	return &wire.CallbackAnswer{Status: http.StatusOK, Body: body}
 }

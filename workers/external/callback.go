@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -199,11 +201,11 @@ func (c *callbacks) begin(id string) (run bool, answer *wire.CallbackAnswer) {
 	case c.running[id]:
 		return false, nil
 	case answered && answer == nil:
-		return false, problem(http.StatusGone, "gone", "the callback was performed, and its answer is no longer kept")
+		return false, problem(http.StatusGone, "gone", "", "the callback was performed, and its answer is no longer kept")
 	case answered:
 		return false, answer
 	case len(c.running) >= wire.MaxCallbacks:
-		return false, problem(http.StatusTooManyRequests, "too_many_requests", fmt.Sprintf("a call waits for at most %d callbacks at once", wire.MaxCallbacks))
+		return false, problem(http.StatusTooManyRequests, "too_many_requests", "callbacks", fmt.Sprintf("a call waits for at most %d callbacks at once", wire.MaxCallbacks))
 	}
 	if c.running == nil {
 		c.running, c.answers = make(map[string]bool), make(map[string]*wire.CallbackAnswer)
@@ -237,10 +239,23 @@ func (c *callbacks) dropBodyLocked(id string) {
 	}
 }
 
-// problem is an answer that refuses a callback.
-func problem(status int, code, detail string) *wire.CallbackAnswer {
-	body, _ := json.Marshal(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": detail})
+// problem is an answer that refuses a callback. field is what is wrong with it; it may be empty.
+func problem(status int, code, field, detail string) *wire.CallbackAnswer {
+	p := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": detail}
+	if field != "" {
+		p["details"] = map[string]string{"field": field, "reason": detail}
+	}
+	body, _ := json.Marshal(p)
 	return &wire.CallbackAnswer{Status: status, Body: body}
+}
+
+// invalidField is the problem of an [*events.FieldError].
+func invalidField(err error) *wire.CallbackAnswer {
+	field := ""
+	if wrong, ok := errors.AsType[*events.FieldError](err); ok {
+		field = wrong.Field
+	}
+	return problem(http.StatusBadRequest, "invalid_parameter", field, err.Error())
 }
 
 // callback performs a callback of the instance that has the call, and answers it. Only the node that waits for the
@@ -248,7 +263,7 @@ func problem(status int, code, detail string) *wire.CallbackAnswer {
 // A callback that asks people ends the wait for the outcome: the answer sends the call again, and the instance the callback.
 func (o *instanceCall) callback(instance string, in *wire.Callback) {
 	if err := events.CheckToken("id", in.ID); err != nil {
-		o.answer(instance, in.ID, problem(http.StatusBadRequest, "invalid_parameter", err.Error()))
+		o.answer(instance, in.ID, invalidField(err))
 		return
 	}
 	limited := o.limits.callback(&o.p.byName[o.plugin].limits.traffic)
@@ -256,7 +271,7 @@ func (o *instanceCall) callback(instance string, in *wire.Callback) {
 		return // it is, or may be, performed: the instance repeats it
 	}
 	if limited != nil {
-		o.answer(instance, in.ID, problem(http.StatusTooManyRequests, wire.CodeRateLimited, limited.Error()))
+		o.answer(instance, in.ID, problem(http.StatusTooManyRequests, wire.CodeRateLimited, "callbacks", limited.Error()))
 		return
 	}
 	run, answer := o.callbacks.begin(in.ID)
@@ -281,7 +296,7 @@ func (o *instanceCall) answer(instance, id string, answer *wire.CallbackAnswer) 
 	a.CallID, a.ID = o.in.CallID, events.Clip(id, events.MaxIDBytes, "")
 	data, err := wire.Encode(&a)
 	if err != nil {
-		a.Status, a.Body = http.StatusRequestEntityTooLarge, problem(http.StatusRequestEntityTooLarge, "too_large", "the answer is too large for a message").Body
+		a.Status, a.Body = http.StatusRequestEntityTooLarge, problem(http.StatusRequestEntityTooLarge, "too_large", "answer", "the answer is too large for a message").Body
 		data, err = wire.Encode(&a)
 	}
 	if err == nil {
@@ -296,15 +311,17 @@ func (o *instanceCall) perform(in *wire.Callback) *wire.CallbackAnswer {
 	case in.Path == wire.AskPath:
 		return o.ask(in)
 	case a == nil:
-		return problem(http.StatusServiceUnavailable, "unavailable", "this node performs no callbacks")
+		return problem(http.StatusServiceUnavailable, "unavailable", "", "this node performs no callbacks")
 	case len(in.Body) > wire.MaxCallbackBytes:
-		return problem(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body has %d bytes, limit is %d", len(in.Body), wire.MaxCallbackBytes))
+		return problem(http.StatusRequestEntityTooLarge, "too_large", "body", fmt.Sprintf("the body has %d bytes, limit is %d", len(in.Body), wire.MaxCallbackBytes))
+	case !isPath(in.Path):
+		return problem(http.StatusBadRequest, "invalid_parameter", "path", "path: is none of the API, which are clean and begin with /v1/")
 	}
 	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: o.caller(), Reach: api.Reach{Scope: o.p.byName[o.plugin].settings.scope()}, Within: a.within(o.ctx, o.in.Session)}}
 	c.allowed = o.p.byName[o.plugin].settings.Callbacks
 	r, err := http.NewRequestWithContext(context.WithValue(o.ctx, callbackKey{}, c), in.Method, "http://plugin"+in.Path, bytes.NewReader(in.Body))
-	if err != nil || !strings.HasPrefix(in.Path, "/v1/") {
-		return problem(http.StatusBadRequest, "invalid_parameter", "method or path is invalid")
+	if err != nil {
+		return problem(http.StatusBadRequest, "invalid_parameter", "method", "method: is invalid")
 	}
 	r.Header.Set("Idempotency-Key", events.DerivedID("cb-", string(o.in.Session), string(o.in.Call), in.ID))
 	if len(in.Body) > 0 {
@@ -313,6 +330,12 @@ func (o *instanceCall) perform(in *wire.Callback) *wire.CallbackAnswer {
 	w := &answerWriter{header: make(http.Header)}
 	o.serve(a, w, r)
 	return w.answer()
+}
+
+// isPath reports whether a text can be the path of a request of the API. One that is not clean would be redirected.
+func isPath(text string) bool {
+	u, err := url.ParseRequestURI(text)
+	return err == nil && strings.HasPrefix(text, "/v1/") && u.EscapedPath() == path.Clean(u.EscapedPath())
 }
 
 // caller is the name of the plugin as a caller.
@@ -369,9 +392,9 @@ func (w *answerWriter) Write(data []byte) (int, error) {
 func (w *answerWriter) answer() *wire.CallbackAnswer {
 	switch {
 	case w.failed != nil:
-		return problem(http.StatusInternalServerError, "internal", w.failed.Error())
+		return problem(http.StatusInternalServerError, "internal", "", w.failed.Error())
 	case w.body.Len() > 0 && !json.Valid(w.body.Bytes()):
-		return problem(http.StatusNotAcceptable, "not_json", "the answer is no JSON, which callbacks cannot have")
+		return problem(http.StatusNotAcceptable, "not_json", "", "the answer is no JSON, which callbacks cannot have")
 	}
 	return &wire.CallbackAnswer{Status: w.status, Body: w.body.Bytes()}
 }

@@ -31,7 +31,7 @@ func (p *Plugins) fired(sender string, data []byte) []byte {
 func (p *Plugins) fire(sender string, data []byte) (reached []string, err error) {
 	var in wire.Fire
 	if err := json.Unmarshal(data, &in); err != nil {
-		return nil, &wire.Error{Code: wire.CodeBadRequest, Message: "the request is no JSON of its form: " + err.Error()}
+		return nil, malformed("request", err)
 	}
 	if err := in.Validate(); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	}
 	var in wire.Registration
 	if err := json.Unmarshal(data, &in); err != nil {
-		return "", &wire.Error{Code: wire.CodeBadRequest, Message: "the registration is no JSON of its form: " + err.Error()}
+		return "", malformed("registration", err)
 	}
 	if in.Protocol != wire.Version {
 		return "", &wire.Error{Code: wire.CodeUnsupported, Field: "protocol", Message: fmt.Sprintf("is %d, this node speaks %d", in.Protocol, wire.Version)}
@@ -75,6 +75,15 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 		p.log.Warn("the operator's effects name a tool that the plugin does not have", zap.String("plugin", name), zap.String("tool", tool))
 	}
 	return p.store(name, &in, o)
+}
+
+// malformed refuses a message that is no JSON of its form. The field is the one that has another type, or the body.
+func malformed(message string, err error) *wire.Error {
+	field := "body"
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		field = wrong.Field
+	}
+	return &wire.Error{Code: wire.CodeBadRequest, Field: field, Message: fmt.Sprintf("the %s is no JSON of its form: %v", message, err)}
 }
 
 // maxManifests limits the JSON of the current manifests of all plugins. The tools that a session offers are one event of
