@@ -21,8 +21,9 @@ const maxRequest = 1 << 20
 // Handler serves agents over streamable HTTP, each request by itself. The caller has authenticated its requests; api
 // performs what their tools request, with the credentials that the requests have.
 func Handler(api http.Handler) http.Handler {
+	schemas := mcp.NewSchemaCache() // which a server for one request would make each time
 	return single(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
-		return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait})
+		return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait, schemas: schemas})
 	}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest}))
 }
 

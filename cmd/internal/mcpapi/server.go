@@ -21,7 +21,8 @@ type Config struct {
 	Transport http.RoundTripper // performs requests of the API with the credentials of the agent
 	Version   string            // of the program
 
-	maxWait int // of a call, in seconds; 0: an hour
+	maxWait int              // of a call, in seconds; 0: an hour
+	schemas *mcp.SchemaCache // of the tools' arguments, for several servers; nil: the server makes them
 }
 
 // instructions tell a model what the server is for.
@@ -31,7 +32,7 @@ const instructions = "Sessions of agents that run on lash. Create a session, run
 // New makes a server, which a caller runs on a transport.
 func New(cfg Config) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "lash", Title: "lash", Version: cmp.Or(cfg.Version, "1")}, &mcp.ServerOptions{
-		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{},
+		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}, SchemaCache: cfg.schemas,
 	})
 	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}, cmp.Or(cfg.maxWait, maxWait)}
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
@@ -12,6 +13,9 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/webpage"
 )
+
+// Agents is the handler of /v1/mcp that `lash-node serve` has, for [httpapi.Config] of a program with an HTTP server of its own.
+func Agents(api http.Handler) http.Handler { return mcpapi.Handler(api) }
 
 // httpFlags are the flags of the HTTP server.
 type httpFlags struct {
@@ -124,7 +128,7 @@ func (d *httpServer) serve(f *httpFlags, cfg httpapi.Config) (err error) {
 	if cfg.MaxConnections, err = f.connections(); err != nil {
 		return err
 	}
-	cfg.Identity, cfg.Tenant, cfg.Origins, cfg.Agents = d.identity, f.HTTPTenant, f.HTTPOrigins, mcpapi.Handler
+	cfg.Identity, cfg.Tenant, cfg.Origins, cfg.Agents = d.identity, f.HTTPTenant, f.HTTPOrigins, Agents
 	if !f.NoHTTPPage {
 		if cfg.Page, err = webpage.New(webpage.Settings{Prices: cfg.Prices != nil}); err != nil {
 			return fmt.Errorf("web page: %w", err)
