@@ -26,6 +26,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
@@ -41,9 +42,19 @@ type attack struct {
 // different rights.
 type installation struct {
 	*natsAPI
-	d      *deployment
-	http   *harness.HTTP
-	player *playback.Player
+	d       *deployment
+	http    *harness.HTTP
+	player  *playback.Player
+	plugins []external.Plugin // of the nodes; the tools of no session until it adds them
+}
+
+// installationConfig is the input of [newInstallation].
+type installationConfig struct {
+	nodes    int // beyond the first one
+	plugins  []external.Plugin
+	provider func(llm.Provider) llm.Provider // wraps the recorded model; nil: nothing does
+	node     workers.Config                  // the fields that are not the installation's own
+	http     httpapi.Config                  // likewise
 }
 
 // onlyRights are the callers over HTTP that have one right each.
@@ -52,31 +63,28 @@ func onlyRights() []api.Right {
 }
 
 // newInstallation lives until the test ends. Of the users of NATS, host has all rights, alice has them in her
-// sessions, and mallory may read.
-func newInstallation(t *testing.T, ctx context.Context) *installation { //nolint:revive // t is first in helpers here
+// sessions, and mallory may read. The HTTP server is of the last node.
+func newInstallation(t *testing.T, ctx context.Context, cfg installationConfig) *installation { //nolint:revive // t is first in helpers here
 	t.Helper()
 	d := install(t)
+	for _, p := range cfg.plugins {
+		run(t, d.dir, "add-plugin.sh", "acme", p.Name)
+	}
 	const line = `    { user: "alice@acme", permissions: { include ./acme/alice.conf } }`
 	d.edit("tenants/acme.conf", line, line+"\n"+run(t, d.dir, "add-user.sh", "acme", "host", "mallory"))
 	d.boot()
 	b := &harness.System{T: t, Ctx: ctx, Model: &harness.Model{T: t}, Tools: plugin.NewTools()}
 	b.Bus = d.open(bus.Open, d.config("node@acme"))
 	var err error
-	b.Host, err = session.New(session.Config{Bus: b.Bus, Plugins: session.NoPlugins()})
+	b.Host, err = session.New(session.Config{Bus: b.Bus, Plugins: session.NoPlugins(), States: cfg.node.Sessions, Idle: cfg.node.Idle})
 	harness.WantError(t, "host", err, nil)
-	f := &installation{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
+	f := &installation{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host), plugins: cfg.plugins}
 	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}
-	n, err := workers.NewNode(workers.Config{
-		Bus: d.open(bus.Open, d.config("node@acme")), Provider: "scripted", Tools: f.player.Tools,
-		Providers: map[string]llm.Provider{"scripted": f.player.Provider()}, Scopes: scopes, Logger: errorLog(t),
-	})
-	harness.WantError(t, "node", err, nil)
-	harness.WantError(t, "start", n.Start(ctx), nil)
-	t.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
-		cancel()
-		n.Stop(now)
-	})
+	cfg.node.Scopes = scopes
+	for range 1 + cfg.nodes {
+		f.node = f.startNode(cfg)
+	}
+	cfg.http.Service = f.node.Host()
 	for user := range scopes {
 		f.conns[user] = d.conn(user, nats.ErrorHandler(new(bustest.Refusals).Handler))
 	}
@@ -84,8 +92,38 @@ func newInstallation(t *testing.T, ctx context.Context) *installation { //nolint
 	for _, right := range onlyRights() {
 		more = append(more, httpapi.Token{Name: "only-" + string(right), Digest: sha256.Sum256([]byte("only-" + string(right) + harness.TokenSecret)), Scope: api.Scope(right)})
 	}
-	f.http = b.ServeHTTP(httpapi.Config{Service: n.Host(), Tokens: more})
+	cfg.http.Tokens = more
+	f.http = b.ServeHTTP(cfg.http)
 	return f
+}
+
+// startNode starts a node with the recorded model and tools, and the plugins of the installation.
+func (f *installation) startNode(cfg installationConfig) *workers.Node {
+	f.T.Helper()
+	on := f.d.open(bus.Open, f.d.config("node@acme"))
+	outside, err := external.New(external.Config{Bus: on, Plugins: f.plugins, Logger: errorLog(f.T)})
+	harness.WantError(f.T, "plugins", err, nil)
+	harness.WantError(f.T, "start plugins", outside.Start(f.Ctx), nil)
+	f.T.Cleanup(outside.Stop)
+	model := f.player.Provider()
+	if cfg.provider != nil {
+		model = cfg.provider(model)
+	}
+	cfg.node.Plugins, err = plugin.NewBuilder(plugin.BuilderConfig{
+		Builtins: workers.Builtins(), Factories: append([]plugin.Factory{plugin.OfTools("tools", f.player.Tools)}, outside.Factories()...),
+	})
+	harness.WantError(f.T, "plugins", err, nil)
+	cfg.node.Bus, cfg.node.Provider, cfg.node.Providers, cfg.node.Logger = on, "scripted", map[string]llm.Provider{"scripted": model}, errorLog(f.T)
+	n, err := workers.NewNode(cfg.node)
+	harness.WantError(f.T, "node", err, nil)
+	harness.WantError(f.T, "start", n.Start(f.Ctx), nil)
+	f.T.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+		cancel()
+		n.Stop(now)
+	})
+	harness.WantError(f.T, "callbacks", outside.ServeAPI(external.APIConfig{Service: n.Host()}), nil)
+	return n
 }
 
 // errorLog shows errors alone: hostile requests cause many warnings.
@@ -137,7 +175,7 @@ const leastAttacks = 300
 // the same messages as before, and the fleet runs as before.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	f := newInstallation(t, harness.ContextFor(t, 4*time.Minute))
+	f := newInstallation(t, harness.ContextFor(t, 4*time.Minute), installationConfig{})
 	for _, plan := range f.plans("before", 1) {
 		f.play(plan)
 	}

@@ -19,17 +19,12 @@ import (
 // forger makes hostile requests, deterministic for a seed.
 type forger struct {
 	*rand.Rand
-	names []string // of sessions, for ids, parents and whatever else takes a text
-	ops   []harness.Operation
-	nats  []operation.Name
+	names  []string // of sessions, for ids, parents and whatever else takes a text
+	change string   // what the last request differs in from a valid one
 }
 
-func newForger(seed, worker uint64, ops []harness.Operation) *forger {
-	ops = slices.DeleteFunc(slices.Clone(ops), func(op harness.Operation) bool { // streams stay open, and commands would run
-		return op.Scope == "" || op.ID == "watchEvents" || op.ID == "watchTurn" || op.Right == string(api.RightCommand)
-	})
-	calls := slices.DeleteFunc(slices.Sorted(maps.Keys(natsBodies())), func(op operation.Name) bool { return operation.Named()[op].Described().Needs == api.RightCommand })
-	return &forger{Rand: rand.New(rand.NewPCG(seed, worker)), ops: ops, nats: calls}
+func newForger(seed, worker uint64) *forger {
+	return &forger{Rand: rand.New(rand.NewPCG(seed, worker))}
 }
 
 func (f *forger) unique() string { return fmt.Sprint("u", f.Uint32()) }
@@ -91,35 +86,52 @@ func (f *forger) json(op harness.Operation, fresh string) string {
 	if valid == "" {
 		return ""
 	}
+	return f.mutated(valid, func(root any) {
+		if m, ok := root.(map[string]any); ok && (op.ID == "createSession" || op.ID == "forkSession") {
+			m["id"] = fresh
+		}
+	})
+}
+
+// mutated is JSON that is changed in some places, after set has changed the valid value.
+func (f *forger) mutated(valid string, set func(root any)) string {
 	var root any
 	_ = json.Unmarshal([]byte(valid), &root)
-	if m, ok := root.(map[string]any); ok && (op.ID == "createSession" || op.ID == "forkSession") {
-		m["id"] = fresh
-	}
+	set(root)
 	for range f.IntN(4) {
-		root = f.changed(root, 0)
+		root, f.change = f.changed(root, 0), "values"
 	}
 	data, err := json.Marshal(root)
 	if err != nil {
 		return valid
 	}
+	return f.broken(string(data))
+}
+
+// broken is some JSON in a form that is wrong, or as it is.
+func (f *forger) broken(text string) string {
 	switch f.IntN(24) {
-	case 0: // the first field twice
-		if inside, ok := strings.CutPrefix(string(data), "{"); ok {
+	case 0:
+		if inside, ok := strings.CutPrefix(text, "{"); ok {
+			f.change = "twice a field"
 			return `{"` + f.field() + `":1,` + inside
 		}
 	case 1:
-		return string(data[:f.IntN(len(data)+1)])
+		f.change = "cut"
+		return text[:f.IntN(len(text)+1)]
 	case 2:
-		return string(data) + string(data)
+		f.change = "twice"
+		return text + text
 	case 3:
+		f.change = "nested"
 		return string(harness.Nest(f.IntN(5000), "[", "", "]"))
 	case 4:
 		if f.IntN(20) == 0 {
+			f.change = "large"
 			return `{"text":"` + strings.Repeat("x", 1<<20+f.IntN(100)) + `"}`
 		}
 	}
-	return string(data)
+	return text
 }
 
 // changed changes a value somewhere.
@@ -153,7 +165,7 @@ func (f *forger) changed(v any, depth int) any {
 
 // msgpack is the body of an operation over NATS, changed in some places.
 func (f *forger) msgpack(op operation.Name, fresh string) []byte {
-	body := natsBodies()[op]
+	body := hostileBody(op)
 	switch b := body.(type) { // requests with an id are done once
 	case *api.CreateArgs:
 		b.Request.ID = events.SessionID(fresh)
@@ -169,23 +181,38 @@ func (f *forger) msgpack(op operation.Name, fresh string) []byte {
 		b.Nodes[0].ID = events.NodeID(f.unique())
 	}
 	for range f.IntN(4) {
+		f.change = "values"
 		f.set(reflect.ValueOf(body).Elem(), 0)
 	}
 	data, err := events.EncodePayload(body)
 	if err != nil || len(data) == 0 {
 		return []byte{0xc1}
 	}
-	switch f.IntN(16) {
+	if f.IntN(16) < 5 {
+		return f.bytes(data)
+	}
+	return data
+}
+
+// bytes changes some bytes, of which there is at least one.
+func (f *forger) bytes(data []byte) []byte {
+	data = slices.Clone(data)
+	i := f.IntN(len(data))
+	switch f.IntN(5) {
 	case 0:
-		data[f.IntN(len(data))] ^= byte(1 << f.IntN(8))
+		f.change = "flipped"
+		data[i] ^= byte(1 << f.IntN(8))
 	case 1:
-		data = data[:f.IntN(len(data))]
+		f.change = "cut"
+		data = data[:i]
 	case 2:
+		f.change = "twice"
 		data = slices.Concat(data, data)
 	case 3:
+		f.change = "nested"
 		data = harness.Nest(f.IntN(5000), "\x91", "\xc0", "")
-	case 4:
-		i := f.IntN(len(data))
+	default:
+		f.change = "longer"
 		data = slices.Insert(data, i, byte(f.IntN(256)))
 	}
 	return data

@@ -16,11 +16,13 @@ import (
 // VerifyHistory verifies the whole history of a session.
 func VerifyHistory(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	v := projector.NewVerifier(id)
-	for entry, err := range b.Log().Read(Context(t), id, 1) {
+	for entry, err := range b.Log().Read(ctx, id, 1) {
 		var found []projector.Violation
 		if err == nil {
-			found, err = follow.Verify(Context(t), b, v, entry)
+			found, err = follow.Verify(ctx, b, v, entry)
 		}
 		if err != nil {
 			t.Error(err)
