@@ -78,6 +78,7 @@ func TestAdvice(t *testing.T) {
 		{"export nosuch -o " + dir + "/n" + on, "lash-replay ls"},
 		{"export --all x -o " + dir + "/n" + on, "--all"},
 		{"export -o " + bad + " " + bad, "--force"},
+		{"export --children -o " + dir + "/n " + bad, "use record"},
 		{"export --format nosuch -o " + dir + "/n " + bad, "--format"},
 		{"export --redact nosuch -o " + dir + "/r.lash " + bad, "has this kind or id"},
 		{"export -o /dev/null/x " + bad, "not a directory"},

@@ -17,15 +17,16 @@ import (
 )
 
 type exportCmd struct {
-	Session string   `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	Out     string   `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
-	Format  string   `default:"archive" help:"One of the formats above. Default: ${default}."`
-	Redact  []string `placeholder:"WHAT" help:"Leave out the payloads of these events, and bodies that only they refer to: a kind, a pattern of kinds as tool.*, or an event's id. Digests replace them, and lash-replay verify --key still proves the rest. Archives only."`
-	All     bool     `help:"Every session of the source, each in a file of the folder that -o names."`
-	Key     string   `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
-	Issuer  string   `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
-	Force   bool     `help:"Replace the file if it exists."`
-	JSON    bool     `name:"json" help:"One object that says what was written; with --all, one a line."`
+	Session  string   `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
+	Out      string   `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
+	Format   string   `default:"archive" help:"One of the formats above. Default: ${default}."`
+	Redact   []string `placeholder:"WHAT" help:"Leave out the payloads of these events, and bodies that only they refer to: a kind, a pattern of kinds as tool.*, or an event's id. Digests replace them, and lash-replay verify --key still proves the rest. Archives only."`
+	All      bool     `help:"Every session of the source, each in a file of the folder that -o names."`
+	Key      string   `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
+	Children bool     `help:"For records: with the child sessions, each at the event that first names it."`
+	Issuer   string   `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
+	Force    bool     `help:"Replace the file if it exists."`
+	JSON     bool     `name:"json" help:"One object that says what was written; with --all, one a line."`
 }
 
 // Help is shown by --help.
@@ -65,6 +66,9 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	}
 	if len(c.Redact) > 0 && c.Format != formatArchive {
 		return fmt.Errorf("--redact: the format %s has no digests: use archive", c.Format)
+	}
+	if c.Children && !strings.HasPrefix(c.Format, "record") {
+		return fmt.Errorf("--children: the format %s has one session: use record, record-cbor or %s", c.Format, formatCOSE)
 	}
 	if c.All {
 		return c.exportAll(ctx, e, f.extension)

@@ -98,6 +98,12 @@ func (w *written) document(ctx context.Context, c *exportCmd, src source, temp *
 	if err != nil {
 		return err
 	}
+	absent := &exchange.Losses{}
+	if c.Children {
+		if absent, err = d.ReadChildren(ctx, src.Log(), src); err != nil {
+			return err
+		}
+	}
 	out := bufio.NewWriter(temp)
 	f, err := formatOf(w.Format)
 	if err != nil {
@@ -114,6 +120,6 @@ func (w *written) document(ctx context.Context, c *exportCmd, src source, temp *
 	if err != nil {
 		return err
 	}
-	w.Lost, w.Bytes, w.First, w.Last, w.Commits = lost.List(), info.Size(), 1, d.Commits, int64(d.Commits)
+	w.Lost, w.Bytes, w.First, w.Last, w.Commits = append(absent.List(), lost.List()...), info.Size(), 1, d.Commits, int64(d.Commits)
 	return temp.Close()
 }

@@ -28,6 +28,8 @@ type Document struct {
 	Entries []Entry // in the order of the history
 	Turns   []projector.TurnRecord
 
+	Children map[events.SessionID]*Document // all generations, as [Document.ReadChildren] reads them; nil before
+
 	Root   proof.Hash // of the tree of all commits, see package proof
 	Signed events.Seq // the last commit with a signed head; 0: none
 }

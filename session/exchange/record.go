@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,7 @@ type RecordEntry struct {
 	Usage     *RecordUsage   `json:"token-usage,omitempty"`
 	EventType string         `json:"event-type,omitempty"`
 	Data      map[string]any `json:"data,omitempty"`
+	Children  []RecordEntry  `json:"children,omitempty"` // of the child sessions that an event is the first to name
 
 	Message   string        `json:"message-id,omitempty"` // of parts of a reply, and of results: the message that they are parts of
 	Position  *int          `json:"position,omitempty"`   // among the parts of the message
@@ -141,10 +143,8 @@ type RecordOptions struct {
 
 // NewRecord makes the record of a session.
 func NewRecord(d *Document, o RecordOptions) *Record {
-	b := &recorder{calls: make(map[events.TurnID][]openCall)}
-	for i := range d.Entries {
-		b.entry(&d.Entries[i])
-	}
+	b := newRecorder(maps.Clone(d.Children))
+	b.document(d)
 	r := &Record{
 		Version: recordVersion, ID: fmt.Sprintf("%s@%d", d.Session, d.Commits), Created: stamp(d.Ended),
 		Head:      &RecordHead{Size: int64(d.Commits), Root: hex.EncodeToString(d.Root[:]), Signed: int64(d.Signed)},
@@ -175,6 +175,7 @@ type recorder struct {
 	models   []string // in the order of their first reply
 	provider string   // of the last reply
 	calls    map[events.TurnID][]openCall
+	children map[events.SessionID]*Document // those that are in no entry yet
 }
 
 // openCall is a call without a result yet.
@@ -226,7 +227,7 @@ func (b *recorder) event(e *Entry) {
 	if e.Turn != "" {
 		data["turn"] = string(e.Turn)
 	}
-	b.add(RecordEntry{Type: typeEvent, ID: e.ID, EventType: string(e.Event.Kind), Data: data}, e.At)
+	b.add(RecordEntry{Type: typeEvent, ID: e.ID, EventType: string(e.Event.Kind), Data: data, Children: b.childEntries(e)}, e.At)
 }
 
 // reply adds a reply: the message, then its reasoning and calls with their positions.
