@@ -56,7 +56,7 @@ func (b *Bus) putObject(ctx context.Context, name string, data []byte) error {
 		}
 	}
 	return b.retryWithin(ctx, b.transfer(int64(len(data))), "put blob "+name, func(ctx context.Context) error {
-		store, err := b.blobsOver(ctx, b.linkOf(len(data) > bulkBytes))
+		store, err := b.blobsOver(ctx, b.linkOf(len(data) > largeBytes))
 		if err == nil {
 			_, err = store.PutBytes(ctx, name, data)
 			b.recordStored(ctx, b.names.blobStream(), err)
@@ -163,7 +163,7 @@ func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, 
 		return nil, fmt.Errorf("%w: %d bytes, limit is %d", events.ErrMalformed, info.Size, limit)
 	}
 	body := make([]byte, 0, info.Size)
-	for msg, err := range b.messages(ctx, info.Size > bulkBytes, b.names.blobStream(), b.names.blobChunks(info.NUID), 1, 0) {
+	for msg, err := range b.messages(ctx, info.Size > largeBytes, b.names.blobStream(), b.names.blobChunks(info.NUID), 1, 0) {
 		if err != nil {
 			return nil, err
 		}

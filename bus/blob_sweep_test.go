@@ -63,8 +63,8 @@ func TestDropBlob(t *testing.T) {
 	}
 }
 
-// TestBlobPieces lists the pieces of a blob without a description.
-func TestBlobPieces(t *testing.T) {
+// TestBlobChunks lists the chunks of a blob without a description.
+func TestBlobChunks(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	js, err := jetstream.New(b.Conn())
@@ -76,7 +76,7 @@ func TestBlobPieces(t *testing.T) {
 	}
 	list, err := b.Blobs(t.Context())
 	if err != nil || len(list) != 1 || list[0].Digest != "" {
-		t.Fatalf("blobs: got %v, %v, want pieces without a name", list, err)
+		t.Fatalf("blobs: got %v, %v, want chunks without a name", list, err)
 	}
 	if err := b.DropBlob(t.Context(), list[0]); err != nil {
 		t.Fatal(err)

@@ -84,8 +84,8 @@ type Bus struct {
 	hot        streamCount
 	unanswered unansweredRequests
 	refusals   refusals
-	bulk       bulk
-	hints      streamHints
+	secondary  secondary
+	streams    streamCache
 	priorities priorities
 	bodies     bodies
 	waiting    *waiting // nil once the bus is open
@@ -152,7 +152,7 @@ func (c *Config) connect() (link, error) {
 		if errors.As(err, new(*url.Error)) {
 			err = errors.New("this is no URL") // the error quotes parts of the URL, which may be a password
 		}
-		return link{}, fmt.Errorf("connect to %s: %w", Redacted(c.URL), err)
+		return link{}, fmt.Errorf("connect to %s: %w", WithoutPasswords(c.URL), err)
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(c.Timeout))
 	if err != nil {
@@ -169,9 +169,9 @@ const (
 	pingsOut  = 2
 )
 
-// Redacted is a list of server URLs without users, passwords and tokens. A comma may be part of a password, so the
+// WithoutPasswords is a list of server URLs without users, passwords and tokens. A comma may be part of a password, so the
 // parts that may belong to one are removed too.
-func Redacted(urls string) string {
+func WithoutPasswords(urls string) string {
 	list := strings.Split(urls, ",")
 	inside := false // list[i] may be inside the password of a URL
 	for i, u := range slices.Backward(list) {
@@ -196,7 +196,7 @@ func Redacted(urls string) string {
 func (b *Bus) Close() {
 	b.closing.Store(true)
 	b.nc.Close()
-	b.closeBulk()
+	b.closeSecondary()
 }
 
 // Replicas is how many replicas shared streams and the streams of sessions have: [Config.Replicas], or the number

@@ -22,7 +22,7 @@ func TestRedacted(t *testing.T) {
 		"nats://h1,nats://u:secret@h2": "nats://h1,nats://xxxxx@h2",
 		"nats://me:a/secret@h":         "nats://xxxxx@h",
 	} {
-		if got := bus.Redacted(urls); got != want || strings.Contains(got, "secret") {
+		if got := bus.WithoutPasswords(urls); got != want || strings.Contains(got, "secret") {
 			t.Errorf("%s: got %s, want %s", urls, got, want)
 		}
 	}

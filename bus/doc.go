@@ -5,15 +5,15 @@
 // # Why one package
 //
 // The parts are one package because appends, archives and reads share the entry, the location and the loop of limits,
-// retries and mapped errors (request.go). They use the same connections (bulk.go), and subjects that one type builds
+// retries and mapped errors (request.go). They use the same connections (secondary.go), and subjects that one type builds
 // (subject.go). Requests to workers, instances and services are sent once, without the loop. Append, archive, read and erase are one protocol on two streams: the session's stream and its
 // archive entry. A cut between them would export the entry, the location of a history and the loop to each other.
 // Files are grouped by subject:
 //
-//	connection    bus.go waiting.go request.go pause.go bulk.go errors.go batch.go
-//	assets        subject.go topology.go assets.go reader.go list.go capacity.go storage.go stats.go agreed.go
-//	histories     log.go read.go location.go hint.go archive.go restore.go erase.go redact.go priority.go
-//	queues        wake.go timer.go dead.go consumer.go
+//	connection    bus.go waiting.go request.go pause.go secondary.go errors.go batch.go
+//	assets        subject.go topology.go assets.go reader.go list.go capacity.go storage.go stats.go recovered.go
+//	histories     log.go read.go location.go streamcache.go archive.go restore.go erase.go redact.go priority.go
+//	queues        wake.go timer.go deadletter.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go
 //	bodies        bodies.go
 //	requests      service.go sender.go listener.go peer.go
@@ -111,7 +111,7 @@
 // A then finds the entry, and removes the stream with its commit. Until then readers see A's commit as the session's history.
 //
 // A bus remembers in which stream a session continues, and asks that stream for the end first: the entry has up to half
-// a MiB of history in it. The state of the stream shows whether the hint is old (streamHints).
+// a MiB of history in it. The state of the stream shows whether what it remembers is old (streamCache).
 //
 // # Erased sessions
 //
@@ -203,9 +203,9 @@
 // No responder, or Lash-Gone, means that the request was not done ([ErrNoResponder]). After silence, or a lost connection, the
 // outcome is unknown. Answers go to inboxes only: a request with another reply subject is counted, and not handled.
 //
-// A client may ask for pieces of a long answer. They arrive before the answer, numbered, and are sent once. Such a
+// A client may ask for chunks of a long answer. They arrive before the answer, numbered, and are sent once. Such a
 // client says every second, to all nodes, that it listens. It uses a token that is made for this one request. Older nodes only answer; an
-// operation without pieces refuses the header. What a user publishes is about the requests of that user alone. While a node
+// operation without chunks refuses the header. What a user publishes is about the requests of that user alone. While a node
 // loses such messages in a flood, silence ends no request.
 //
 //	client                                   node that works on the request

@@ -12,14 +12,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Headers of a request whose client follows the answer in pieces. The client chooses a token that no other client can
+// Headers of a request whose client follows the answer in chunks. The client chooses a token that no other client can
 // guess, and repeats it while it listens.
 const (
 	// StreamHeader is of a request, and of the client's later messages: the token.
 	StreamHeader = "Lash-Stream"
 
 	headerEnd   = "Lash-End"   // of a later message: the client stops listening
-	headerPiece = "Lash-Piece" // of a piece of the answer: its number, from 0
+	headerChunk = "Lash-Piece" // of a chunk of the answer: its number, from 0
 )
 
 // opListening is the operation to which such clients publish that they listen. Each node subscribes to all of it: a
@@ -90,7 +90,7 @@ func (l *listeners) stop() {
 }
 
 // watch starts to watch the client of a request: the returned context ends when the client stops to listen, or has stopped
-// already. forget ends the watch. ok: the client receives pieces. It is false for a request without a token, or with one
+// already. forget ends the watch. ok: the client receives chunks. It is false for a request without a token, or with one
 // that is too long or in use.
 func (l *listeners) watch(ctx context.Context, key listenerKey) (_ context.Context, forget func(), ok bool) {
 	l.mu.Lock()
@@ -165,17 +165,17 @@ func (l *listeners) storeEnded(key listenerKey) {
 	l.ended[key.user] = list
 }
 
-// pieceSender sends the pieces of an answer to the client's inbox.
-func (s *Service) pieceSender(reply string) func([]byte) {
+// chunkSender sends the chunks of an answer to the client's inbox.
+func (s *Service) chunkSender(reply string) func([]byte) {
 	n := 0
 	return func(data []byte) {
-		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number shows a loss
+		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerChunk: {strconv.Itoa(n)}}, Data: data}) // the number shows a loss
 		n++
 	}
 }
 
-// PieceFunc receives a piece of an answer. n counts the pieces of one request from 0; a missing n was lost.
-type PieceFunc func(n int, data []byte)
+// ChunkFunc receives a chunk of an answer. n counts the chunks of one request from 0; a missing n was lost.
+type ChunkFunc func(n int, data []byte)
 
 // publishListening publishes every second that a client follows the answer to a request. stop publishes that it does no
 // more.

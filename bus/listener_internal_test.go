@@ -31,7 +31,7 @@ func TestListenersOfManyUsers(t *testing.T) {
 	ctx, forget, ok := l.watch(t.Context(), listenerKey{"alice", "a"})
 	defer forget()
 	if !ok {
-		t.Fatal("got no pieces for alice")
+		t.Fatal("got no chunks for alice")
 	}
 	l.received(said("alice", "early", "1"))
 	l.received(said("mallory", "a", "1"))

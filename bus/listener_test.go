@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// servePieces offers "do" to clients that take pieces and may be silent for a time.
-func servePieces(t *testing.T, on *bus.Bus, listening time.Duration, do bus.HandlerFunc) {
+// serveChunks offers "do" to clients that take chunks and may be silent for a time.
+func serveChunks(t *testing.T, on *bus.Bus, listening time.Duration, do bus.HandlerFunc) {
 	t.Helper()
 	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Listening: listening, Operations: map[string]bus.HandlerFunc{"do": do}})
 	if err != nil {
@@ -31,19 +31,19 @@ func servePieces(t *testing.T, on *bus.Bus, listening time.Duration, do bus.Hand
 	})
 }
 
-// TestPieces receives every piece of an answer, in order, and then the answer, also when that takes longer than a
-// client may be silent. A client that does not request pieces gets none.
-func TestPieces(t *testing.T) {
+// TestChunks receives every chunk of an answer, in order, and then the answer, also when that takes longer than a
+// client may be silent. A client that does not request chunks gets none.
+func TestChunks(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	server := bustest.Server(t, busembed.Config{})
 	work := make(chan (<-chan struct{}), 1) // the ctx of the request
-	servePieces(t, bustest.Open(t, server), 5*time.Second, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-		if r.Piece == nil {
-			return []byte("no pieces"), ""
+	serveChunks(t, bustest.Open(t, server), 5*time.Second, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+		if r.SendChunk == nil {
+			return []byte("no chunks"), ""
 		}
 		for n := range many {
-			r.Piece([]byte(strconv.Itoa(n)))
+			r.SendChunk([]byte(strconv.Itoa(n)))
 		}
 		select {
 		case <-<-work:
@@ -54,8 +54,8 @@ func TestPieces(t *testing.T) {
 	})
 	client := bustest.Open(t, server)
 	got, err := client.Request(t.Context(), "do", nil, 10*time.Second, nil)
-	if err != nil || string(got) != "no pieces" {
-		t.Errorf("got %q and %v, want no pieces", got, err)
+	if err != nil || string(got) != "no chunks" {
+		t.Errorf("got %q and %v, want no chunks", got, err)
 	}
 	listening, err := client.Conn().SubscribeSync("lash.api.listening")
 	if err != nil {
@@ -76,13 +76,13 @@ func TestPieces(t *testing.T) {
 	next := 0
 	got, err = client.Request(t.Context(), "do", nil, 10*time.Second, func(n int, data []byte) {
 		if n != next || string(data) != strconv.Itoa(n) {
-			t.Errorf("got piece %d, %s, want %d", n, data, next)
+			t.Errorf("got chunk %d, %s, want %d", n, data, next)
 		}
 		next++
 	})
 	watching.Wait()
 	if err != nil || string(got) != "done" || next != many {
-		t.Errorf("got %q and %v after %d pieces, want done after %d", got, err, next, many)
+		t.Errorf("got %q and %v after %d chunks, want done after %d", got, err, next, many)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestPiecesEnd(t *testing.T) {
 			t.Parallel()
 			server := bustest.Server(t, busembed.Config{})
 			ended := make(chan error, 1)
-			servePieces(t, bustest.Open(t, server), test.listening, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-				r.Piece([]byte("one"))
+			serveChunks(t, bustest.Open(t, server), test.listening, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+				r.SendChunk([]byte("one"))
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
 				return nil, ""
@@ -132,15 +132,15 @@ func TestPiecesEnd(t *testing.T) {
 	}
 }
 
-// TestPiecesWithTakenToken sends requests with tokens that are in use, or too long: they are answered without pieces,
+// TestChunksWithTakenToken sends requests with tokens that are in use, or too long: they are answered without chunks,
 // and their end does not cancel the others.
-func TestPiecesWithTakenToken(t *testing.T) {
+func TestChunksWithTakenToken(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
 	began, finish := make(chan struct{}), make(chan struct{})
-	servePieces(t, on, time.Hour, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-		if r.Piece == nil {
-			return []byte("no pieces"), ""
+	serveChunks(t, on, time.Hour, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+		if r.SendChunk == nil {
+			return []byte("no chunks"), ""
 		}
 		close(began)
 		select {
@@ -175,8 +175,8 @@ func TestPiecesWithTakenToken(t *testing.T) {
 	first := request("x")
 	<-began
 	for _, token := range []string{"x", strings.Repeat("x", 65)} {
-		if got := answer(request(token)); got != "no pieces" {
-			t.Errorf("token of %d bytes: got %q, want no pieces", len(token), got)
+		if got := answer(request(token)); got != "no chunks" {
+			t.Errorf("token of %d bytes: got %q, want no chunks", len(token), got)
 		}
 	}
 	if err := on.Conn().PublishMsg(&nats.Msg{Subject: "lash.api.listening", Header: nats.Header{"Lash-Stream": {"y"}, "Lash-End": {"1"}}}); err != nil {
@@ -196,7 +196,7 @@ func TestEndWhileItWaits(t *testing.T) {
 	began, finish, heard := make(chan string, 8), make(chan struct{}), make(chan struct{})
 	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 1, Listening: time.Hour, Long: []string{"other"}, Operations: map[string]bus.HandlerFunc{
 		"other": func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-			r.Piece(nil)
+			r.SendChunk(nil)
 			<-ctx.Done()
 			close(heard)
 			return nil, ""

@@ -82,7 +82,7 @@ type LiveMessage struct {
 	Data       []byte     // commit or delta as it is stored: [Bus.Entry] and [Bus.Delta] decode it
 	subject    string
 	Commit     events.CommitID // of a commit
-	EndsTurn   bool            // the commit ends a turn, or requests its cancel
+	MayEndTurn bool            // the commit ends a turn, or requests its cancel
 	AboutTasks bool            // the commit has an event of the family task
 }
 
@@ -115,7 +115,7 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{
 		Seq: events.Seq(seq), Data: m.Data, subject: m.Subject, Commit: events.CommitID(m.Header.Get(jetstream.MsgIDHeader)),
-		EndsTurn:   hasKind(kinds, mayEndTurn),
+		MayEndTurn: hasKind(kinds, mayEndTurn),
 		AboutTasks: hasKind(kinds, isOfTask),
 	}
 }
@@ -126,7 +126,7 @@ func (b *Bus) Entry(m LiveMessage) (events.Entry, error) { return b.decodeCommit
 // Delta is the delta of a live message. Errors: a [*events.KeyError], [events.ErrMalformed].
 func (b *Bus) Delta(m LiveMessage) ([]byte, error) { return b.loadBody(m.Data, m.subject) }
 
-// PublishDelta publishes a piece of streamed output, without waiting for an ack. Deltas are not part of the history.
+// PublishDelta publishes a delta of streamed output without waiting for an ack. Deltas are not part of the history.
 func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []byte) error {
 	if err := errors.Join(events.CheckToken("session", session), events.CheckToken("turn", turn)); err != nil {
 		return err

@@ -36,14 +36,14 @@ func TestLive(t *testing.T) {
 	for want := events.Seq(1); want <= 3; want++ {
 		m := nextLive(t, live.C)
 		c, err := events.Decode(m.Data)
-		if err != nil || m.Seq != want || m.EndsTurn != (want == 3) || c.ID != commit("s", int(want)).ID {
-			t.Errorf("got sequence %d, ends %v, %v, want %d", m.Seq, m.EndsTurn, err, want)
+		if err != nil || m.Seq != want || m.MayEndTurn != (want == 3) || c.ID != commit("s", int(want)).ID {
+			t.Errorf("got sequence %d, ends %v, %v, want %d", m.Seq, m.MayEndTurn, err, want)
 		}
 	}
 	if err := b.PublishDelta("s", "t1", []byte("piece")); err != nil {
 		t.Fatal(err)
 	}
-	if m := nextLive(t, live.C); m.Seq != 0 || string(m.Data) != "piece" || m.EndsTurn {
+	if m := nextLive(t, live.C); m.Seq != 0 || string(m.Data) != "piece" || m.MayEndTurn {
 		t.Errorf("delta: got %+v, want piece", m)
 	}
 }

@@ -48,6 +48,19 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (location, e
 	return loc, nil
 }
 
+// locateFrom is [Bus.locate] for a reader of the commits from a sequence on, and of the end. The location may omit
+// the archive of earlier commits.
+func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from events.Seq) (location, error) {
+	if c, ok := b.streams.get(session); ok && c.first <= from {
+		end, err := b.streamEnd(ctx, c.stream)
+		if err == nil && !end.sealed && !end.opening && end.last >= c.first {
+			return location{stream: c.stream, first: c.first, last: end.last}, nil
+		}
+		b.streams.drop(session, c)
+	}
+	return b.locate(ctx, session)
+}
+
 // locateArchived is [Bus.locate] for a session that has an entry.
 func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entry archiveEntry) (loc location, err error) {
 	for try := 1; ; try++ {
@@ -61,7 +74,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 		end, err := b.streamEnd(ctx, entry.Next)
 		if err == nil {
 			loc.stream, loc.first, loc.last, loc.sealed = entry.Next, entry.Last+1, max(entry.Last, end.last), end.sealed
-			b.hints.put(session, streamHint{loc.stream, loc.first})
+			b.streams.put(session, cachedStream{loc.stream, loc.first})
 			return loc, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {

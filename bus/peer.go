@@ -12,7 +12,7 @@ import (
 
 // ServeWorker answers the requests of other workers to this one, from one goroutine, until stop. It answers to
 // inboxes only: a request with another reply subject is ignored.
-func (b *Bus) ServeWorker(worker events.WorkerID, answer func(question []byte) []byte) (stop func(), err error) {
+func (b *Bus) ServeWorker(worker events.WorkerID, answer func(request []byte) []byte) (stop func(), err error) {
 	return b.listen(b.names.workerRequest(worker), func(m *nats.Msg) {
 		if isInbox(m.Reply) {
 			_ = m.Respond(answer(m.Data))
@@ -22,11 +22,11 @@ func (b *Bus) ServeWorker(worker events.WorkerID, answer func(question []byte) [
 
 // RequestWorker sends a request to a worker on any node, until ctx ends. [ErrNoResponder]: the worker does not listen,
 // as its process is gone; this is known at once.
-func (b *Bus) RequestWorker(ctx context.Context, worker events.WorkerID, question []byte) ([]byte, error) {
+func (b *Bus) RequestWorker(ctx context.Context, worker events.WorkerID, request []byte) ([]byte, error) {
 	if err := events.CheckToken("worker", worker); err != nil {
 		return nil, err
 	}
-	m, err := b.nc.RequestWithContext(ctx, b.names.workerRequest(worker), question)
+	m, err := b.nc.RequestWithContext(ctx, b.names.workerRequest(worker), request)
 	if isNoResponder(err) {
 		return nil, fmt.Errorf("request to worker %s: %w", worker, ErrNoResponder)
 	}
@@ -45,8 +45,8 @@ func (b *Bus) Notify(worker events.WorkerID, session events.SessionID) error {
 	return mapError(b.nc.Publish(b.names.notify(worker), []byte(session)))
 }
 
-// Notified delivers the sessions of [Bus.Notify] for one worker.
-func (b *Bus) Notified(worker events.WorkerID, deliver func(events.SessionID)) (stop func(), err error) {
+// OnNotify delivers the sessions of [Bus.Notify] for one worker.
+func (b *Bus) OnNotify(worker events.WorkerID, deliver func(events.SessionID)) (stop func(), err error) {
 	return b.listen(b.names.notify(worker), func(m *nats.Msg) {
 		switch {
 		case m.Reply == "":
@@ -77,8 +77,8 @@ func (b *Bus) Announce(worker events.WorkerID) error {
 	return mapError(b.nc.Publish(b.names.alive(), []byte(worker)))
 }
 
-// Announced delivers the workers of [Bus.Announce], from one goroutine.
-func (b *Bus) Announced(deliver func(events.WorkerID)) (stop func(), err error) {
+// OnAnnounce delivers the workers of [Bus.Announce], from one goroutine.
+func (b *Bus) OnAnnounce(deliver func(events.WorkerID)) (stop func(), err error) {
 	return b.listen(b.names.alive(), func(m *nats.Msg) {
 		if worker := events.WorkerID(m.Data); events.CheckToken("worker", worker) == nil {
 			deliver(worker)

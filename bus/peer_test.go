@@ -80,7 +80,7 @@ func TestNotified(t *testing.T) {
 	s := bustest.Server(t, busembed.Config{})
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
 	got := make(chan events.SessionID, 4)
-	stop, err := b.Notified("w1", func(id events.SessionID) { got <- id })
+	stop, err := b.OnNotify("w1", func(id events.SessionID) { got <- id })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +106,11 @@ func TestWorkerGone(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
 	b, frozen, other := bustest.Open(t, s), bustest.Open(t, s), bustest.Open(t, s)
-	if _, err := b.Notified("w1", func(events.SessionID) {}); err != nil {
+	if _, err := b.OnNotify("w1", func(events.SessionID) {}); err != nil {
 		t.Fatal(err)
 	}
 	blocked, released := make(chan struct{}), make(chan struct{})
-	if _, err := frozen.Notified("w2", func(events.SessionID) {
+	if _, err := frozen.OnNotify("w2", func(events.SessionID) {
 		close(blocked)
 		<-released
 	}); err != nil {
@@ -137,7 +137,7 @@ func TestAnnounced(t *testing.T) {
 	s := bustest.Server(t, busembed.Config{})
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
 	got := make(chan events.WorkerID, 8)
-	stop, err := b.Announced(func(id events.WorkerID) { got <- id })
+	stop, err := b.OnAnnounce(func(id events.WorkerID) { got <- id })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ type rawEntry struct {
 // readDirect requests batches until it has last. A short batch is from a replica that is behind: it requests again.
 func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		r := &batchReader{b: l.b, stream: stream, large: last-from >= bulkCommits}
+		r := &batchReader{b: l.b, stream: stream, large: last-from >= largeCommits}
 		defer r.cancel()
 		for try := 1; from <= last; try++ {
 			if try > missingTries {

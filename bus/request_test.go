@@ -195,7 +195,7 @@ func TestRequestUnanswered(t *testing.T) {
 			return err
 		},
 		"drop blob":       func() error { return b.DropBlob(ctx, stored[0]) },
-		"drop pieces":     func() error { return b.DropBlob(ctx, bus.StoredBlob{}) },
+		"drop chunks":     func() error { return b.DropBlob(ctx, bus.StoredBlob{}) },
 		"join queue":      func() error { _, err := b.Queue(ctx, bus.ClassTurn); return err },
 		"join timers":     func() error { _, err := b.Due(ctx); return err },
 		"join projectors": func() error { _, err := b.Dirty(ctx); return err },
@@ -270,9 +270,9 @@ func TestReadCut(t *testing.T) {
 	}
 }
 
-// TestBlobWithoutPieces has the description of a blob without its pieces. Reading it fails soon, and storing it again
+// TestBlobWithoutChunks has the description of a blob without its chunks. Reading it fails soon, and storing it again
 // repairs it.
-func TestBlobWithoutPieces(t *testing.T) {
+func TestBlobWithoutChunks(t *testing.T) {
 	t.Parallel()
 	b, _ := openLossy(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -302,7 +302,7 @@ func TestBlobWithoutPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.Blob(ctx, ref); err == nil || ctx.Err() != nil {
-		t.Errorf("without pieces: got %v, %v, want an error before the end of time", err, ctx.Err())
+		t.Errorf("without chunks: got %v, %v, want an error before the end of time", err, ctx.Err())
 	}
 	if _, err := b.PutBlob(ctx, body); err != nil {
 		t.Fatal(err)

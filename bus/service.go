@@ -33,15 +33,15 @@ type Incoming struct {
 	// account, whose users may write histories themselves.
 	From string
 	Data []byte
-	// Piece sends the client a piece of the answer before the answer. It does not block, and is for one goroutine at
-	// a time. nil: the client does not request pieces.
-	Piece func(data []byte)
+	// SendChunk sends the client a chunk of the answer before the answer. It does not block, and is for one goroutine at
+	// a time. nil: the client does not request chunks.
+	SendChunk func(data []byte)
 	// Stream is true if the request has a stream token, also an invalid one.
 	Stream bool
 }
 
 // HandlerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
-// ctx has the span that the request names. If the client requests pieces, ctx ends soon after that client is gone.
+// ctx has the span that the request names. If the client requests chunks, ctx ends soon after that client is gone.
 type HandlerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
 
 // ServiceConfig of a service.
@@ -50,7 +50,7 @@ type ServiceConfig struct {
 	Metadata    map[string]string      // of this instance, for discovery
 	Operations  map[string]HandlerFunc // by name
 	Concurrency int                    // requests handled at once
-	Listening   time.Duration          // how long a client that takes pieces may be silent before its request is cancelled. Defaults to 10 s
+	Listening   time.Duration          // how long a client that takes chunks may be silent before its request is cancelled. Defaults to 10 s
 	Long        []string               // operations that may take as long as a model call: as many at once in addition, so that they do not delay others
 }
 
@@ -134,7 +134,7 @@ func (s *Service) handle(op string, capacity chan struct{}, req micro.Request, a
 	}
 	ctx, forget, ok := s.listeners.watch(traced, listenerKey{in.From, token})
 	if ok {
-		in.Piece = s.pieceSender(reply)
+		in.SendChunk = s.chunkSender(reply)
 	}
 	if !acquireCapacity(ctx, capacity) {
 		forget()
@@ -316,9 +316,9 @@ func (b *Bus) Serves(ctx context.Context, op string) error {
 
 // Request sends one request for an operation, and waits while the node that handles it says that it works: at most
 // `silence` without a message. Errors: [ErrNoResponder] where it was not done, [events.ErrOutcomeUnknown] where the
-// outcome is unknown. piece, which may be nil, gets pieces of the answer, in order; then the request is cancelled if
+// outcome is unknown. chunk, which may be nil, gets chunks of the answer, in order; then the request is cancelled if
 // Request returns before the answer.
-func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, piece PieceFunc) ([]byte, error) {
+func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, chunk ChunkFunc) ([]byte, error) {
 	if int64(len(request)) > b.nc.MaxPayload() {
 		return nil, &events.FieldError{
 			Field: "request", Reason: fmt.Sprintf("has %d bytes, the server's limit is %d", len(request), b.nc.MaxPayload()), Err: events.ErrTooLarge,
@@ -331,7 +331,7 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	m := &nats.Msg{Subject: b.names.operation(op), Reply: inbox, Header: traceHeaders(ctx), Data: request}
-	if piece != nil {
+	if chunk != nil {
 		token := rand.Text()
 		m.Header[StreamHeader] = []string{token}
 		defer b.publishListening(token)()
@@ -346,15 +346,15 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		switch {
 		case isNoResponder(err):
 			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
-		case errors.Is(err, nats.ErrSlowConsumer): // pieces were lost, as piece was too slow
+		case errors.Is(err, nats.ErrSlowConsumer): // chunks were lost, as chunk was too slow
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 		case m.Header.Get(headerGone) != "":
 			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
 		case m.Header.Get(headerWorking) != "":
-		case m.Header.Get(headerPiece) != "":
-			if n, err := strconv.Atoi(m.Header.Get(headerPiece)); err == nil && piece != nil {
-				piece(n, m.Data)
+		case m.Header.Get(headerChunk) != "":
+			if n, err := strconv.Atoi(m.Header.Get(headerChunk)); err == nil && chunk != nil {
+				chunk(n, m.Data)
 			}
 		default:
 			return m.Data, nil

@@ -193,11 +193,11 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stopAnswer()
-	stopNotified, err := on.Notified("w1", func(events.SessionID) { looked <- struct{}{} })
+	stopNotifies, err := on.OnNotify("w1", func(events.SessionID) { looked <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stopNotified()
+	defer stopNotifies()
 	if err := on.StoreWake(t.Context(), turnKey("s1"), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}

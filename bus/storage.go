@@ -143,7 +143,7 @@ func (r *refusal) text(stream string) string {
 
 // sessionStream is the stream that probably takes a session's appends.
 func (b *Bus) sessionStream(session events.SessionID) string {
-	if h, ok := b.hints.get(session); ok {
+	if h, ok := b.streams.get(session); ok {
 		return h.stream
 	}
 	return b.names.firstStream(session)

@@ -298,7 +298,7 @@ func (n names) parseRow(bucket, subject string) (id events.SessionID, ok bool) {
 	return sessionAfter("$KV."+bucket+".", subject)
 }
 
-// blobStream is the stream of blobs: their descriptions and pieces.
+// blobStream is the stream of blobs: their descriptions and chunks.
 func (n names) blobStream() string { return "OBJ_" + n.blobs() }
 
 func (n names) blobMeta(digest string) string {

@@ -135,7 +135,7 @@ func TestParseLiveOfAnything(t *testing.T) {
 	t.Parallel()
 	for _, seq := range []string{"", "x", "-1", "1.5", "99999999999999999999"} {
 		m := ParseLive(&nats.Msg{Header: nats.Header{headerSeq: {seq}, headerKinds: {"turn.completed"}}, Data: []byte("d")})
-		if m.Seq != 0 || m.EndsTurn || string(m.Data) != "d" {
+		if m.Seq != 0 || m.MayEndTurn || string(m.Data) != "d" {
 			t.Errorf("sequence %q: got %+v, want a delta", seq, m)
 		}
 	}

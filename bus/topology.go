@@ -175,7 +175,7 @@ func (b *Bus) dirtyConfig() jetstream.StreamConfig {
 	}
 }
 
-// deltaConfig has one replica, as it takes every piece of streamed output. While its server is away, a client that
+// deltaConfig has one replica, as it takes every delta of streamed output. While its server is away, a client that
 // joins late sees less of a running reply.
 func (b *Bus) deltaConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{

@@ -117,7 +117,7 @@ func (h *Host) directCall(state *projector.State, req plugin.CompletionRequest, 
 	if err != nil {
 		return DirectCall{}, nil, err
 	}
-	req.MaxTokens, req.Stream = config.MaxOutputTokens, completion.InPieces(req.Stream)
+	req.MaxTokens, req.Stream = config.MaxOutputTokens, completion.SplitDeltas(req.Stream)
 	fact, err := completion.Event(req, source)
 	return DirectCall{CompletionRequest: req, Session: state.Session, Config: state.Config, Source: source, TraceContext: at}, fact, err
 }

@@ -20,7 +20,7 @@ func (h *Host) RetryDeadLetter(ctx context.Context, letter *bus.DeadLetter) erro
 		err = h.b.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: letter.Session}, bus.WakeHint{})
 	}
 	if err == nil || errors.Is(err, events.ErrNoSession) {
-		err = errors.Join(err, h.b.DropDead(ctx, letter))
+		err = errors.Join(err, h.b.DropDeadLetter(ctx, letter))
 	}
 	if err != nil {
 		return fmt.Errorf("retry session %s: %w", letter.Session, err)

@@ -135,7 +135,7 @@ func (c *approvalsCmd) print(s *streams, list []waiting) {
 func (c *approvalsCmd) howToAnswer(id events.SessionID, call events.EffectID) string {
 	if c.Named() || strings.Contains(c.NATS, "@") {
 		return fmt.Sprintf("answer with: lash-node chat%s --session %s, as a user of role %s\n         or: lash-node approve --nats %s %s %s, with the credentials and the inbox of a user of role %s\n",
-			c.where(), id, connect.Host, connect.Quoted(bus.Redacted(c.NATS)), id, call, connect.Node)
+			c.where(), id, connect.Host, connect.Quoted(bus.WithoutPasswords(c.NATS)), id, call, connect.Node)
 	}
 	approve := fmt.Sprintf("lash-node approve%s %s %s", c.where(), id, call)
 	return fmt.Sprintf("answer with: %s\n         or: %s --deny REASON\n", approve, approve)

@@ -202,7 +202,7 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	}
 	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
 	defer cancel()
-	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
+	defer s.Waiting("the servers at %s", bus.WithoutPasswords(servers))()
 	b, err := connect.Open(ctx, bus.OpenReader, bus.Config{
 		URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox, Keys: keys,
 	}, c.NATS != "")

@@ -124,7 +124,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 func (f *clientFlags) where() string {
 	where := ""
 	if f.NATS != "" {
-		where = " --nats " + connect.Quoted(bus.Redacted(f.NATS))
+		where = " --nats " + connect.Quoted(bus.WithoutPasswords(f.NATS))
 	}
 	if own, err := filepath.Abs(connect.DefaultStore); err != nil || f.Store != own {
 		where += " --store " + connect.Quoted(f.Store)

@@ -138,7 +138,7 @@ func (c *deadDropCmd) Run(ctx context.Context, s *streams) error {
 }
 
 func (c *deadDropCmd) drop(ctx context.Context, s *streams, on *client, letter *bus.DeadLetter) error {
-	if err := on.bus.DropDead(ctx, letter); err != nil {
+	if err := on.bus.DropDeadLetter(ctx, letter); err != nil {
 		return err
 	}
 	if c.JSON {

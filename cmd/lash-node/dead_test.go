@@ -41,7 +41,7 @@ func TestServeDeadLetters(t *testing.T) {
 		{Session: "deadly", Attempts: 8, At: 86_401_000, Worker: "w2"},
 		{Session: "gone", Error: "no more", Attempts: 1, At: 86_402_000, Worker: "w2"},
 	} {
-		if err := b.PutDead(limited(t), &letter); err != nil {
+		if err := b.PutDeadLetter(limited(t), &letter); err != nil {
 			t.Fatal(err)
 		}
 	}

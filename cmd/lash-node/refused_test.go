@@ -61,7 +61,7 @@ func TestRoleRefusalNamesTheRole(t *testing.T) {
 		_, err = h.Submit(limited(t), "s", api.Ask("write a"))
 	}
 	if err == nil {
-		err = b.PutDead(limited(t), &bus.DeadLetter{Session: "d", Attempts: 8, At: 86_400_000, Worker: "w1"})
+		err = b.PutDeadLetter(limited(t), &bus.DeadLetter{Session: "d", Attempts: 8, At: 86_400_000, Worker: "w1"})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func appendPendingApproval(ctx context.Context, b *bus.Bus) error {
 			return err
 		}
 	}
-	return b.PutDead(ctx, &bus.DeadLetter{Session: "s", Error: "no: " + hostile + "\nfake: line", Attempts: 8, At: 86_400_000, Worker: "w" + hostile})
+	return b.PutDeadLetter(ctx, &bus.DeadLetter{Session: "s", Error: "no: " + hostile + "\nfake: line", Attempts: 8, At: 86_400_000, Worker: "w" + hostile})
 }
 
 // TestNothingActsOnTheTerminal runs every command that connects to servers on a hostile session.

@@ -85,7 +85,7 @@ func (f *sourceFlags) defaults(targets ...string) {
 func (f *sourceFlags) where() string {
 	switch {
 	case f.NATS != "":
-		return " --nats " + connect.Quoted(bus.Redacted(f.NATS)) + f.Where()
+		return " --nats " + connect.Quoted(bus.WithoutPasswords(f.NATS)) + f.Where()
 	case f.File != "":
 		return " --file " + connect.Quoted(f.File)
 	case f.Store == "" || f.Store == connect.DefaultStore:

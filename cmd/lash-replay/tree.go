@@ -24,7 +24,7 @@ func (*treeCmd) Help() string {
 and stays at the left; a branch that was left stands, indented, where it leaves. show --leaf shows the path to a node.`
 }
 
-// stretch is a piece of a branch: nodes of one turn and one frame that follow each other without a branch between.
+// stretch is a part of a branch: nodes of one turn and one frame that follow each other without a branch between.
 type stretch struct {
 	nodes  []*projector.Node
 	active bool // on the active path
@@ -277,7 +277,7 @@ type treeJSON struct {
 type stretchJSON struct {
 	First  events.NodeID  `json:"first"`
 	Last   events.NodeID  `json:"last"`
-	Parent events.NodeID  `json:"parent,omitempty"` // the last node of another piece
+	Parent events.NodeID  `json:"parent,omitempty"` // the last node of another part
 	Nodes  int            `json:"nodes"`
 	Turn   events.TurnID  `json:"turn,omitempty"`
 	End    events.TurnEnd `json:"end,omitempty"`

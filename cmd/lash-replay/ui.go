@@ -131,7 +131,7 @@ func (c *uiCmd) open(ctx context.Context, e *env) (*busSource, string, error) {
 		return nil, "", errors.New("no source: give --store DIR, --nats URL, or archives")
 	}
 	if e.source.NATS != "" {
-		return server, "the server " + bus.Redacted(e.source.NATS), nil
+		return server, "the server " + bus.WithoutPasswords(e.source.NATS), nil
 	}
 	return server, "the store " + e.source.Store, nil
 }

@@ -174,7 +174,7 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 	return nil
 }
 
-// blobWait bounds the read of one body: pieces of a damaged body may never arrive.
+// blobWait bounds the read of one body: chunks of a damaged body may never arrive.
 const blobWait = time.Minute
 
 // blob checks the body of an event.

@@ -10,7 +10,8 @@
 //
 // # The head
 //
-// A head is an event in a commit that the node appends anyway: the one that ends a turn. It covers that commit too,
+// A head is what RFC 6962 calls a signed tree head, and C2SP a checkpoint; in lash a checkpoint is a point inside a turn.
+// The head is an event in a commit that the node appends anyway: the one that ends a turn. It covers that commit too,
 // less the 64 bytes of its signature, which are the end of its payload and in no leaf. So a head costs no append. The
 // signed text is a checkpoint of C2SP, whose origin is the tenant's name and the session, so that witnesses can
 // cosign it. The name of the signing key in a note is that origin.

@@ -66,7 +66,7 @@ func run(ask string) error {
 			fmt.Printf("the model call is tried again: %s\n", transcript.VisibleLine(seen.Delta.Retry.Reason))
 		}
 		if seen.Commit == nil {
-			continue // a piece of a reply, which its commit has whole
+			continue // a delta of a reply, which its commit has whole
 		}
 		for _, e := range seen.Commit.Events {
 			switch p := e.Payload.(type) {

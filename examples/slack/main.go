@@ -89,7 +89,7 @@ func (c *channel) follow(ctx context.Context) error {
 			return err
 		}
 		if o.Commit == nil {
-			continue // a piece of a reply, which its commit has whole
+			continue // a delta of a reply, which its commit has whole
 		}
 		for _, e := range o.Commit.Events {
 			if text := indented(textOf(e.Payload)); text != "" {

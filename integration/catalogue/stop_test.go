@@ -266,7 +266,7 @@ func testRetry(t *testing.T) {
 	var failed []int64
 	for { // messages that were published before the turn's end have arrived before it
 		m := bus.ParseLive(harness.Receive(b, "the turn's end", live.C))
-		if m.EndsTurn {
+		if m.MayEndTurn {
 			break
 		}
 		if m.Seq != 0 {

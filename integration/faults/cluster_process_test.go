@@ -210,7 +210,7 @@ func (p *processes) awaitReplicas(ctx context.Context, b *bus.Bus) {
 	p.t.Helper()
 	ticks := time.NewTicker(50 * time.Millisecond)
 	defer ticks.Stop()
-	for !b.Agreed(ctx) {
+	for !b.Recovered(ctx) {
 		select {
 		case <-ctx.Done():
 			p.t.Fatal("the servers do not agree again")

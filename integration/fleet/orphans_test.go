@@ -127,7 +127,7 @@ func TestOrphanTurnContinues(t *testing.T) {
 func awaitWatched(b *orphaned, worker events.WorkerID) {
 	b.T.Helper()
 	announced := make(chan events.WorkerID, 64)
-	stop, err := b.Bus.Announced(func(id events.WorkerID) { announced <- id })
+	stop, err := b.Bus.OnAnnounce(func(id events.WorkerID) { announced <- id })
 	if err != nil {
 		b.T.Fatal(err)
 	}

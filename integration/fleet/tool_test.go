@@ -245,7 +245,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	f.AwaitUnqueued(id)
 	ends := make(chan struct{}, 8)
 	stop, err := on.OnCommit(id, func(m bus.LiveMessage) {
-		if m.EndsTurn {
+		if m.MayEndTurn {
 			ends <- struct{}{}
 		}
 	})

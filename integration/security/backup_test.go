@@ -43,7 +43,7 @@ func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	b.StartTurn("hot", "waits", harness.Text("no node is there"))
 	b.ScheduleTurn("hot", "later", estateTime(), "in its time")
 	letter := estateLetter()
-	harness.WantError(t, "bury", b.Bus.PutDead(b.Ctx, &letter), nil)
+	harness.WantError(t, "bury", b.Bus.PutDeadLetter(b.Ctx, &letter), nil)
 	defer b.Bus.Close()
 	return digests(t, b.Bus)
 }

@@ -120,7 +120,7 @@ func TestRoleHost(t *testing.T) {
 	for ended := false; !ended; {
 		select {
 		case m := <-live.C:
-			ended = bus.ParseLive(m).EndsTurn
+			ended = bus.ParseLive(m).MayEndTurn
 		case <-b.Ctx.Done():
 			t.Fatal("saw no turn end")
 		}

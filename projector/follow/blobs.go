@@ -101,7 +101,7 @@ func (s *BlobSweeper) markAll(ctx context.Context, unseen map[string]bool) error
 	return s.markBases(ctx, bases, unseen)
 }
 
-// markBases marks the references in bases: their pieces, and the bodies of their nodes and frames. A shared piece is
+// markBases marks the references in bases: their segments, and the bodies of their nodes and frames. A shared segment is
 // read once.
 func (s *BlobSweeper) markBases(ctx context.Context, bases map[events.BlobRef]bool, unseen map[string]bool) error {
 	seen := make(map[events.BlobRef]bool)

@@ -213,7 +213,7 @@ func fold(ctx context.Context, commits iter.Seq2[events.Entry, error], blobs Blo
 	return nil
 }
 
-// Complete attaches all missing pieces.
+// Complete attaches all missing segments.
 func Complete(ctx context.Context, blobs BlobReader, s *projector.State) error {
 	for missing := s.Missing(); len(missing) > 0; missing = s.Missing() { // an attached page lists more missing segments
 		for _, ref := range missing {
@@ -305,7 +305,7 @@ func ofOtherHistory(ctx context.Context, b *bus.Bus, s *projector.State) bool {
 }
 
 // Save writes a snapshot of s after its fresh segments, unless a usable snapshot that is at least as new exists. It
-// returns the digest of the head. A state with a piece larger than [events.MaxBlobBytes] gets no snapshot; then the
+// returns the digest of the head. A state with a segment larger than [events.MaxBlobBytes] gets no snapshot; then the
 // digest is empty.
 func Save(ctx context.Context, b *bus.Bus, s *projector.State) (string, error) {
 	digest, err := save(ctx, b, s)
@@ -350,7 +350,7 @@ func store(ctx context.Context, b *bus.Bus, pieces []projector.Segment) error {
 	return nil
 }
 
-// SaveBase stores the initial content of a copy of s and returns its reference. It reuses the stored pieces of
+// SaveBase stores the initial content of a copy of s and returns its reference. It reuses the stored segments of
 // snapshots and other copies. So its cost does not depend on the length of the history, if s was opened from a
 // snapshot.
 func SaveBase(ctx context.Context, b *bus.Bus, s *projector.State) (ref events.BlobRef, base []byte, err error) {

@@ -10,8 +10,8 @@ import (
 type Observed struct {
 	Seq    events.Seq     // of Commit, and the cursor that resumes after it; 0 otherwise
 	Commit *events.Commit // the observer's own copy
-	Delta  *Delta         // the next piece of the streaming reply
-	Gap    *Gap           // pieces before the next Delta were lost
+	Delta  *Delta         // the next delta of the streaming reply
+	Gap    *Gap           // deltas before the next Delta were lost
 }
 
 // Gap reports that this observer lost deltas of the streaming reply. The commit of the reply has the full text.
@@ -31,7 +31,7 @@ func (e *CursorError) Error() string {
 	return fmt.Sprintf("cursor %d is beyond the end of session %s, last is %d", e.Cursor, e.Session, e.Last)
 }
 
-// Delta is a piece of streamed output, for display only; the commit has the final text. N counts the deltas of one
+// Delta is a part of streamed output, for display only; the commit has the final text. N counts the deltas of one
 // attempt from 0, so an observer that joins late can combine what it read with what it receives. A newer call or
 // attempt retracts the text of the earlier one.
 type Delta struct {
@@ -45,7 +45,7 @@ type Delta struct {
 	Retry     RetryStatus     `msgpack:"r,omitempty"` // set alone, without text
 	Message   SideMessage     `msgpack:"m,omitempty"` // set alone: part of no reply, and without N
 	// Output is what a tool call prints, and not part of the reply. Then Call is the start of an attempt of the tool, and
-	// N counts the pieces of the attempt from 1. A missing number is lost text.
+	// N counts the deltas of the attempt from 1. A missing number is lost text.
 	Output ToolOutput `msgpack:"o,omitempty"`
 }
 

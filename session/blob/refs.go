@@ -9,7 +9,7 @@ import (
 )
 
 // Visit calls visit for every body outside the log that an event refers to. The opening of a copied session refers to its base,
-// and through it to the pieces of the base and their bodies. visit need not call read. Errors: those of the reader, of a
+// and through it to the segments of the base and their bodies. visit need not call read. Errors: those of the reader, of a
 // base that does not decode, and of visit.
 func Visit(ctx context.Context, blobs Reader, p events.Payload, visit func(ref events.BlobRef, read func() ([]byte, error)) error) error {
 	each := func(list []events.BlobRef) error {

@@ -80,9 +80,9 @@
 //
 // # Streamed completions
 //
-// [plugin.CompletionRequest.Stream] receives the pieces of a completion over this client's inbox, before Complete
-// returns the whole reply. It must not block: pieces that it does not accept in time are dropped. Each piece is sent
-// once. After a lost piece, or a repeat to another node, a Reset retracts the earlier pieces. When ctx ends, the node
+// [plugin.CompletionRequest.Stream] receives the deltas of a completion over this client's inbox, before Complete
+// returns the whole reply. It must not block: deltas that it does not accept in time are dropped. Each delta is sent
+// once. After a lost delta, or a repeat to another node, a Reset retracts the earlier deltas. When ctx ends, the node
 // cancels its model call. It does so 10 s after the last sign of life of a client that has stopped.
 //
 // # Tasks of this program

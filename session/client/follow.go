@@ -6,13 +6,13 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// follower passes on the pieces of a completion, complete and in order. After a lost piece, or when another node
+// follower passes on the deltas of a completion, complete and in order. After a lost delta, or when another node
 // starts again, it retracts what it passed on.
 type follower struct {
 	stream func(plugin.CompletionDelta)
-	next   int  // number of the next piece
-	lost   bool // a piece of this try was lost: the rest of the try is dropped
-	shown  bool // pieces were passed on and not retracted
+	next   int  // number of the next delta
+	lost   bool // a delta of this try was lost: the rest of the try is dropped
+	shown  bool // deltas were passed on and not retracted
 }
 
 // newFollower returns nil where the request has no stream function.
@@ -23,14 +23,14 @@ func newFollower(stream func(plugin.CompletionDelta)) *follower {
 	return &follower{stream: stream}
 }
 
-// try returns the piece handler of the next request.
-func (f *follower) try() bus.PieceFunc {
+// try returns the delta handler of the next request.
+func (f *follower) try() bus.ChunkFunc {
 	if f == nil {
 		return nil
 	}
 	f.takeBack()
 	f.next, f.lost = 0, false
-	return f.piece
+	return f.handle
 }
 
 func (f *follower) takeBack() {
@@ -40,7 +40,7 @@ func (f *follower) takeBack() {
 	}
 }
 
-func (f *follower) piece(n int, data []byte) {
+func (f *follower) handle(n int, data []byte) {
 	var d plugin.CompletionDelta
 	if err := events.DecodePayload(data, &d); err != nil || n != f.next {
 		f.lost = true

@@ -96,7 +96,7 @@ type report struct {
 	lost   *Losses
 }
 
-// block is a piece of a report: a turn's title, a message, a call, a result, an event.
+// block is a part of a report: a turn's title, a message, a call, a result, an event.
 type block struct {
 	class    string // "turn", "user", "assistant", "system", "reasoning", "call", "result", "event"
 	level    int    // of the title

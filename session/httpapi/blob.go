@@ -57,7 +57,7 @@ func getBlob(c *call) (reply, error) {
 // sendBytes is the size of one write of a body, in bytes.
 const sendBytes = 256 << 10
 
-// send writes the reply's bytes in pieces, within the speed of the client and the caller's byte limit.
+// send writes the reply's bytes in chunks, within the speed of the client and the caller's byte limit.
 func (s *Server) send(c *call, out reply) {
 	if out.release != nil {
 		defer out.release()

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// completionDeltaJSON is a piece of the reply to a direct completion, for display; the result has the final reply.
+// completionDeltaJSON is a part of the reply to a direct completion, for display; the result has the final reply.
 type completionDeltaJSON struct {
 	Kind  events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning; no other kind comes in pieces"`
 	Text  string          `json:"text,omitempty"`
@@ -30,23 +30,23 @@ func streamCompletion(c *call, in newCompletionJSON) (reply, error) {
 	select {
 	case <-long.C:
 	case <-run.pending:
-		run.signal() // wakes the reader of the pieces
+		run.signal() // wakes the reader of the deltas
 	case <-run.ended:
-		if run.err != nil && !run.hasPieces() {
+		if run.err != nil && !run.hasDeltas() {
 			return reply{}, run.err
 		}
 	}
 	return reply{stream: run.messages, release: run.stop, outcome: true}, nil
 }
 
-// maxPieces limits the waiting pieces. Above it a delta is appended to the last piece of its kind. The order of the
+// maxDeltas limits the waiting deltas. Above it a delta is appended to the last delta of its kind. The order of the
 // kinds is then lost, and the memory stays proportional to the text.
-const maxPieces = 256
+const maxDeltas = 256
 
 // completionRun is a completion that runs independently of the client's reading speed. It buffers what the client has
 // not read: at most one reply.
 type completionRun struct {
-	pending chan struct{} // signalled when a piece waits
+	pending chan struct{} // signalled when a delta waits
 	ended   chan struct{}
 	stop    func() // cancels the completion and waits for its end
 
@@ -54,7 +54,7 @@ type completionRun struct {
 	err    error
 
 	mu     sync.Mutex
-	pieces []mergedDelta
+	deltas []mergedDelta
 }
 
 // mergedDelta is a delta to which further text can be appended.
@@ -88,20 +88,20 @@ func (c *call) startCompletion(args operation.CompleteArgs) *completionRun {
 func (run *completionRun) add(d plugin.CompletionDelta) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if d.Reset { // a reset also discards the waiting pieces
-		run.pieces = []mergedDelta{{reset: true}}
+	if d.Reset { // a reset also discards the waiting deltas
+		run.deltas = []mergedDelta{{reset: true}}
 	} else if p := run.mergeTarget(d); p != nil {
 		p.text = append(p.text, d.Text...)
 	} else {
-		run.pieces = append(run.pieces, mergedDelta{kind: d.Kind, text: []byte(d.Text)})
+		run.deltas = append(run.deltas, mergedDelta{kind: d.Kind, text: []byte(d.Text)})
 	}
 	run.signal()
 }
 
-// mergeTarget returns the piece to append a delta to; nil: the delta is a piece of its own.
+// mergeTarget returns the delta to append a delta to; nil: the delta is a delta of its own.
 func (run *completionRun) mergeTarget(d plugin.CompletionDelta) *mergedDelta {
-	for i := len(run.pieces) - 1; i >= 0 && (i == len(run.pieces)-1 || len(run.pieces) >= maxPieces); i-- {
-		p := &run.pieces[i]
+	for i := len(run.deltas) - 1; i >= 0 && (i == len(run.deltas)-1 || len(run.deltas) >= maxDeltas); i-- {
+		p := &run.deltas[i]
 		if p.kind == d.Kind && !p.reset {
 			if len(p.text)+len(d.Text) > plugin.MaxDeltaBytes {
 				return nil
@@ -112,7 +112,7 @@ func (run *completionRun) mergeTarget(d plugin.CompletionDelta) *mergedDelta {
 	return nil
 }
 
-// signal signals that a piece waits.
+// signal signals that a delta waits.
 func (run *completionRun) signal() {
 	select {
 	case run.pending <- struct{}{}:
@@ -120,19 +120,19 @@ func (run *completionRun) signal() {
 	}
 }
 
-// hasPieces reports whether a piece waits.
-func (run *completionRun) hasPieces() bool {
+// hasDeltas reports whether a delta waits.
+func (run *completionRun) hasDeltas() bool {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	return len(run.pieces) > 0
+	return len(run.deltas) > 0
 }
 
-// takePieces removes and returns the waiting pieces.
-func (run *completionRun) takePieces() []mergedDelta {
+// takeDeltas removes and returns the waiting deltas.
+func (run *completionRun) takeDeltas() []mergedDelta {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	list := run.pieces
-	run.pieces = nil
+	list := run.deltas
+	run.deltas = nil
 	return list
 }
 
@@ -144,7 +144,7 @@ func (run *completionRun) messages(yield func(message, error) bool) {
 		case <-run.ended:
 			ended = true
 		}
-		for _, p := range run.takePieces() {
+		for _, p := range run.takeDeltas() {
 			if !yield(message{name: "delta", data: completionDeltaJSON{Kind: p.kind, Text: string(p.text), Reset: p.reset}}, nil) {
 				return
 			}

@@ -23,8 +23,8 @@ func TestCompletingWaits(t *testing.T) {
 		want[n%2].WriteString(letter)
 		run.add(plugin.CompletionDelta{Kind: kinds[n%2], Text: letter})
 	}
-	waits := run.takePieces()
-	if limit := maxPieces + 2*many/plugin.MaxDeltaBytes; len(waits) > limit {
+	waits := run.takeDeltas()
+	if limit := maxDeltas + 2*many/plugin.MaxDeltaBytes; len(waits) > limit {
 		t.Errorf("got %d pieces, want at most %d", len(waits), limit)
 	}
 	if !waits[0].reset || len(waits[0].text) > 0 {

@@ -16,7 +16,7 @@ type commitJSON struct {
 	Events []eventjson.Event `json:"events"`
 }
 
-// deltaJSON is a piece of the streaming reply, for display only. A newer call or attempt retracts the earlier text.
+// deltaJSON is a part of the streaming reply, for display only. A newer call or attempt retracts the earlier text.
 type deltaJSON struct {
 	Turn      events.TurnID    `json:"turn"`
 	Iteration int64            `json:"iteration"`

@@ -84,7 +84,7 @@ type Served interface {
 	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
 	// Perform decodes a request with the function, performs it, and returns the result.
 	Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error)
-	// Streams reports whether clients can receive the answer in pieces.
+	// Streams reports whether clients can receive the answer in deltas.
 	Streams() bool
 	// Types returns the zero values of the request and answer types.
 	Types() (in, out any)
@@ -146,7 +146,7 @@ type Host interface {
 // streamKey is the context key of the stream function of a completion.
 type streamKey struct{}
 
-// WithStream attaches a function that receives the pieces of a completion requested with the context: see
+// WithStream attaches a function that receives the deltas of a completion requested with the context: see
 // [plugin.CompletionRequest]. An encoded request cannot contain the function.
 func WithStream(ctx context.Context, stream func(plugin.CompletionDelta)) context.Context {
 	return context.WithValue(ctx, streamKey{}, stream)
@@ -175,7 +175,7 @@ func register[In, Out any](r Row, do func(context.Context, Host, events.SessionI
 	return o
 }
 
-// streamed marks an operation whose answer clients can receive in pieces.
+// streamed marks an operation whose answer clients can receive in deltas.
 func streamed[In, Out any](o *Op[In, Out]) *Op[In, Out] {
 	o.streams = true
 	return o

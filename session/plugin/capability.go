@@ -92,20 +92,20 @@ type CompletionRequest struct {
 	Output     Output             `json:",omitzero"` // Defaults to text
 	MaxTokens  int64              // limit of output tokens; 0 leaves it to the provider
 	Sampling   events.Sampling    `json:",omitzero"` // Defaults to the session's, field by field
-	// Stream receives the reply in pieces, in order, from one goroutine, before Complete returns. It must not block.
-	// A recorded reply is not streamed. Over NATS, pieces may be lost. Then a reset discards the pieces of that
-	// attempt, and no more pieces of it follow.
+	// Stream receives the deltas of the reply, in order, from one goroutine, before Complete returns. It must not block.
+	// A recorded reply is not streamed. Over NATS, deltas may be lost. Then a reset discards the deltas of that
+	// attempt, and no more deltas of it follow.
 	Stream func(CompletionDelta) `json:"-" msgpack:"-"`
 }
 
-// MaxDeltaBytes limits the text of one piece of a reply. A longer text is split.
+// MaxDeltaBytes limits the text of one delta of a reply. A longer text is split.
 const MaxDeltaBytes = 64 << 10
 
-// CompletionDelta is a piece of a streamed reply. Only the recorded reply is authoritative.
+// CompletionDelta is a part of a streamed reply. Only the recorded reply is authoritative.
 type CompletionDelta struct {
 	Kind  events.PartKind `msgpack:"k,omitempty"` // text or reasoning
 	Text  string          `msgpack:"t,omitempty"` // complete UTF-8 characters, 1 to [MaxDeltaBytes] bytes
-	Reset bool            `msgpack:"r,omitempty"` // set alone: discards all earlier pieces, because the attempt failed
+	Reset bool            `msgpack:"r,omitempty"` // set alone: discards all earlier deltas, because the attempt failed
 }
 
 // Completion is a model's reply to a [CompletionRequest].

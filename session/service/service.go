@@ -60,14 +60,14 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	return s.Stop, nil
 }
 
-// streaming makes a completion send its pieces, where the client receives them.
+// streaming makes a completion send its deltas, where the client receives them.
 func streaming(ctx context.Context, r bus.Incoming) context.Context {
 	if !r.Stream {
 		return ctx
 	}
 	return operation.WithStream(ctx, func(d plugin.CompletionDelta) {
-		if data, err := events.EncodePayload(&d); err == nil && r.Piece != nil { // encoding a delta does not fail
-			r.Piece(data)
+		if data, err := events.EncodePayload(&d); err == nil && r.SendChunk != nil { // encoding a delta does not fail
+			r.SendChunk(data)
 		}
 	})
 }

@@ -17,7 +17,7 @@ func TestPiecesOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	d, streams := &server{log: zap.NewNop()}, 0
 	for name, op := range operation.Named() {
-		for what, in := range map[string]bus.Incoming{"a token": {Stream: true, Piece: func([]byte) {}}, "a bad token": {Stream: true}} {
+		for what, in := range map[string]bus.Incoming{"a token": {Stream: true, SendChunk: func([]byte) {}}, "a bad token": {Stream: true}} {
 			out, _ := d.handle(streaming(t.Context(), in), op, "", []byte("x"))
 			var a api.Response
 			if err := events.DecodePayload(out, &a); err != nil {

@@ -12,7 +12,7 @@ import (
 // hostile.
 const maxReplyBytes = 64 << 20
 
-// Assembly joins the pieces of one streamed reply into parts, and passes text and reasoning to the sink. It is for
+// Assembly joins the deltas of one streamed reply into parts, and passes text and reasoning to the sink. It is for
 // adapters. One goroutine at a time may use it. The joined deltas of a part equal the part's Text.
 type Assembly struct {
 	sink  func(Delta)

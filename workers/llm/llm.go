@@ -15,7 +15,7 @@ import (
 // Provider requests replies from a model.
 //
 // Complete may be called from many goroutines. It returns when the reply is complete. Before that it calls sink,
-// which may be nil, for each piece, in order, from one goroutine. When ctx ends it returns promptly with an error for
+// which may be nil, for each delta, in order, from one goroutine. When ctx ends it returns promptly with an error for
 // which errors.Is(err, context.Cause(ctx)) or errors.Is(err, ctx.Err()) holds. Every other error is an [*Error]. With
 // an error the response has only the usage and the model, as far as the provider reported them. Complete does not
 // retry.
@@ -79,7 +79,7 @@ type Response struct {
 	Detail string // diagnostic of a bad stop, at most 4000 characters
 }
 
-// Delta is a piece of a reply, for display. Only the Response is recorded.
+// Delta is a part of a reply, for display. Only the Response is recorded.
 type Delta struct {
 	Kind events.PartKind // text or reasoning
 	Text string          // whole UTF-8 characters

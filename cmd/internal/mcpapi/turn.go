@@ -108,7 +108,7 @@ func (a *api) progress(ctx context.Context, to *mcp.ServerSession, token any, pa
 	}
 }
 
-// shownEvent is what the progress of a turn has of an event: its type, and the name of its tool. Pieces of a reply, which
+// shownEvent is what the progress of a turn has of an event: its type, and the name of its tool. Deltas of a reply, which
 // are many, have none.
 func shownEvent(data string) string {
 	var event struct{ Type, Name string }

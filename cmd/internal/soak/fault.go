@@ -277,7 +277,7 @@ func (t *injector) onServer(ctx context.Context, d draw) (err error) {
 	}
 	healed, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
-	for !t.bus.Agreed(healed) {
+	for !t.bus.Recovered(healed) {
 		if !delay.Sleep(healed, 100*time.Millisecond) {
 			return fmt.Errorf("the servers do not agree after %s", readyWait)
 		}

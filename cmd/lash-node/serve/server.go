@@ -45,7 +45,7 @@ func (c *Command) servers(s *program.Streams, n *Node, log *zap.Logger) (cfg bus
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
 		cfg.Options, err = c.Options(c.NATS, c.Store, s.Err)
-		s.Printf("servers %s store the sessions, %s of each; how often they sync to disk is in their configuration (sync_interval)", bus.Redacted(c.NATS), copies(c.Replicas))
+		s.Printf("servers %s store the sessions, %s of each; how often they sync to disk is in their configuration (sync_interval)", bus.WithoutPasswords(c.NATS), copies(c.Replicas))
 		return cfg, err
 	}
 	if n.server, err = c.embedded(s, log); err != nil {

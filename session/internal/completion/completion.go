@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// InPieces is a stream whose pieces are no larger than [plugin.MaxDeltaBytes].
-func InPieces(stream func(plugin.CompletionDelta)) func(plugin.CompletionDelta) {
+// SplitDeltas is a stream whose deltas are no larger than [plugin.MaxDeltaBytes].
+func SplitDeltas(stream func(plugin.CompletionDelta)) func(plugin.CompletionDelta) {
 	if stream == nil {
 		return nil
 	}

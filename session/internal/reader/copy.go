@@ -12,7 +12,7 @@ import (
 )
 
 // Open is a session's state now from its snapshot and the log after that. It may be partial, and knows which of its
-// pieces are stored.
+// segments are stored.
 func (r *Reader) Open(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	if err := events.CheckToken("session", id); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (r *Reader) Open(ctx context.Context, id events.SessionID) (*projector.Stat
 	return s, nil
 }
 
-// OfSnapshot is a copy of a state that a caller has. Its stored pieces may be gone with its session; then the copy is whole.
+// OfSnapshot is a copy of a state that a caller has. Its stored segments may be gone with its session; then the copy is whole.
 func (r *Reader) OfSnapshot(ctx context.Context, s *projector.State) (*projector.State, error) {
 	_, err := r.log.Last(ctx, s.Session)
 	if !errors.Is(err, events.ErrNoSession) {

@@ -36,7 +36,7 @@ func (e *eventStream) request() error {
 	return nil
 }
 
-// delta emits a piece of the reply that the state needs. A delta ahead of the commits waits for them, because
+// delta emits a delta of the reply that the state needs. A delta ahead of the commits waits for them, because
 // llm_request comes first.
 func (e *eventStream) delta(d *api.Delta) {
 	if !d.Output.IsZero() {

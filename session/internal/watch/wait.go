@@ -22,7 +22,7 @@ const (
 // Run submits a turn and waits for its end, which another turn can cause: see [api.WhenBusy]. An id that was used
 // with other input is [api.ErrDifferent].
 func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
-	waiter, err := w.states.Subscribe(id, endsTurn)
+	waiter, err := w.states.Subscribe(id, mayEndTurn)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
@@ -43,7 +43,7 @@ func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.Sessio
 // Await waits until a turn has ended. Any number of callers may wait for the same turn,
 // also after its end. A turn that the history does not have is [api.ErrUnknownTurn].
 func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
-	waiter, err := w.states.Subscribe(id, endsTurn)
+	waiter, err := w.states.Subscribe(id, mayEndTurn)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
@@ -60,7 +60,7 @@ func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.Tu
 	return w.reader.TurnResult(ctx, id, turn)
 }
 
-func endsTurn(m bus.LiveMessage) bool { return m.EndsTurn }
+func mayEndTurn(m bus.LiveMessage) bool { return m.MayEndTurn }
 
 func hasEnded(s *projector.State, turn events.TurnID) (bool, error) {
 	record, err := s.Record(turn)

@@ -14,10 +14,10 @@ import (
 // maxPending is the number of bytes that wait for their time. Text beyond it is lost.
 const maxPending = 4 * wire.MaxOutputBytes
 
-// every is the time between two pieces.
+// every is the time between two outputs.
 const every = time.Second / wire.OutputsPerSecond
 
-// Pacer sends printed text in pieces: [wire.OutputsPerSecond] at most, each of [wire.MaxOutputBytes] at most. It is safe
+// Pacer sends printed text as outputs: [wire.OutputsPerSecond] at most, each of [wire.MaxOutputBytes] at most. It is safe
 // for concurrent use.
 type Pacer struct {
 	send    func(wire.Output)
@@ -28,9 +28,9 @@ type Pacer struct {
 	pending []chunk          // in the order of printing
 	lost    bool             // text after pending was lost
 	bytes   int              // of pending
-	seq     int64            // of the last piece
+	seq     int64            // of the last output
 	timer   *time.Timer      // nil: nothing is pending
-	last    time.Time        // of the last piece
+	last    time.Time        // of the last output
 	closed  bool
 }
 
@@ -43,7 +43,7 @@ type chunk struct {
 // maxStreams limits the names of streams. Text of further ones belongs to the first.
 const maxStreams = 8
 
-// New makes a pacer that passes pieces to send, one at a time, from goroutines of its own and from Close. send must not
+// New makes a pacer that passes outputs to send, one at a time, from goroutines of its own and from Close. send must not
 // call the pacer.
 func New(send func(wire.Output)) *Pacer {
 	return &Pacer{send: send, offsets: make(map[string]int64)}
@@ -92,12 +92,12 @@ func (p *Pacer) addLocked(stream string, offset int64, text string) {
 	}
 }
 
-// tick sends a piece, and has the next one sent later.
+// tick sends an output, and has the next one sent later.
 func (p *Pacer) tick() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	if piece, ok := p.take(); ok {
-		p.send(piece)
+	if out, ok := p.take(); ok {
+		p.send(out)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,32 +107,32 @@ func (p *Pacer) tick() {
 	}
 }
 
-// take removes the first piece.
-func (p *Pacer) take() (piece wire.Output, ok bool) {
+// take removes the first output.
+func (p *Pacer) take() (out wire.Output, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.pending) == 0 {
-		return piece, false
+		return out, false
 	}
 	first := &p.pending[0]
-	piece = first.Output
-	piece.Text = head(first.Text)
+	out = first.Output
+	out.Text = head(first.Text)
 	if p.seq++; first.after {
 		p.seq++ // the missing number shows the gap
 		first.after = false
 	}
-	piece.Seq = p.seq
-	p.bytes -= len(piece.Text)
-	first.Offset += int64(len(piece.Text))
-	if first.Text = first.Text[len(piece.Text):]; first.Text == "" {
+	out.Seq = p.seq
+	p.bytes -= len(out.Text)
+	first.Offset += int64(len(out.Text))
+	if first.Text = first.Text[len(out.Text):]; first.Text == "" {
 		p.pending = p.pending[1:]
 	}
 	p.last = time.Now()
-	piece.Text = strings.ToValidUTF8(piece.Text, "?") // as many bytes at most
-	return piece, true
+	out.Text = strings.ToValidUTF8(out.Text, "?") // as many bytes at most
+	return out, true
 }
 
-// head is the part of a text that fits into a piece, without a broken rune at its end.
+// head is the part of a text that fits into an output, without a broken rune at its end.
 func head(text string) string {
 	if len(text) <= wire.MaxOutputBytes {
 		return text
@@ -154,7 +154,7 @@ func (p *Pacer) Close() {
 	p.mu.Unlock()
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	for piece, ok := p.take(); ok; piece, ok = p.take() {
-		p.send(piece)
+	for out, ok := p.take(); ok; out, ok = p.take() {
+		p.send(out)
 	}
 }

@@ -1,5 +1,5 @@
 // Package budget limits the tool output that the model reads. Of an output that is too long it reads the beginning or
-// the end, with a note of the size. The tool read_output reads the rest in pieces.
+// the end, with a note of the size. The tool read_output reads the rest in parts.
 //
 // Guarantees: the history has the whole output, and an output within the limits is not changed. It is the session's
 // only result projector. The package imports session/plugin and events.

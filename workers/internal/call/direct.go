@@ -41,7 +41,7 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	}, nil
 }
 
-// streamTo returns a function that passes a provider's pieces to a stream, and one that retracts them before the next
+// streamTo returns a function that passes a provider's deltas to a stream, and one that retracts them before the next
 // try; both are nil without a stream.
 func streamTo(stream func(plugin.CompletionDelta)) (func(llm.Delta), func(int, time.Duration, *llm.Error)) {
 	if stream == nil {

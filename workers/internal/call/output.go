@@ -57,7 +57,7 @@ func (p *printer) start() *output.Pacer {
 	return output.New(func(o wire.Output) {
 		d.N, d.Output = o.Seq, api.ToolOutput{Call: p.d.call.Effect, Stream: o.Stream, Offset: o.Offset, Text: o.Text}
 		if data, err := events.EncodePayload(&d); err == nil {
-			_ = p.d.env.Bus.PublishOutput(p.d.at.session, data) // a lost piece is a gap
+			_ = p.d.env.Bus.PublishOutput(p.d.at.session, data) // a lost output is a gap
 		}
 	})
 }

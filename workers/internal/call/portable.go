@@ -72,7 +72,7 @@ func (e *Env) RunPortable(ctx context.Context, id events.SessionID, args []byte,
 	if err := json.Unmarshal(args, &a); err != nil {
 		return "", fmt.Errorf("arguments of a tool's task: %w", err)
 	}
-	waiter, err := e.Worker.Subscribe(id, func(m bus.LiveMessage) bool { return m.EndsTurn })
+	waiter, err := e.Worker.Subscribe(id, func(m bus.LiveMessage) bool { return m.MayEndTurn })
 	if err != nil {
 		return "", err
 	}

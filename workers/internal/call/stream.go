@@ -44,7 +44,7 @@ func (s *stream) add(d llm.Delta) {
 	}
 }
 
-// publish publishes a piece, and keeps it for the case that the reply is cut off.
+// publish publishes a delta, and keeps it for the case that the reply is cut off.
 func (s *stream) publish(d llm.Delta) {
 	if d.Text == "" {
 		return
@@ -53,7 +53,7 @@ func (s *stream) publish(d llm.Delta) {
 	s.parts.add(d.Kind, strings.ToValidUTF8(d.Text, "\uFFFD"))
 }
 
-// transform lets the plugins transform a piece of text, and publishes it.
+// transform lets the plugins transform a delta of text, and publishes it.
 func (s *stream) transform(chunk string) {
 	t := plugin.StreamTransform{Chunk: chunk}
 	if s.stack.HasStream() {

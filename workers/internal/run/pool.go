@@ -75,7 +75,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	if p.unlisten, err = p.cfg.Bus.Notified(p.cfg.ID, p.logMoved); err != nil {
+	if p.unlisten, err = p.cfg.Bus.OnNotify(p.cfg.ID, p.logMoved); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	// Both outlive the caller's ctx: Stop ends them, in order.

@@ -168,7 +168,7 @@ func TestHandle(t *testing.T) {
 		}, 1},
 		"deadLetter": {func(b *bundle) {
 			b.garbage()
-			if err := b.Bus.PutDead(b.T.Context(), &bus.DeadLetter{Session: sid, Attempts: 1, At: 1, Worker: "w9"}); err != nil {
+			if err := b.Bus.PutDeadLetter(b.T.Context(), &bus.DeadLetter{Session: sid, Attempts: 1, At: 1, Worker: "w9"}); err != nil {
 				b.T.Fatal(err)
 			}
 		}, 0},

@@ -70,7 +70,7 @@ func TestGone(t *testing.T) {
 				}
 				defer unlisten()
 			}
-			if _, err := b.Bus.Notified("w5", func(events.SessionID) {}); err != nil {
+			if _, err := b.Bus.OnNotify("w5", func(events.SessionID) {}); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.Bus.Conn().Flush(); err != nil {

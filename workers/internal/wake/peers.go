@@ -134,7 +134,7 @@ func (p *Peers) Lowest() bool {
 
 // Run announces this worker and watches the one before it until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
-	stop, err := p.bus.Announced(func(worker events.WorkerID) { p.announced(ctx, worker) })
+	stop, err := p.bus.OnAnnounce(func(worker events.WorkerID) { p.announced(ctx, worker) })
 	if err != nil {
 		p.log.Warn("announcements", zap.Error(err))
 		return

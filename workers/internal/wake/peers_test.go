@@ -46,7 +46,7 @@ func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(stop)
-	if _, err := on.Notified(id, func(events.SessionID) {}); err != nil {
+	if _, err := on.OnNotify(id, func(events.SessionID) {}); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := on.Conn().Flush(); err != nil {

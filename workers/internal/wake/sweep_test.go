@@ -300,7 +300,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 	}
 	b.fetchWake(bus.ClassTurn, true)
 	b.fetchWake(bus.ClassTurn, true)
-	if err := b.bus.PutDead(t.Context(), &bus.DeadLetter{Session: "bad", Attempts: 8}); err != nil {
+	if err := b.bus.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: "bad", Attempts: 8}); err != nil {
 		t.Fatal(err)
 	}
 	b.swept()

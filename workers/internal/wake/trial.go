@@ -166,7 +166,7 @@ func (t *Trials) DeadLetter(ctx context.Context, session events.SessionID, trial
 	if why != nil && !errors.Is(why, ErrUnfoldable) {
 		letter.Error = clip(why)
 	}
-	err := t.Bus.PutDead(ctx, letter)
+	err := t.Bus.PutDeadLetter(ctx, letter)
 	if err == nil {
 		t.Log.Error("session cannot be folded, see lash-node dead", zap.String("session", string(session)), zap.Int64("attempts", letter.Attempts), zap.String("err", letter.Error))
 	}

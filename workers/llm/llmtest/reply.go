@@ -16,7 +16,7 @@ type Reply struct {
 	Refusal *llm.Error // in place of all of the above; Kind, Message and RetryAfter are sent
 }
 
-// Chunk is one streamed piece.
+// Chunk is one message of a streamed reply.
 type Chunk struct {
 	Kind  events.PartKind // text, reasoning or tool_call
 	Text  string          // of the part, or of the call's arguments; on a wire it may end inside a character

@@ -34,7 +34,7 @@ func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 	}
 	var got []bus.DeadLetter
 	for i := range letters {
-		if err := b.PutDead(t.Context(), &letters[i]); err != nil {
+		if err := b.PutDeadLetter(t.Context(), &letters[i]); err != nil {
 			t.Fatal(err)
 		}
 		letter, err := b.DeadLetter(t.Context(), letters[i].Session)
@@ -44,14 +44,14 @@ func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 		}
 		got = append(got, letter)
 	}
-	if err := b.DropDead(t.Context(), &got[0]); err != nil {
+	if err := b.DropDeadLetter(t.Context(), &got[0]); err != nil {
 		t.Error(err)
 	}
 	if list := deadLetters(t, b); !slices.Equal(list, []events.SessionID{"s1", "s2"}) {
 		t.Errorf("after the replaced one was dropped: got %v, want both", list)
 	}
 	for range 2 {
-		if err := b.DropDead(t.Context(), &got[1]); err != nil {
+		if err := b.DropDeadLetter(t.Context(), &got[1]); err != nil {
 			t.Error(err)
 		}
 	}

@@ -51,8 +51,8 @@ func (b *Bus) deadConfig() jetstream.StreamConfig {
 	}
 }
 
-// PutDead stores a dead letter in place of the session's earlier one.
-func (b *Bus) PutDead(ctx context.Context, letter *DeadLetter) error {
+// PutDeadLetter stores a dead letter in place of the session's earlier one.
+func (b *Bus) PutDeadLetter(ctx context.Context, letter *DeadLetter) error {
 	body, err := events.EncodePayload(letter)
 	if err = errors.Join(err, events.CheckToken("session", letter.Session)); err == nil {
 		err = b.publishBodyUntilAcked(ctx, b.names.dead(letter.Session), body)
@@ -103,8 +103,8 @@ func (b *Bus) readLetter(msg *jetstream.RawStreamMsg) (DeadLetter, error) {
 	return letter, nil
 }
 
-// DropDead removes a dead letter, but not a newer one of the same session. It is no error that there is none.
-func (b *Bus) DropDead(ctx context.Context, letter *DeadLetter) error {
+// DropDeadLetter removes a dead letter, but not a newer one of the same session. It is no error that there is none.
+func (b *Bus) DropDeadLetter(ctx context.Context, letter *DeadLetter) error {
 	return b.purgeUpTo(ctx, b.names.deadStream(), b.names.dead(letter.Session), letter.Seq)
 }
 

@@ -6,13 +6,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Agreed reports whether the servers have recovered from a fault: every replica of the work queue is current, and
+// Recovered reports whether the servers have recovered from a fault: every replica of the work queue is current, and
 // every stream, and every consumer of the queue, has a leader. It requests the state of each stream within one
 // timeout, so it is for tests, with some hundreds of streams.
-func (b *Bus) Agreed(ctx context.Context) bool {
+func (b *Bus) Recovered(ctx context.Context) bool {
 	once, cancel := b.timeout(ctx)
 	defer cancel()
-	if !b.queueAgreed(once) {
+	if !b.queueRecovered(once) {
 		return false
 	}
 	left := make(map[string]bool)
@@ -33,7 +33,7 @@ func (b *Bus) Agreed(ctx context.Context) bool {
 	return len(left) == 0
 }
 
-func (b *Bus) queueAgreed(ctx context.Context) bool {
+func (b *Bus) queueRecovered(ctx context.Context) bool {
 	stream, err := b.js.Stream(ctx, b.names.workStream())
 	if err != nil {
 		return false

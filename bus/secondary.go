@@ -18,17 +18,17 @@ type link struct {
 
 // Larger reads and bodies use the second connection. Smaller ones delay a heartbeat behind them too little to matter.
 const (
-	bulkCommits = 64
-	bulkBytes   = 256 << 10
+	largeCommits = 64
+	largeBytes   = 256 << 10
 )
 
-// bulkRetry is the time between attempts to make the second connection; the primary one is used meanwhile.
-const bulkRetry = 10 * time.Second
+// secondaryRetry is the time between attempts to make the second connection; the primary one is used meanwhile.
+const secondaryRetry = 10 * time.Second
 
-// bulk is the second connection of a bus, for long histories and large bodies. Appends, acks, heartbeats, claims and
+// secondary is the second connection of a bus, for long histories and large bodies. Appends, acks, heartbeats, claims and
 // wakes on the primary connection do not wait behind them. It is made at first use. Where it cannot be made, as where
 // the server allows one connection, the primary one is used.
-type bulk struct {
+type secondary struct {
 	made   atomic.Pointer[link]
 	mu     sync.Mutex
 	failed time.Time // of the last attempt
@@ -43,12 +43,12 @@ func (b *Bus) linkOf(large bool) link {
 	if !large {
 		return b.primary()
 	}
-	l := b.bulk.made.Load()
-	if l != nil && l.nc.IsClosed() && b.bulk.made.CompareAndSwap(l, nil) {
+	l := b.secondary.made.Load()
+	if l != nil && l.nc.IsClosed() && b.secondary.made.CompareAndSwap(l, nil) {
 		l = nil
 	}
 	if l == nil {
-		l = b.makeBulk()
+		l = b.makeSecondary()
 	}
 	if l == nil || !l.nc.IsConnected() {
 		return b.primary()
@@ -56,14 +56,14 @@ func (b *Bus) linkOf(large bool) link {
 	return *l
 }
 
-// makeBulk connects, unless another reader does so now; nil where there is no second connection.
-func (b *Bus) makeBulk() *link {
-	s := &b.bulk
+// makeSecondary connects, unless another reader does so now; nil where there is no second connection.
+func (b *Bus) makeSecondary() *link {
+	s := &b.secondary
 	if !s.mu.TryLock() {
 		return nil
 	}
 	defer s.mu.Unlock()
-	if l := s.made.Load(); l != nil || s.closed || time.Since(s.failed) < bulkRetry {
+	if l := s.made.Load(); l != nil || s.closed || time.Since(s.failed) < secondaryRetry {
 		return l
 	}
 	l, err := b.cfg.connect()
@@ -76,18 +76,18 @@ func (b *Bus) makeBulk() *link {
 	return &l
 }
 
-func (b *Bus) closeBulk() {
-	b.bulk.mu.Lock()
-	defer b.bulk.mu.Unlock()
-	b.bulk.closed = true
-	if l := b.bulk.made.Load(); l != nil {
+func (b *Bus) closeSecondary() {
+	b.secondary.mu.Lock()
+	defer b.secondary.mu.Unlock()
+	b.secondary.closed = true
+	if l := b.secondary.made.Load(); l != nil {
 		l.nc.Close()
 	}
 }
 
 // Connections is how many connections the bus has made: 1, or 2 after the first large read.
 func (b *Bus) Connections() int {
-	if b.bulk.made.Load() != nil {
+	if b.secondary.made.Load() != nil {
 		return 2
 	}
 	return 1
