@@ -44,6 +44,6 @@ func TestSessionStartHasLabels(t *testing.T) {
 	id := s.Open(api.CreateRequest{Labels: want})
 	s.StartTurn(id, "t1", harness.Text("look"))
 	s.AwaitTurn(id, "t1")
-	harness.DeepEqual(t, "start", <-p.starts, wire.SessionStart{Session: id, Epoch: 1, Labels: want})
+	harness.DeepEqual(t, "start", <-p.starts, wire.SessionStart{Session: id, Epoch: 1, Labels: want, IdleMS: 30_000})
 	harness.DeepEqual(t, "build", <-inNode, want)
 }

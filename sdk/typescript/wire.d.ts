@@ -232,6 +232,7 @@ export interface SessionStart {
   parent?: string;
   epoch: number;
   labels?: Record<string, string>;
+  idle_ms?: number;
 }
 
 export interface Placed {

@@ -57,7 +57,7 @@
 // A plugin of scope session has one instance for all calls of a session, which the session's id ranks. It stays until
 // it is gone, drains, or ends the session after a hint that the session is idle. The next instance gets the next epoch,
 // and accepts the session, before it gets calls. The hint comes from the node that had the last call, and does not
-// regard people that watch the session.
+// regard people that watch the session. Where that node is gone, the instance decides after twice the time.
 //
 // # Hooks
 //

@@ -200,7 +200,11 @@ func (o *sessionPlugin) startLocked(ctx context.Context, at placement) error {
 		return nil
 	}
 	var answer wire.Placed
-	err := o.request(ctx, at.Instance, wire.VerbSessionStart, sessionStartWait, &wire.SessionStart{Session: o.session, Parent: o.parent, Epoch: at.Epoch, Labels: o.labels}, &answer)
+	alive, end := o.p.whileAlive(ctx, o.name, at.Instance)
+	defer end()
+	err := o.request(alive, at.Instance, wire.VerbSessionStart, sessionStartWait, &wire.SessionStart{
+		Session: o.session, Parent: o.parent, Epoch: at.Epoch, Labels: o.labels, IdleMS: max(o.p.idle, 0).Milliseconds(),
+	}, &answer)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {

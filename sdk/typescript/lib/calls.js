@@ -120,7 +120,7 @@ export class Calls {
     this.ended++;
     this.sessions.ended(call.session);
     if (failed) this.failures++;
-    this.#outcomes.keep(id, json, Date.now());
+    this.#outcomes.keep(id, json, performance.now());
     for (const reply of running.replies) void this.#send(json, reply);
     this.#changed();
   }
@@ -170,15 +170,16 @@ export class Calls {
   /** Signs of life of the calls that run, each second. */
   tick() {
     for (const running of this.#running.values()) this.#progress(running, {});
-    this.#outcomes.expire(Date.now());
+    this.#outcomes.expire(performance.now());
+    this.sessions.tick();
     this.#changed();
   }
 
   /** Waits until no call and no hook runs, and then until all outcomes are recorded, but not longer than the limit. @param {number} limit */
   async rest(limit) {
     while (this.#running.size + this.#hooks > 0) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));
-    const end = Date.now() + limit;
-    while (this.#outcomes.size > 0 && Date.now() < end) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));
+    const end = performance.now() + limit;
+    while (this.#outcomes.size > 0 && performance.now() < end) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));
   }
 
   #changed() {

@@ -5,7 +5,7 @@ import { maxSessions } from "./limits.js";
 
 /** The sessions whose placement is on this instance, of a plugin of scope session. */
 export class Sessions {
-  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number, hooks: number, deciding?: Promise<unknown> }>} */
+  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number, hooks: number, idleMs: number, kept: boolean, deciding?: Promise<unknown> }>} */
   #placed = new Map();
 
   /** Whether calls of a session run. @type {(session: string) => boolean} */
@@ -64,7 +64,8 @@ export class Sessions {
 
   /** Notes that a session was used: those that were not come first. @param {string} session @param {any} placed */
   #touch(session, placed) {
-    placed.used = Date.now();
+    placed.used = performance.now();
+    placed.kept = false;
     this.#placed.delete(session);
     this.#placed.set(session, placed);
   }
@@ -78,12 +79,12 @@ export class Sessions {
   }
 
   /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */
-  async start({ session, parent, epoch, labels = {} }) {
+  async start({ session, parent, epoch, labels = {}, idle_ms = 0 }) {
     await this.#decided(session);
     let placed = this.#placed.get(session);
     if (placed && epoch < placed.epoch) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
     if (placed?.epoch !== epoch) {
-      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, epoch, labels }))(), open: false, used: Date.now(), hooks: 0 };
+      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, epoch, labels }))(), open: false, used: performance.now(), hooks: 0, idleMs: idle_ms, kept: false };
       if (!this.#placed.has(session)) this.#room();
       this.#placed.set(session, placed);
     }
@@ -97,11 +98,21 @@ export class Sessions {
     }
   }
 
+  /** Decides about sessions that are idle for twice the time after which nodes say so: the node that would is gone. */
+  tick() {
+    for (const [session, { epoch, idleMs, open, kept, used }] of this.#placed) {
+      const quiet_ms = 2 * idleMs;
+      if (quiet_ms > 0 && open && !kept && performance.now() - used >= quiet_ms) {
+        this.idle({ session, epoch, quiet_ms }, this.runs(session)).catch(console.error);
+      }
+    }
+  }
+
   /** @param {wire.Idle} idle @param {boolean} busy @returns {Promise<wire.IdleAnswer>} */
   async idle({ session, epoch, quiet_ms }, busy) {
     const placed = this.#placed.get(session);
-    if (busy || !placed?.open || placed.hooks > 0 || placed.epoch !== epoch) return { ended: false };
-    if (Date.now() - placed.used < quiet_ms) return { ended: false }; // another node has sent a call since
+    if (busy || !placed?.open || placed.kept || placed.hooks > 0 || placed.epoch !== epoch) return { ended: false };
+    if (performance.now() - placed.used < quiet_ms) return { ended: false }; // another node has sent a call since
     placed.open = false; // a call that arrives meanwhile needs a new placement where the session ends
     let ended = false;
     const decision = (async () => (await this.plugin.onIdle?.(session)) === true)();
@@ -109,7 +120,7 @@ export class Sessions {
     try {
       ended = await decision;
     } finally {
-      placed.open = !ended;
+      placed.open = placed.kept = !ended;
       placed.deciding = undefined;
     }
     if (ended && this.#placed.get(session) === placed) this.#placed.delete(session);

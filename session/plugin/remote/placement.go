@@ -61,8 +61,10 @@ type placed struct {
 	busy    sync.Mutex // of StartSession and IdleSession: one at a time
 	epoch   int64      // 0 before the first start
 	live    bool
-	running int       // calls, hooks, and requests to start or end the session
-	last    time.Time // of its start, and of the begin and end of its calls and hooks
+	idle    time.Duration // after which nodes say that it is idle; 0: never
+	kept    bool          // the plugin kept it when it was idle, and it was not used since
+	running int           // calls, hooks, and requests to start or end the session
+	last    time.Time     // of its start, and of the begin and end of its calls and hooks
 	at      *list.Element
 }
 
@@ -152,7 +154,7 @@ func (s *sessions) done(p *placed) {
 }
 
 func (s *sessions) touchLocked(p *placed) {
-	p.last = time.Now()
+	p.last, p.kept = time.Now(), false
 	s.used.MoveToBack(p.at)
 }
 
@@ -222,7 +224,7 @@ func (i *Instance) place(in *wire.SessionStart) *wire.Error {
 	}
 	i.sessions.mu.Lock()
 	defer i.sessions.mu.Unlock()
-	p.epoch, p.live = in.Epoch, true
+	p.epoch, p.live, p.idle = in.Epoch, true, time.Duration(in.IdleMS)*time.Millisecond
 	i.sessions.touchLocked(p)
 	return nil
 }
@@ -251,7 +253,7 @@ func (i *Instance) endIdle(in *wire.Idle) (ended bool) {
 	action := d.IdleSession(i.ctx, in.Session)
 	if action == IdleKeep {
 		i.sessions.mu.Lock()
-		p.live = true
+		p.live, p.kept = true, true
 		i.sessions.mu.Unlock()
 		return false
 	}
@@ -261,12 +263,34 @@ func (i *Instance) endIdle(in *wire.Idle) (ended bool) {
 	return true
 }
 
+// endForgotten decides about sessions that are idle for twice the time after which nodes say so: the node that would is
+// gone.
+func (i *Instance) endForgotten(now time.Time) {
+	if _, ok := i.cfg.Plugin.(Idler); !ok {
+		return
+	}
+	for _, in := range i.sessions.forgotten(now) {
+		i.begin(func() { i.endIdle(&in) })
+	}
+}
+
+func (s *sessions) forgotten(now time.Time) (list []wire.Idle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, p := range s.byID {
+		if quiet := 2 * p.idle; p.live && !p.kept && p.running == 0 && quiet > 0 && now.Sub(p.last) >= quiet {
+			list = append(list, wire.Idle{Session: id, Epoch: p.epoch, QuietMS: quiet.Milliseconds()})
+		}
+	}
+	return list
+}
+
 // decide ends the placement of a session that is idle, until the plugin keeps it. The caller has one hold of p.
 func (s *sessions) decide(p *placed, in *wire.Idle) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	quiet := time.Since(p.last) >= time.Duration(in.QuietMS)*time.Millisecond
-	if !p.live || p.epoch != in.Epoch || p.running > 1 || !quiet {
+	if !p.live || p.kept || p.epoch != in.Epoch || p.running > 1 || !quiet {
 		return false
 	}
 	p.live = false

@@ -77,6 +77,44 @@ func TestLongCallIsNotIdle(t *testing.T) {
 	})
 }
 
+// TestForgottenSessionIsIdle has no node say that a session is idle. The instance asks the plugin after twice the time,
+// once for each use of the session, and not while a call runs.
+func TestForgottenSessionIsIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &deciding{action: IdleKeep}
+		i := placing(t, d)
+		if refused := i.place(&wire.SessionStart{Session: "s", Epoch: 2, IdleMS: 30_000}); refused != nil {
+			t.Fatal(refused)
+		}
+		var at *placed
+		for n, step := range []struct {
+			do    func()
+			after time.Duration
+			asked int // times so far
+		}{
+			{func() {}, 59 * time.Second, 0},
+			{func() {}, time.Second, 1},
+			{func() {}, time.Hour, 1}, // it was kept
+			{func() { at, _ = i.owns(&wire.Call{CallID: wire.CallID{Session: "s"}, Epoch: 2}) }, time.Hour, 1},
+			{func() { i.sessions.done(at); d.action = IdleEnd }, 59 * time.Second, 1},
+			{func() {}, time.Second, 2},
+			{func() {}, time.Hour, 2}, // it has ended
+		} {
+			step.do()
+			time.Sleep(step.after)
+			i.endForgotten(time.Now())
+			synctest.Wait()
+			if d.asked != step.asked {
+				t.Errorf("step %d: the plugin was asked %d times, want %d", n, d.asked, step.asked)
+			}
+		}
+		if n := i.sessions.live(); n != 0 {
+			t.Errorf("sessions: got %d, want none", n)
+		}
+	})
+}
+
 // TestCallWhileThePluginDecides has a call and a hook arrive while the plugin decides about an idle session. The call is
 // refused, and the session starts again after the decision, so that the plugin never has calls of a session that it
 // ends. The hook waits for the decision.

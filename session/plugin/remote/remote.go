@@ -314,6 +314,7 @@ func (i *Instance) signs() {
 				_ = i.send(reply, &wire.Progress{})
 			}
 			i.calls.forgetOld(time.Now())
+			i.endForgotten(time.Now())
 		}
 	}
 }

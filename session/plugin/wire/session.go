@@ -10,6 +10,9 @@ type SessionStart struct {
 	Parent  events.SessionID  `json:"parent,omitempty"`
 	Epoch   int64             `json:"epoch"` // from 1
 	Labels  map[string]string `json:"labels,omitempty"`
+	// IdleMS is the time without a call or hook after which nodes send [Idle]; 0: they do not. After twice this time the
+	// instance decides without it, as the node may be gone.
+	IdleMS int64 `json:"idle_ms,omitempty"`
 }
 
 // Placed answers a [SessionStart].
