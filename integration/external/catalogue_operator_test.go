@@ -31,13 +31,12 @@ var operatorCases = []serviceCase{
 }
 
 // accounts are servers with the accounts of deploy/nats, without certificates: a user is its name. acme has the plugins
-// notes and other.
-func accounts(t *testing.T, replicas int) (url func(user string) string) {
+// notes and other. url has the servers of all.
+func accounts(t *testing.T, replicas int) (all []*server.Server, url func(user string) string) {
 	t.Helper()
 	dir := installed(t)
 	ports, err := busembed.FreePorts(3)
 	harness.WantError(t, "ports", err, nil)
-	var all []*server.Server
 	for i := range replicas {
 		opts, err := server.ProcessConfigFile(filepath.Join(dir, "accounts.conf"))
 		harness.WantError(t, "configuration", err, nil)
@@ -68,7 +67,7 @@ func accounts(t *testing.T, replicas int) (url func(user string) string) {
 		}
 		hosts = append(hosts, ns.Addr().String())
 	}
-	return func(user string) string {
+	return all, func(user string) string {
 		var list []string
 		for _, host := range hosts {
 			list = append(list, "nats://"+user+"%40acme:@"+host)
@@ -93,7 +92,7 @@ func installed(t *testing.T) (dir string) {
 
 // credentialsOfAnotherPlugin has a program with the credentials of notes register, sign and serve as other.
 func credentialsOfAnotherPlugin(t *testing.T, on place) {
-	url := accounts(t, on.replicas)
+	_, url := accounts(t, on.replicas)
 	b, err := bus.Open(harness.Context(t), bus.Config{URL: url("node"), Inbox: "_INBOX.node", Replicas: on.replicas, Wait: true})
 	if err != nil {
 		t.Fatal(err)
