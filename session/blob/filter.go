@@ -14,10 +14,10 @@ import (
 // Redacted replaces what a filter matches.
 const Redacted = "[redacted]"
 
-// Filter replaces text in events before they are stored: what its regular expressions match, in the texts and JSON of
-// inputs, replies, arguments, results, nodes, tasks, monitors, and of what hooks decide. In JSON each string and each number is matched alone.
-// States of plugins and of code stay as they are, and so do bodies that are stored already. A nil Filter replaces
-// nothing.
+// Filter replaces text in events before they are stored: what its regular expressions match, in every text and JSON that a
+// model, a tool, a plugin or a caller writes. In JSON each string and each number is matched alone. As they are stay names and ids,
+// descriptions and schemas of tools, options of plugins and protocols, texts at which replies stop, commands of monitors, states of plugins and of code, and
+// bodies that are stored already. A nil Filter replaces nothing.
 type Filter struct{ patterns []pattern }
 
 // NewFilter reads patterns, one a line, in the syntax of package regexp. Empty lines and those that begin with # are
@@ -111,7 +111,7 @@ func bodies(v any) (texts []*string, jsons []*[]byte) {
 	case *events.ToolNestedReturned:
 		return nil, []*[]byte{&v.Args}
 	case *events.TaskRegistered:
-		return nil, []*[]byte{&v.Args}
+		return []*string{&v.Summary}, []*[]byte{&v.Args}
 	case *events.TaskEnded:
 		return []*string{&v.Summary}, nil
 	case *events.TaskProgressed:
@@ -124,8 +124,46 @@ func bodies(v any) (texts []*string, jsons []*[]byte) {
 		return []*string{&v.Task}, nil
 	case *events.ModelReplied:
 		return []*string{&v.Detail, &v.Fault}, nil
+	case *events.Extension:
+		return nil, []*[]byte{&v.Body}
 	}
-	return nil, nil
+	return prompts(v), nil
+}
+
+// prompts are the fields with texts of the prompt, and else those of [reasons].
+func prompts(v any) []*string {
+	switch v := v.(type) {
+	case *events.Config:
+		return []*string{&v.Instructions}
+	case *events.Contribution:
+		return []*string{&v.Title, &v.Content}
+	case *events.PromptLayer:
+		return []*string{&v.Title, &v.Content}
+	}
+	return reasons(v)
+}
+
+// reasons are the fields that say why something was done, or failed.
+func reasons(v any) []*string {
+	switch v := v.(type) {
+	case *events.Issue:
+		return []*string{&v.Message}
+	case *events.FailedTry:
+		return []*string{&v.Message}
+	case *events.ModelFailed:
+		return []*string{&v.Message, &v.Raw}
+	case *events.MonitorEnded:
+		return []*string{&v.Error}
+	case *events.SessionClosed:
+		return []*string{&v.Reason}
+	case *events.TurnCancelRequested:
+		return []*string{&v.Origin, &v.Reason}
+	case *events.TaskCancelRequested:
+		return []*string{&v.Reason}
+	case *events.ToolApprovalGiven:
+		return []*string{&v.Reason}
+	}
+	return nil
 }
 
 // value filters a value that can be set, and what it contains. A slice is copied before its first change.
