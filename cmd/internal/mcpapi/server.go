@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	lash "github.com/lash-go/lash/session/api"
@@ -46,7 +48,7 @@ func New(cfg Config) *mcp.Server {
 	add(t, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
 	add(t, "read_history", "Returns messages of a session's conversation: the last ones, or those from an index on.", reads, a.history)
 	add(t, "search_history", "Returns the messages of a session's conversation in which a text was said, in any case: in texts, arguments of calls and their results.", reads, a.search)
-	s.AddReceivingMiddleware(t.checkArguments)
+	s.AddReceivingMiddleware(t.checkArguments, encodable)
 	s.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "session", Title: "Conversation of a session", URITemplate: "lash://sessions/{session}", MIMEType: "application/json",
 	}, a.resource)
@@ -88,6 +90,23 @@ func (t *tools) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 			return result, nil
 		}
 		return next(ctx, method, r)
+	}
+}
+
+// encodable makes errors that can be sent. The library quotes the URI of a missing resource as Go does, which is no JSON where the
+// URI has a control character, and a request with such an error would have no answer.
+func encodable(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, r)
+		wrong, ok := errors.AsType[*jsonrpc.Error](err)
+		if !ok || len(wrong.Data) == 0 || json.Valid(wrong.Data) {
+			return result, err
+		}
+		refused := &jsonrpc.Error{Code: wrong.Code, Message: wrong.Message}
+		if read, ok := r.(*mcp.ReadResourceRequest); ok {
+			refused.Data, _ = json.Marshal(map[string]string{"uri": read.Params.URI}) // texts only
+		}
+		return nil, refused
 	}
 }
 
