@@ -3,7 +3,6 @@ package security
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -23,11 +22,7 @@ import (
 func (f *installation) rawAnswer(user string, op operation.Name, data []byte, header nats.Header) (a api.Response, err error) {
 	ctx, cancel := context.WithTimeout(f.Ctx, 30*time.Second)
 	defer cancel()
-	m := &nats.Msg{Subject: "lash.api." + string(op), Data: data, Header: header}
-	got, err := f.conns[user].RequestMsgWithContext(ctx, m)
-	for errors.Is(err, nats.ErrNoResponders) { // the node's subscription is on its way
-		got, err = f.conns[user].RequestMsgWithContext(ctx, m)
-	}
+	got, err := f.exchange(ctx, user, &nats.Msg{Subject: "lash.api." + string(op), Data: data, Header: header})
 	if err == nil {
 		err = events.DecodePayload(got.Data, &a)
 	}

@@ -85,6 +85,9 @@ func (a *attacker) callback(op harness.Operation) {
 	what := fmt.Sprintf("callback %s", clipped(string(request)))
 	if answer.Status >= 300 {
 		a.outcome("callback", a.problem(what, answer.Status, answer.Body))
+		if strings.HasPrefix(id, "u") { // else another callback has it too
+			a.undone(answer.Status, events.DerivedID("cb-", string(c.in.Session), string(c.in.Call), id))
+		}
 		return
 	}
 	a.accepted("callback", "", 0, "", madeBy(op.ID, answer.Body))

@@ -80,7 +80,7 @@ func (a *attacker) overHTTP(op harness.Operation) {
 		r.Header.Set("Authorization", "Bearer "+token+harness.TokenSecret)
 	}
 	if a.IntN(3) == 0 {
-		r.Header.Set("Idempotency-Key", pick(a.forger, "k1", "k2", a.fresh, "a b"))
+		r.Header.Set("Idempotency-Key", pick(a.forger, "k1", "k2", a.fresh, "a b", a.unique(), a.unique()))
 	}
 	got, err := a.http.Client.Do(r)
 	if err != nil {
@@ -104,6 +104,7 @@ func (a *attacker) overHTTP(op harness.Operation) {
 	}
 	if got.StatusCode >= 300 {
 		a.outcome("HTTP", a.problem(what, got.StatusCode, answer))
+		a.undone(got.StatusCode, r.Header.Get("Idempotency-Key"))
 		return
 	}
 	seq, _ := strconv.ParseUint(got.Header.Get("Lash-Seq"), 10, 64)

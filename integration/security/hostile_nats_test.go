@@ -2,6 +2,7 @@ package security
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -12,7 +13,7 @@ import (
 // overNATS sends a request of an operation as a user of the outer account.
 func (a *attacker) overNATS(op operation.Name) {
 	session, user := a.aim(string(op), "alice@acme", pick(a.forger, "host@acme", "host@acme", "host@acme", "host@acme", "host@acme", "host@acme", "mallory@acme", "alice@acme"))
-	data := a.envelope(op, session)
+	data, key := a.envelope(op, session)
 	what := fmt.Sprintf("NATS %s of %s by %s: %x", op, session, user, data[:min(len(data), 300)])
 	got, err := a.rawAnswer(user, op, data, nil)
 	switch code := got.Error.Code; {
@@ -29,26 +30,32 @@ func (a *attacker) overNATS(op operation.Name) {
 		if code == api.CodeInternal || got.Error.Message == "" {
 			a.wrong("%s: got %+v", what, got.Error)
 		}
-		if _, class := api.Code(api.DecodeError(got.Error)); class == api.ClassInvalid || class == api.ClassTooLarge || class == api.ClassBusy {
+		_, class := api.Code(api.DecodeError(got.Error))
+		switch class {
+		case api.ClassInvalid, api.ClassTooLarge, api.ClassBusy:
 			a.named(what, code, got.Error.Message, got.Error.Details)
+			a.undone(http.StatusBadRequest, key)
+		case api.ClassForbidden, api.ClassNotFound:
+			a.undone(http.StatusForbidden, key)
+		default:
 		}
 		a.outcome("NATS", code)
 	}
 }
 
-// envelope is a request as clients send it. The server takes none above 1 MiB, which is made again.
-func (a *attacker) envelope(op operation.Name, session string) []byte {
+// envelope is a request as clients send it, with its key. The server takes none above 1 MiB, which is made again.
+func (a *attacker) envelope(op operation.Name, session string) (data []byte, key string) {
 	for {
 		r := api.Request{Format: api.RequestFormat, Actor: "boss", Session: events.SessionID(session), Body: a.msgpack(op, a.fresh)}
 		if a.IntN(3) == 0 {
-			r.Key = pick(a.forger, "k1", "k2", a.fresh, "a b")
+			r.Key = pick(a.forger, "k1", "k2", a.fresh, "a b", a.unique(), a.unique())
 		}
 		data, err := events.EncodePayload(&r)
 		if err == nil && len(data) <= 1<<20 {
 			if a.IntN(40) == 0 {
-				return a.bytes(data)
+				return a.bytes(data), ""
 			}
-			return data
+			return data, r.Key
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +47,16 @@ func (s *siege) accepted(transport string, id events.SessionID, seq events.Seq, 
 	}
 }
 
+// undone records the key of a request that was refused before it had any effect. Keys that several requests have, and none, are left out.
+func (s *siege) undone(status int, key string) {
+	if !slices.Contains([]int{400, 401, 403, 404, 413, 429}, status) || !strings.HasPrefix(key, "u") && !strings.HasPrefix(key, "cb-") {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[key] = true
+}
+
 // promises records the turn or the input that an answer names.
 func (s *siege) promises(op string, session events.SessionID, answer []byte) {
 	var named struct{ ID, Turn, Input string }
@@ -83,6 +94,9 @@ func (s *siege) read(id events.SessionID) *history {
 			break
 		}
 		h.actors[entry.Seq] = entry.Commit.Actor.ID
+		if s.keys[entry.Commit.Key] {
+			s.wrong("commit %d of %s: got one of a request that was refused", entry.Seq, id)
+		}
 		for i := range entry.Commit.Events {
 			turn := entry.Commit.Events[i].Turn
 			switch p := entry.Commit.Events[i].Payload.(type) {

@@ -38,6 +38,7 @@ type siege struct {
 	took     map[string]time.Duration // by transport
 	wrote    []written
 	promised []promise
+	keys     map[string]bool           // of requests that were refused
 	made     map[events.SessionID]bool // by requests that were accepted
 	failures int
 }
@@ -48,7 +49,7 @@ func newSiege(t *testing.T) *siege {
 	page, err := webpage.New(webpage.Settings{})
 	harness.WantError(t, "page", err, nil)
 	s := &siege{
-		took: make(map[string]time.Duration),
+		took: make(map[string]time.Duration), keys: make(map[string]bool),
 		sent: make(map[[2]string]int), changes: make(map[[2]string]int), outcomes: make(map[[2]string]int), made: make(map[events.SessionID]bool),
 	}
 	most := 3*time.Minute + time.Duration(*hostileRequests)*20*time.Millisecond
@@ -107,9 +108,9 @@ func TestHostileRequests(t *testing.T) {
 	s.closeAll()
 	s.smallAgain(before)
 	s.report()
-	t.Logf("%d requests in %s: %d commits and %d other results found, %d sessions made, %d conversations played, %d calls of a plugin",
-		*hostileRequests, took.Round(time.Millisecond), len(s.wrote), len(s.promised), len(s.made), played, s.program.ended())
-	if len(s.wrote) == 0 || len(s.promised) == 0 {
+	t.Logf("%d requests in %s: %d commits and %d other results found, nothing of %d refused ones, %d sessions made, %d conversations played, %d calls of a plugin",
+		*hostileRequests, took.Round(time.Millisecond), len(s.wrote), len(s.promised), len(s.keys), len(s.made), played, s.program.ended())
+	if len(s.wrote) == 0 || len(s.promised) == 0 || len(s.keys) == 0 {
 		t.Error("want some of each")
 	}
 }

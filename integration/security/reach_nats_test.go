@@ -1,6 +1,7 @@
 package security
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,21 +63,30 @@ func (n *natsAPI) askRaw(user string, op operation.Name, r api.Request, body any
 	harness.WantError(n.T, "encode", err, nil)
 	request, err := api.EncodeRequest(r)
 	harness.WantError(n.T, "encode", err, nil)
-	inbox := n.conns[user].NewRespInbox()
-	sub, err := n.conns[user].SubscribeSync(inbox)
-	harness.WantError(n.T, "subscribe", err, nil)
-	defer func() { _ = sub.Unsubscribe() }()
-	var m *nats.Msg
-	for err = nats.ErrNoResponders; errors.Is(err, nats.ErrNoResponders); { // the node's subscription is on its way
-		harness.WantError(n.T, "publish", n.conns[user].PublishRequest("lash.api."+string(op), inbox, request), nil)
-		for m, err = sub.NextMsgWithContext(n.Ctx); err == nil && len(m.Data) == 0; { // a node that takes long says so
-			m, err = sub.NextMsgWithContext(n.Ctx)
-		}
-	}
+	m, err := n.exchange(n.Ctx, user, &nats.Msg{Subject: "lash.api." + string(op), Data: request})
 	harness.WantError(n.T, string(op), err, nil)
 	var a api.Response
 	harness.WantError(n.T, "answer", events.DecodePayload(m.Data, &a), nil)
 	return a
+}
+
+// exchange sends a request until a node receives it, and returns the response. A node that takes long sends empty messages before.
+func (n *natsAPI) exchange(ctx context.Context, user string, m *nats.Msg) (got *nats.Msg, err error) {
+	m.Reply = n.conns[user].NewRespInbox()
+	sub, err := n.conns[user].SubscribeSync(m.Reply)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for err = nats.ErrNoResponders; errors.Is(err, nats.ErrNoResponders); { // the node's subscription is on its way
+		if err = n.conns[user].PublishMsg(m); err != nil {
+			return nil, err
+		}
+		for got, err = sub.NextMsgWithContext(ctx); err == nil && len(got.Data) == 0; {
+			got, err = sub.NextMsgWithContext(ctx)
+		}
+	}
+	return got, err
 }
 
 // newNATSAPI serves users of the outer account, each with its reach.
