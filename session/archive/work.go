@@ -13,7 +13,7 @@ import (
 // WorkError is a session with work left, which a node would continue.
 type WorkError struct {
 	Session events.SessionID
-	Work    []string // "turn t1", "task k1", "monitor m1"
+	Work    []string // "turn t1", "task k1", "monitor m1", "creation 2"
 }
 
 func (e *WorkError) Error() string {
@@ -21,7 +21,8 @@ func (e *WorkError) Error() string {
 }
 
 // refuseWork returns a [*WorkError] for a session with work left: turns that run, wait or have a time, inputs that begin one,
-// live tasks, and monitors that start with the next turn.
+// live tasks, and monitors that start with the next turn; and for one whose creator has not appended all first nodes: nothing
+// would ever open or close it.
 func refuseWork(s *projector.State) error {
 	var work []string
 	add := func(what, id string) { work = append(work, what+" "+id) }
@@ -38,6 +39,9 @@ func refuseWork(s *projector.State) error {
 		if len(work) == 0 && turn.Claimable(s) {
 			add("turn", "of an input")
 		}
+	}
+	if s.Status == projector.StatusOpening {
+		add("creation", fmt.Sprint(s.Opening))
 	}
 	for i := range s.Tasks {
 		if t := &s.Tasks[i]; hint.TaskNeedsWorker(t) {

@@ -1,9 +1,13 @@
 package archive_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -84,5 +88,44 @@ func TestRestoreIdle(t *testing.T) {
 				t.Errorf("got %v, want no session", missing)
 			}
 		})
+	}
+}
+
+// TestRestoreIdleRefusesUnfinishedCreation restores archives of sessions whose creators died after each number of their commits. Only the
+// one whose creation is complete is restored.
+func TestRestoreIdleRefusesUnfinishedCreation(t *testing.T) {
+	t.Parallel()
+	const commits = 4
+	b := bustest.Start(t)
+	for has := 1; has <= commits; has++ {
+		id := events.SessionID(fmt.Sprint("s", has))
+		var file bytes.Buffer
+		w, err := events.NewArchiveWriter(&file, id, 1)
+		for n := range has {
+			payload := events.Payload(&events.SessionOpened{Commits: commits - 1})
+			if n > 0 {
+				payload = &events.GraphAppended{Nodes: []events.NewNode{{ID: events.NodeID(fmt.Sprint("n", n)), Kind: events.NodePlugin, Type: "x", Body: []byte("{}")}}}
+			}
+			err = errors.Join(err, w.Commit(events.Entry{Seq: events.Seq(n + 1), Commit: &events.Commit{
+				ID: events.CommitID(ulid.Make().String()), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", payload)},
+			}}))
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		a, err := events.ReadArchive(&file, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = archive.RestoreIdle(t.Context(), b, a)
+		work := new(archive.WorkError)
+		switch {
+		case has == commits:
+			if err != nil {
+				t.Errorf("complete: got %v, want it restored", err)
+			}
+		case !errors.As(err, &work) || work.Work[0] != fmt.Sprint("creation ", commits-has):
+			t.Errorf("%d of %d commits: got %v, want the creation named", has, commits, err)
+		}
 	}
 }
