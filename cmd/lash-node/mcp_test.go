@@ -216,7 +216,8 @@ func TestMCPServerRefused(t *testing.T) {
 	}
 }
 
-// TestMCPInspector has the command line of the MCP inspector, which others wrote, list the tools and create a session.
+// TestMCPInspector has the command line of the MCP inspector, which others wrote, list the tools, create a session, run a turn and read the
+// conversation. It sends no token over HTTP, so it starts the command.
 func TestMCPInspector(t *testing.T) {
 	t.Parallel()
 	installed := os.Getenv("LASH_NODE_MODULES")
@@ -227,19 +228,29 @@ func TestMCPInspector(t *testing.T) {
 	defer n.stop(t, syscall.SIGTERM)
 	inspect := func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(limited(t), "node", filepath.Join(installed, "@modelcontextprotocol", "inspector-cli", "build", "cli.js"), "--cli", "-e", "LASH_TOKEN=sesame") //nolint:gosec // a program of the test
-		cmd.Args = append(append(cmd.Args, "lash-node", "mcp", "--url", n.http), args...)
+		cmd := exec.CommandContext(limited(t), "node", append([]string{filepath.Join(installed, "@modelcontextprotocol", "inspector-cli", "build", "cli.js"), "--cli"}, args...)...) //nolint:gosec // a program of the test
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %v, %s", args, err, out)
 		}
 		return string(out)
 	}
-	if out := inspect("--method", "tools/list"); !strings.Contains(out, `"run_turn"`) || !strings.Contains(out, `"readOnlyHint": true`) {
-		t.Errorf("tools: got %s, want those of the server", out)
-	}
-	if out := inspect("--method", "tools/call", "--tool-name", "create_session", "--tool-arg", "id=s1"); !strings.Contains(out, `{\"id\":\"s1\"}`) {
-		t.Errorf("call: got %s, want the session", out)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{`"run_turn"`, []string{"tools/list"}},
+		{`"readOnlyHint": true`, []string{"tools/list"}},
+		{`{\"id\":\"s1\"}`, []string{"tools/call", "--tool-name", "create_session", "--tool-arg", "id=s1"}},
+		{`\"outcome\"`, []string{"tools/call", "--tool-name", "run_turn", "--tool-arg", "session=s1", "--tool-arg", "text=hi there"}},
+		{`hi there`, []string{"tools/call", "--tool-name", "read_history", "--tool-arg", "session=s1"}},
+		{`hi there`, []string{"resources/read", "--uri", "lash://sessions/s1"}},
+		{`lash://sessions/{session}`, []string{"resources/templates/list"}},
+	} {
+		args := append([]string{"-e", "LASH_TOKEN=sesame", "lash-node", "mcp", "--url", n.http, "--method"}, c.args...)
+		if out := inspect(args...); !strings.Contains(out, c.want) {
+			t.Errorf("%v: got %s, want %s", c.args, out, c.want)
+		}
 	}
 }
 

@@ -46,7 +46,13 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportMetric(p50(through), "call-p50-µs")
 	b.ReportMetric(p50(direct), "sdk-p50-µs")
 	b.ReportMetric(p50(through)/p50(direct), "ratio")
+	if ratio := p50(through) / p50(direct); len(through) >= enough && ratio > 1.5 {
+		b.Errorf("got %.2f times the time of the SDK at the median, want at most 1.5", ratio)
+	}
 }
+
+// enough is how many calls or turns have a median that is compared with a goal: the first runs of a benchmark have few.
+const enough = 200
 
 func p50(list []time.Duration) float64 {
 	slices.Sort(list)
@@ -187,13 +193,22 @@ func BenchmarkManyServers(b *testing.B) {
 	for b.Loop() {
 		among = append(among, all(100)...)
 	}
+	memory := (heap() - before) / float64(len(among))
 	b.ReportMetric(growth/float64(len(alone)), "alone-KiB/turn")
-	b.ReportMetric((heap()-before)/float64(len(among)), "among-KiB/turn")
+	b.ReportMetric(memory, "among-KiB/turn")
 	b.ReportMetric(p50(alone), "alone-p50-µs")
 	b.ReportMetric(p50(among), "among-p50-µs")
-	b.ReportMetric(p50(among)/p50(alone), "p50-ratio") // p50 has sorted them
-	b.ReportMetric(float64(among[len(among)*99/100])/float64(alone[len(alone)*99/100]), "p99-ratio")
+	median := p50(among) / p50(alone) // p50 has sorted them
+	slowest := float64(among[len(among)*99/100]) / float64(alone[len(alone)*99/100])
+	b.ReportMetric(median, "p50-ratio")
+	b.ReportMetric(slowest, "p99-ratio")
 	b.ReportMetric(float64(among[len(among)-1])/float64(alone[len(alone)-1]), "max-ratio")
+	if len(among) >= enough && (median > 2 || slowest > 2) {
+		b.Errorf("got turns of %.2f times alone at the median, and %.2f at the 99th percentile, want at most 2", median, slowest)
+	}
+	if len(among) >= enough && memory > 2<<10 {
+		b.Errorf("got %.0f KiB a turn, want at most 2 MiB", memory)
+	}
 }
 
 // heap is the memory in use, in KiB.

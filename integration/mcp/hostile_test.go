@@ -23,7 +23,8 @@ import (
 
 // hostileHTTP is a server over streamable HTTP with the tool once. answer answers its calls, and stream the request for its stream.
 type hostileHTTP struct {
-	tools  string // the JSON of its list; empty: the tool once
+	tools  string        // the JSON of its list; empty: the tool once
+	list   func() string // the result of a request for its tools; nil: those
 	answer func(w http.ResponseWriter, id json.RawMessage)
 	stream func(w http.ResponseWriter)
 	calls  atomic.Int64
@@ -59,6 +60,9 @@ func (h *hostileHTTP) serve(w http.ResponseWriter, r *http.Request, body []byte)
 		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"h","version":"1"}}`,
 		"tools/list": `{"tools":` + cmp.Or(h.tools, `[{"name":"once","inputSchema":{"type":"object"}}]`) + `}`,
 	}[in.Method]
+	if in.Method == "tools/list" && h.list != nil {
+		result = h.list()
+	}
 	switch {
 	case in.Method == "tools/call":
 		h.calls.Add(1)

@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 		harness.Main(m)
 		return
 	}
-	if tools := os.Getenv(rawVariable); tools != "" {
-		rawServer(os.Stdin, os.Stdout, tools)
+	if file := os.Getenv(rawVariable); file != "" {
+		rawServer(os.Stdin, os.Stdout, file)
 		return
 	}
 	if os.Getenv(oldVariable) != "" {
@@ -223,7 +223,10 @@ func client(t testing.TB, server mcp.Server) *sdk.ClientSession {
 	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}}},
-		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			if r.Params.URL != "" {
+				return &sdk.ElicitResult{Action: "accept"}, nil
+			}
 			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
 		},
 	}).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
@@ -322,6 +325,8 @@ func (in doing) act(ctx context.Context, s *sdk.Server, r *sdk.CallToolRequest) 
 		return text(&sdk.TextContent{Text: hex.EncodeToString(sum[:])}), nil, nil
 	case "env":
 		return text(&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}), nil, nil
+	case "less":
+		s.RemoveTools(in.Text)
 	case "more":
 		sdk.AddTool(s, &sdk.Tool{Name: in.Text, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, func(context.Context, *sdk.CallToolRequest, doing) (*sdk.CallToolResult, any, error) {
 			return text(&sdk.TextContent{Text: "I am new"}), nil, nil

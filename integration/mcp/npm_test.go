@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +34,11 @@ func fromNPM(t *testing.T, name string, args ...string) mcp.Server {
 var arguments = map[string]string{
 	"gzip-file-as-resource":          `{"data":"data:text/plain,hello","name":"hello.txt.gz"}`,
 	"trigger-long-running-operation": `{"duration":0.2,"steps":2}`,
+	"trigger-url-elicitation":        `{"url":"http://127.0.0.1:1/page","message":"Open it.","elicitationId":"e1","errorPath":false}`,
 }
+
+// refused are tools that refuse a client without tasks, as that of the SDK is.
+var refused = []string{"simulate-research-query"}
 
 // suggested makes arguments from the schema of a tool: the first value of each list, 2 for numbers, the name of the field
 // for texts.
@@ -86,11 +92,8 @@ func TestEverything(t *testing.T) {
 			id := s.begin(mcp.ToolName(server.Name, tool.Name), args)
 			s.answerAll(id, `{"name":"Ann"}`)
 			got := s.resultOf(id)
-			if err != nil {
-				if got.Outcome != events.OutcomeFailure {
-					t.Errorf("got %+v, want a failure as %v", got, err)
-				}
-				return
+			if err != nil || want.IsError != slices.Contains(refused, tool.Name) {
+				t.Fatalf("the SDK alone: got %+v, %v: give the tool arguments with which it works", want, err)
 			}
 			compare(t, got, want)
 		})
@@ -114,20 +117,27 @@ func (s *setting) answerAll(id events.SessionID, answer string) {
 	s.AwaitTurn(id, "t1")
 }
 
-// compare compares the result of a call with that of the SDK.
+// frames are what a result has around the texts of its parts: the names of resources.
+var frames = regexp.MustCompile(`\[resource \]|\s`)
+
+// compare compares the result of a call with that of the SDK: it has each part of it, and nothing else.
 func compare(t *testing.T, got events.ToolResult, want *sdk.CallToolResult) {
 	t.Helper()
 	harness.Equal(t, "failed", got.Outcome == events.OutcomeFailure, want.IsError)
 	var blobs [][]byte
+	rest := strings.TrimPrefix(got.Text, "[failed] ")
 	contains := func(what, text string) {
-		if !strings.Contains(got.Text, text) {
+		if !strings.Contains(rest, text) {
 			t.Errorf("%s: got %q, want %q in it", what, got.Text, text)
 		}
+		rest = strings.Replace(rest, text, "", 1)
 	}
 	for _, c := range want.Content {
 		switch c := c.(type) {
 		case *sdk.TextContent:
-			if !sameJSON([]byte(got.Text), []byte(c.Text)) {
+			if sameJSON([]byte(rest), []byte(c.Text)) {
+				rest = ""
+			} else {
 				contains("text", c.Text)
 			}
 		case *sdk.ImageContent:
@@ -136,6 +146,8 @@ func compare(t *testing.T, got events.ToolResult, want *sdk.CallToolResult) {
 			blobs = append(blobs, c.Data)
 		case *sdk.ResourceLink:
 			contains("link", c.URI)
+			contains("name of a link", c.Name)
+			contains("description of a link", c.Description)
 		case *sdk.EmbeddedResource:
 			contains("resource", c.Resource.URI)
 			contains("resource", c.Resource.Text)
@@ -146,12 +158,11 @@ func compare(t *testing.T, got events.ToolResult, want *sdk.CallToolResult) {
 			t.Errorf("unknown content %T", c)
 		}
 	}
-	if want.StructuredContent != nil {
-		data, _ := json.Marshal(want.StructuredContent)
-		var text bytes.Buffer
-		if json.Compact(&text, []byte(got.Text)) != nil || !sameJSON(text.Bytes(), data) {
-			contains("structured", string(data))
-		}
+	if data, _ := json.Marshal(want.StructuredContent); want.StructuredContent != nil && !hasJSON(want.Content, data) {
+		contains("structured", string(data))
+	}
+	if rest = frames.ReplaceAllString(rest, ""); rest != "" {
+		t.Errorf("got %q, of which the SDK does not have %q", got.Text, rest)
 	}
 	if len(got.Attachments) != len(blobs) {
 		t.Fatalf("attachments: got %d, want %d", len(got.Attachments), len(blobs))
@@ -159,6 +170,14 @@ func compare(t *testing.T, got events.ToolResult, want *sdk.CallToolResult) {
 	for i, blob := range blobs {
 		harness.Equal(t, "attachment", got.Attachments[i].Text, base64.StdEncoding.EncodeToString(blob))
 	}
+}
+
+// hasJSON reports whether a text of a result is the same JSON.
+func hasJSON(list []sdk.Content, data []byte) bool {
+	return slices.ContainsFunc(list, func(c sdk.Content) bool {
+		text, ok := c.(*sdk.TextContent)
+		return ok && sameJSON([]byte(text.Text), data)
+	})
 }
 
 func sameJSON(a, b []byte) bool {

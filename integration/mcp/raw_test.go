@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -28,7 +30,12 @@ type saying struct {
 }
 
 // rawServer is a server of an earlier version of the protocol, with the tools of a list. It sends what its calls say.
-func rawServer(in io.Reader, out io.Writer, tools string) {
+func rawServer(in io.Reader, out io.Writer, file string) {
+	tools, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
 	buffered := bufio.NewWriter(out)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
@@ -51,7 +58,7 @@ func rawServer(in io.Reader, out io.Writer, tools string) {
 		case m.Method == "initialize":
 			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}`)
 		case m.Method == "tools/list":
-			answer(`{"tools":` + tools + `}`)
+			answer(`{"tools":` + string(tools) + `}`)
 		case m.Method == "tools/call":
 			logRun(os.Getenv(runsVariable), "call")
 			said := m.Params.Arguments
@@ -77,7 +84,8 @@ func rawServer(in io.Reader, out io.Writer, tools string) {
 // raw is a server that sends what its calls say, with a list of tools.
 func (s *setting) raw(tools string) mcp.Server {
 	server := s.own("srv")
-	server.Env[rawVariable] = tools
+	server.Env[rawVariable] = filepath.Join(s.T.TempDir(), "tools")
+	harness.WantError(s.T, "tools", os.WriteFile(server.Env[rawVariable], []byte(tools), 0o600), nil)
 	server.Timeout = time.Minute
 	return server
 }
