@@ -12,7 +12,7 @@
 //
 //	connection    bus.go waiting.go request.go pause.go secondary.go errors.go batch.go
 //	assets        subject.go topology.go assets.go reader.go list.go capacity.go storage.go stats.go recovered.go
-//	histories     log.go read.go location.go streamcache.go archive.go restore.go erase.go redact.go priority.go
+//	histories     log.go read.go location.go streamcache.go archive.go restore.go cutoff.go erase.go redact.go priority.go
 //	queues        wake.go timer.go deadletter.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go
 //	bodies        bodies.go

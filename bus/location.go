@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
 )
@@ -63,6 +64,7 @@ func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from eve
 
 // locateArchived is [Bus.locate] for a session that has an entry.
 func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entry archiveEntry) (loc location, err error) {
+	recreated := false
 	for try := 1; ; try++ {
 		loc = location{last: entry.Last, entry: entry}
 		switch {
@@ -74,6 +76,14 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 		end, err := b.streamEnd(ctx, entry.Next)
 		if err == nil {
 			loc.stream, loc.first, loc.last, loc.sealed = entry.Next, entry.Last+1, max(entry.Last, end.last), end.sealed
+			if end.opening {
+				if err := b.checkWhole(ctx, session, &loc); err != nil {
+					if recreated {
+						b.log.Error("the stream of a session is gone", zap.String("session", string(session)), zap.Error(err))
+					}
+					return location{}, err
+				}
+			}
 			b.streams.put(session, cachedStream{loc.stream, loc.first})
 			return loc, nil
 		}
@@ -82,6 +92,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 		}
 		again, err := b.readEntry(ctx, session)
 		if err == nil && again.Revision == entry.Revision { // otherwise it was archived again
+			recreated = true
 			if err = b.recreateStream(ctx, session, again); err == nil {
 				again, err = b.readEntry(ctx, session)
 			}

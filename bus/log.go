@@ -260,7 +260,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 		}
 	}
 	switch {
-	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull), errors.Is(err, ErrRedacted):
+	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull), errors.Is(err, ErrRedacted), errors.As(err, new(*CutOffError)):
 		return err // nothing was written, and a retry would not help
 	case err != nil || loc.entry.Next == "":
 		return refusal

@@ -15,6 +15,8 @@ type deadCmd struct {
 	Show  deadShowCmd  `cmd:"" help:"Show a dead letter."`
 	Retry deadRetryCmd `cmd:"" help:"Have nodes read the session again, and remove its dead letter. First repair what the letter names."`
 	Drop  deadDropCmd  `cmd:"" help:"Remove a dead letter."`
+
+	AcceptLoss deadAcceptCmd `cmd:"" help:"Let a session go on without commits that were lost with its stream. First look for a backup: this cannot be undone."`
 }
 
 func (*deadCmd) Help() string {
@@ -145,5 +147,53 @@ func (c *deadDropCmd) drop(ctx context.Context, s *streams, on *client, letter *
 		return writeJSON(s, letterName{c.Session})
 	}
 	write(s.Out, "dropped: session %s\n", c.Session)
+	return nil
+}
+
+type deadAcceptCmd struct {
+	Session events.SessionID `arg:"" help:"The session."`
+	clientFlags
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+func (*deadAcceptCmd) Help() string {
+	return "Where the stream of a session is gone that was archived and continued, nodes make it again, without the commits after the archive. " +
+		"They refuse the session, and name those commits, until the stream is put back from a backup or this command accepts the loss. " +
+		"Tool calls of those commits were made.\n\nExit codes: 0 done, 1 the session has lost nothing that its row shows, 2 it could not be done."
+}
+
+// errNoLoss makes the exit code 1.
+var errNoLoss = errors.New("the session has all commits that its row shows: there is nothing to accept, lash-replay show prints it")
+
+// acceptedLoss is the loss that a command accepted.
+type acceptedLoss struct {
+	Session events.SessionID `json:"session"`
+	Last    events.Seq       `json:"last"`       // of the commits that are there
+	Lost    events.Seq       `json:"lost_up_to"` // the last lost one that is known
+}
+
+func (c *deadAcceptCmd) Run(ctx context.Context, s *streams) error {
+	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.accept(ctx, s, on) })
+}
+
+func (c *deadAcceptCmd) accept(ctx context.Context, s *streams, on *client) error {
+	lost, err := on.bus.AcceptLoss(ctx, c.Session)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return errNoLoss
+	case err != nil:
+		return on.explain(err, c.Session)
+	}
+	letter, err := on.bus.DeadLetter(ctx, c.Session)
+	if err == nil {
+		err = on.RetryDeadLetter(ctx, &letter)
+	}
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return on.explain(err, c.Session)
+	}
+	if c.JSON {
+		return writeJSON(s, acceptedLoss{c.Session, lost.Last, lost.Known})
+	}
+	write(s.Out, "session %s goes on after commit %d: commits %d to %d are lost\n", c.Session, lost.Last, lost.Last+1, lost.Known)
 	return nil
 }

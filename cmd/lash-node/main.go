@@ -73,7 +73,7 @@ func codeOf(err error) (code int, print bool) {
 	switch {
 	case errors.Is(err, errDifferent) || errors.Is(err, serve.ErrDecidedOtherwise) || errors.Is(err, errSoaked) || errors.Is(err, errUnfit):
 		return exitDifferent, false
-	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, errNoInstance) || errors.Is(err, chat.ErrTurn):
+	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errNoLoss) || errors.Is(err, errLate) || errors.Is(err, errNoInstance) || errors.Is(err, chat.ErrTurn):
 		return exitDifferent, true
 	}
 	return exitFailed, true

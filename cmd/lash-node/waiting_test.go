@@ -62,6 +62,8 @@ func TestWaitsAreNamed(t *testing.T) {
 		"dead show":  {"s1"},
 		"dead retry": {"s1"},
 		"dead drop":  {"s1"},
+
+		"dead accept-loss": {"s1"},
 	}
 	for _, command := range leaves(t) {
 		args, connects := commands[command]

@@ -1,0 +1,76 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+)
+
+// CutOffError is a session whose stream is gone, with commits that neither its archive nor the stream that was made in
+// its place has. The session is refused until the stream is put back from a backup, or until [Bus.AcceptLoss].
+type CutOffError struct {
+	Session events.SessionID
+	Stream  string     // that is gone
+	Last    events.Seq // of the commits that are there
+	Known   events.Seq // of the commits that the session had, by its row in the directory; the last second of it may be missing there
+}
+
+// Error implements error.
+func (e *CutOffError) Error() string {
+	return fmt.Sprintf("session %s: commits %d to %d are lost with stream %s: put the stream back from a backup, or go on without them: lash-node dead accept-loss %s",
+		e.Session, e.Last+1, e.Known, e.Stream, e.Session)
+}
+
+// checkWhole compares the end of a stream that takes no appends yet with the session's row. A session that becomes hot has a row
+// of its archive's end at most. Only a stream that was made in the place of a lost one ends before the row. Readers of streams that take
+// appends do not come here.
+func (b *Bus) checkWhole(ctx context.Context, session events.SessionID, loc *location) error {
+	known, err := b.rowSeq(ctx, session)
+	if err == nil && known > loc.last {
+		return &CutOffError{Session: session, Stream: loc.stream, Last: loc.last, Known: known}
+	}
+	return err
+}
+
+// rowSeq is the sequence of a session's row; 0 without one, and where the row's key is not here.
+func (b *Bus) rowSeq(ctx context.Context, session events.SessionID) (events.Seq, error) {
+	row, err := b.Directory().Get(ctx, session)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrMalformed) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("compare session %s with its row: %w", session, err)
+	}
+	var fields struct {
+		Seq events.Seq `json:"seq"`
+	}
+	_ = json.Unmarshal(row.Value, &fields) // a row that is no JSON says nothing
+	return fields.Seq, nil
+}
+
+// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. It removes the row that shows
+// them. [ErrNotFound]: the session has no such commits.
+func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOffError, error) {
+	_, err := b.locate(ctx, session)
+	lost, ok := errors.AsType[*CutOffError](err)
+	if err == nil {
+		err = fmt.Errorf("lost commits of session %s: %w", session, ErrNotFound)
+	}
+	if !ok {
+		return nil, err
+	}
+	err = b.once(ctx, func(ctx context.Context) error { return b.directory.Purge(ctx, string(session)) })
+	if err == nil {
+		err = b.MarkDirty(session)
+	}
+	if err == nil {
+		err = b.StoreWake(ctx, WakeKey{Class: ClassTurn, Session: session}, WakeHint{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("accept the loss of session %s: %w", session, err)
+	}
+	return lost, nil
+}
