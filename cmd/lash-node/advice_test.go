@@ -88,7 +88,7 @@ func TestAdvice(t *testing.T) {
 		"rerun --from nosuch " + noTurn:                                                                        "--from nosuch",
 		"rerun --instructions nofile " + noTurn:                                                                "--instructions",
 		"redact open --reason x" + on:                                                                          "--kind",
-		"redact open --reason x --kind y" + on:                                                                 "--yes does it",
+		"redact open --reason x --kind tool.nosuch" + on:                                                       "lash-replay events",
 		"redact open --reason x --kind nosuch --yes" + on:                                                      "--close closes it",
 		"redact open --reason x --kind nosuch --close --yes" + on:                                              "lash-replay events",
 		"redact nosuch --reason x --kind y --yes" + on:                                                         "ls lists what there is",

@@ -18,7 +18,7 @@ type redactCmd struct {
 	Event  []string `sep:"none" help:"Redact this event; lash-replay events lists ids. May be given several times." placeholder:"ID"`
 	Reason string   `required:"" help:"Why. It is kept with the archive." placeholder:"TEXT"`
 	Close  bool     `help:"Close the session first, if it has the named events. Only a closed session is redacted."`
-	Yes    bool     `help:"Do it. Without this nothing is done."`
+	Yes    bool     `help:"Do it. Without this the command lists what it would redact, and does nothing."`
 	JSON   bool     `name:"json" help:"Print one JSON object."`
 }
 
@@ -53,7 +53,7 @@ func (c *redactCmd) Run(ctx context.Context, s *streams) error {
 	case c.Reason == "":
 		return errors.New("--reason: say why")
 	case !c.Yes:
-		return fmt.Errorf("redact %s: it cannot be undone, --yes does it", c.Session)
+		return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.list(ctx, s, on, what) })
 	}
 	if err := c.sign(s); err != nil {
 		return err
@@ -61,9 +61,39 @@ func (c *redactCmd) Run(ctx context.Context, s *streams) error {
 	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.redact(ctx, s, on, what) })
 }
 
+// redactableEvent is an event that the command would redact.
+type redactableEvent struct {
+	Seq  events.Seq     `json:"seq"`
+	ID   events.EventID `json:"id"`
+	Kind events.Kind    `json:"kind"`
+}
+
+// list prints what the command would redact.
+func (c *redactCmd) list(ctx context.Context, s *streams, on *client, what []string) error {
+	found, err := archive.Named(ctx, on.bus.Log(), c.Session, what)
+	if err != nil {
+		return c.explainNamed(on, err)
+	}
+	out := struct {
+		Session events.SessionID  `json:"session"`
+		Events  []redactableEvent `json:"would_redact"`
+	}{c.Session, make([]redactableEvent, len(found))}
+	for i, e := range found {
+		out.Events[i] = redactableEvent(e)
+		if !c.JSON {
+			write(s.Out, "%d  %s  %s\n", e.Seq, e.ID, e.Kind)
+		}
+	}
+	if c.JSON {
+		return writeJSON(s, out)
+	}
+	write(s.Out, "nothing is done: --yes redacts these %d events of session %s, and cannot be undone\n", len(found), c.Session)
+	return nil
+}
+
 func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []string) error {
 	if c.Close { // which cannot be undone: a misspelled name ends the command before
-		if err := archive.CheckNamed(ctx, on.bus.Log(), c.Session, what); err != nil {
+		if _, err := archive.Named(ctx, on.bus.Log(), c.Session, what); err != nil {
 			return c.explainNamed(on, err)
 		}
 		if err := on.CloseSession(ctx, c.Session, c.Reason); err != nil {

@@ -33,7 +33,9 @@ func TestRedact(t *testing.T) {
 	}{
 		{[]string{"s"}, exitFailed, "--reason"},
 		{[]string{"s", "--reason", "asked to", "--yes"}, exitFailed, "--kind KIND or --event ID"},
-		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to"}, exitFailed, "--yes does it"},
+		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to"}, exitOK, ".1  graph.appended\nnothing is done: --yes redacts these 1 events of session s"},
+		{[]string{"s", "--kind", "graph.*", "--reason", "asked to", "--json"}, exitOK, `"kind": "graph.appended"`},
+		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to"}, exitFailed, "no event of session s that can be redacted"},
 		{[]string{"nobody", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, "nobody"},
 		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, `its status is "open": --close closes it`},
 		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to", "--yes", "--close"}, exitFailed, "no event of session s that can be redacted"},

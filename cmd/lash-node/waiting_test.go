@@ -23,7 +23,7 @@ import (
 // apart are the commands that connect to no server of another process, and mcp, which [TestWaitForHTTPIsNamed] has.
 func apart() []string {
 	return []string{
-		"demo", "bench", "soak", "demo-edit", "rerun", "plugin check", "keys make", "keys certify", "keys show",
+		"demo", "bench", "soak", "demo-edit", "rerun", "plugin check", "check", "keys make", "keys certify", "keys show",
 		"keys bodies make", "keys bodies show", "keys bodies add", "keys bodies use", "keys bodies forget", "mcp",
 	}
 }

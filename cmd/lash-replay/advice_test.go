@@ -71,6 +71,8 @@ func TestAdvice(t *testing.T) {
 		{"verify --all", "--store DIR"},
 		{"verify nosuch" + on, "lash-replay ls"},
 		{"verify --key nofile " + bad, "--key"},
+		{"verify --key " + text + " " + bad, "tenant.pub"},
+		{"verify --key " + empty + " " + bad, "tenant.pub"},
 		{"verify --head nofile " + bad, "--key"},
 		{"check nofile.lash", "no such file"},
 		{"check nosuch" + on, "lash-replay ls"},

@@ -1,11 +1,17 @@
-// A client in TypeScript: it opens a session, asks for a turn, follows it, and approves the call that waits for that.
+// A client in TypeScript: it opens a session, asks for a turn, follows it, writes the reply while the model does, and approves
+// the call that waits for that.
 // Where the connection is lost it goes on after the last sequence that it has seen. README.md says how it is run.
 import createClient from "openapi-fetch";
 import type { components, operations, paths } from "./lash.js";
 
-declare const process: { argv: string[]; env: Record<string, string | undefined>; exitCode: number };
+declare const process: {
+  argv: string[]; env: Record<string, string | undefined>; exitCode: number; stdout: { write(text: string): void };
+};
 
 type Message = operations["watchEvents"]["responses"]["200"]["content"]["text/event-stream"];
+type Delta = Extract<Message, { event: "delta" }>["data"];
+type Commit = Extract<Message, { event: "commit" }>["data"];
+type Part = { kind: string; text?: string };
 type Problem = components["schemas"]["Problem"];
 
 const base = process.env["LASH_URL"] ?? "http://127.0.0.1:8080";
@@ -50,14 +56,48 @@ async function* follow(session: string): AsyncGenerator<Message> {
   }
 }
 
+/** The reply that is being written. Its commit counts: it has what was not streamed, and a repeated model call begins anew. */
+class Live {
+  private of = "";
+  private text = "";
+
+  piece(delta: Delta) {
+    if (delta.kind !== "text" || !delta.text) return;
+    const of = `${delta.turn} ${delta.iteration} ${delta.call} ${delta.attempt}`;
+    if (of !== this.of) this.end(this.text);
+    process.stdout.write(delta.text);
+    this.of = of;
+    this.text += delta.text;
+  }
+
+  /** Ends the line of the reply, with the rest of the whole text. */
+  end(whole: string) {
+    if (this.text && !whole.startsWith(this.text)) {
+      console.log(" (cut off)");
+      this.text = "";
+    }
+    if (whole) console.log(whole.slice(this.text.length));
+    this.of = this.text = "";
+  }
+}
+
+/** The text of the model's reply in a commit; empty where it has none. */
+function reply(commit: Commit): string {
+  const replied = commit.events.find((event) => event.kind === "model.replied")?.payload as { parts?: Part[] } | undefined;
+  return (replied?.parts ?? []).filter((part) => part.kind === "text").map((part) => part.text).join("");
+}
+
 async function main(text: string) {
   const session = got("create", await lash.POST("/v1/sessions", { body: {} })).id;
   const path = { session };
   const turn = got("submit", await lash.POST("/v1/sessions/{session}/turns", { params: { path }, body: { text, when_busy: "enqueue" } }));
   if (!("status" in turn) || turn.status !== "pending") throw new Refused("want a turn that waits or runs");
 
+  const live = new Live();
   for await (const message of follow(session)) {
+    if (message.event === "delta") live.piece(message.data);
     if (message.event !== "commit") continue;
+    if (message.data.events.some((event) => event.kind.startsWith("model."))) live.end(reply(message.data));
     const kinds = message.data.events.map((event) => event.kind);
     console.log(`${message.data.seq} ${kinds.join(" ")}`);
     if (kinds.includes("tool.approval_asked")) {

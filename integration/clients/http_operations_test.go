@@ -344,6 +344,9 @@ func lists(d *harness.HTTP) {
 	for _, bad := range []string{"status=else", "parent=a.b", "owner=a%20b", "label=a=" + strings.Repeat("x", 2000)} {
 		harness.Equal(d.T, bad, d.Send("writer", "GET", "/v1/sessions?"+bad, "").Status, 400)
 	}
+	after := d.WantProblem(400, "invalid", "GET", "/v1/sessions/s1/view?at=1000000", "")
+	harness.Equal(d.T, "view after the end", strings.Contains(after.Field("detail"), "at: is 1000000, the last sequence is "+d.Want(200, "GET", "/v1/sessions/s1/view", "").Field("seq")), true)
+	harness.Equal(d.T, "field", strings.Contains(after.Field("details"), "field:at"), true)
 	for _, bad := range []string{"at=0", "at=-1", "at=x", "at=99999999999999999999"} {
 		harness.Equal(d.T, bad, d.Send("writer", "GET", "/v1/sessions/s1/view?"+bad, "").Status, 400)
 	}

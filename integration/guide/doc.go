@@ -1,3 +1,3 @@
-// Package guide runs the README and the operator's guide: its tests execute their blocks in order and compare the
-// output.
+// Package guide runs the README, the user's guide and the operator's guide: its tests execute their blocks in order and
+// compare the output.
 package guide

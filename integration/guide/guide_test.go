@@ -60,6 +60,12 @@ func TestReadme(t *testing.T) {
 	follow(t, root+"/README.md", t.TempDir(), model(t), nil)
 }
 
+// TestGuide runs the user's guide in a temporary directory.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	follow(t, root+"/GUIDE.md", t.TempDir(), model(t), nil)
+}
+
 // TestOperating runs the operator's guide. The system's directories are subdirectories of a temporary one.
 func TestOperating(t *testing.T) {
 	t.Parallel()

@@ -33,9 +33,9 @@ var floors = []struct{ name, packages string }{
 		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
 		workers/builtin/standard workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
 	{"parts of the node", `workers/prices workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
-		workers/internal/wake workers/internal/run workers/internal/task`},
+		workers/internal/wake workers/internal/run workers/internal/task workers/hookcheck`},
 	{"the node", "workers workers/playback workers/embedded"},
-	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/connect cmd/internal/terminal cmd/internal/point cmd/internal/program
+	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/terminal cmd/internal/point cmd/internal/program cmd/internal/connect cmd/internal/recheck
 		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
 	{"examples", `examples examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
 		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},

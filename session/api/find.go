@@ -26,9 +26,8 @@ type Finder interface {
 	// PendingApprovals lists the approval requests that wait for an answer. It selects the sessions by the directory
 	// and reads their current states. A page costs a page of Sessions and the states. Errors: [*events.FieldError].
 	PendingApprovals(ctx context.Context, p Page) (ApprovalPage, error)
-	// ViewAt returns the conversation and its settings at a sequence, or at the end where that comes first; the view
-	// has the sequence. It folds the history from the beginning. Errors: [events.ErrNoSession], [*events.FieldError]
-	// for sequence 0.
+	// ViewAt returns the conversation and its settings at a sequence. It folds the history from the
+	// beginning. Errors: [events.ErrNoSession], [*events.FieldError] for sequence 0 and for one after the end.
 	ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error)
 }
 

@@ -47,11 +47,11 @@ func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.Redactio
 			return slices.ContainsFunc(r.What, func(what string) bool { return Names(what, e, i) })
 		})
 	}
-	left, err := count(ctx, b.Log(), id, r.What)
+	left, err := named(ctx, b.Log(), id, r.What)
 	if err != nil {
 		return r, err
 	}
-	if left == 0 {
+	if len(left) == 0 {
 		return repeated(ctx, b, id, r)
 	}
 	if err := staysClosed(ctx, b, view(b.Log()), id); err != nil {
@@ -85,25 +85,32 @@ func cool(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 	return err
 }
 
-// CheckNamed returns an error if an entry of what names no event of the session that can be redacted. It changes nothing.
-func CheckNamed(ctx context.Context, log events.Log, id events.SessionID, what []string) error {
-	err := CheckWhat(what)
-	if err == nil {
-		_, err = count(ctx, log, id, what)
-	}
-	if err != nil {
-		return fmt.Errorf("redact session %s: %w", id, err)
-	}
-	return nil
+// NamedEvent is an event that a redaction names.
+type NamedEvent struct {
+	Seq  events.Seq
+	ID   events.EventID
+	Kind events.Kind
 }
 
-// count counts the named events that have their payload. A name without any event is probably misspelled, and a payload
+// Named lists the events of a session that a redaction would replace. It changes nothing. Errors: an [*events.FieldError] for an
+// entry of what that names no event of the session that can be redacted.
+func Named(ctx context.Context, log events.Log, id events.SessionID, what []string) (list []NamedEvent, err error) {
+	if err = CheckWhat(what); err == nil {
+		list, err = named(ctx, log, id, what)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redact session %s: %w", id, err)
+	}
+	return list, nil
+}
+
+// named lists the named events that have their payload. A name without any event is probably misspelled, and a payload
 // would stay.
-func count(ctx context.Context, log events.Log, id events.SessionID, what []string) (left int64, err error) {
+func named(ctx context.Context, log events.Log, id events.SessionID, what []string) (list []NamedEvent, err error) {
 	found := make([]bool, len(what))
 	for e, err := range log.Read(ctx, id, 1) {
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		for i := range e.Commit.Events {
 			if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
@@ -116,14 +123,14 @@ func count(ctx context.Context, log events.Log, id events.SessionID, what []stri
 				}
 			}
 			if named && e.Commit.Events[i].Redacted == nil {
-				left++
+				list = append(list, NamedEvent{e.Seq, e.Commit.EventID(i), e.Commit.Events[i].Kind})
 			}
 		}
 	}
 	if i := slices.Index(found, false); i >= 0 {
-		return 0, &events.FieldError{Field: "what", Reason: fmt.Sprintf("%q: no event of session %s that can be redacted has this kind or id", what[i], id), Err: events.ErrInvalid}
+		return nil, &events.FieldError{Field: "what", Reason: fmt.Sprintf("%q: no event of session %s that can be redacted has this kind or id", what[i], id), Err: events.ErrInvalid}
 	}
-	return left, nil
+	return list, nil
 }
 
 // repeated finishes a redaction whose payloads are replaced already.

@@ -77,7 +77,7 @@ func sessionRoutes() []route {
 		bodyRouteNoReply(operation.ApplyExtension, extensionJSON.args),
 		bodyRouteNoReply(operation.ReplaceExtensions, extensionsJSON.args),
 		fromRow(operation.View, route{responses: response[viewJSON](http.StatusOK), handle: getView}).
-			withQuery(number("at", "sequence of the view; a sequence after the end, and an omitted one, is the end. With it the server folds the history from its beginning")),
+			withQuery(number("at", "sequence of the view, from 1 to that of the last commit; an omitted one is the end. With it the server folds the history from its beginning")),
 		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")}}).
 			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).withErrors(http.StatusConflict).
 			withEvents(map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[deltaJSON](), "gap": typeOf[gapJSON](), "problem": typeOf[problem]()}),

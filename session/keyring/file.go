@@ -41,22 +41,27 @@ func readPrivate(text string) (name string, key ed25519.PrivateKey, err error) {
 
 func trimmed(text []byte) string { return strings.TrimSpace(string(text)) }
 
+// wantPublic says what a file of public keys has. An error does not quote the file, which may be a private key.
+const wantPublic = "want the file " + TenantPub + " of the tenant's keys, or lines of name+hash+base64 as it has them"
+
 // Verifiers reads public keys, one a line, in note's form. Empty lines and those that begin with # are skipped.
 func Verifiers(text string) ([]note.Verifier, error) {
 	var list []note.Verifier
+	n := 0
 	for line := range strings.Lines(text) {
+		n++
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		v, err := note.NewVerifier(line)
 		if err != nil {
-			return nil, fmt.Errorf("public key %q: %w: want name+hash+base64", line, err)
+			return nil, fmt.Errorf("line %d is no public key: %w: %s", n, err, wantPublic)
 		}
 		list = append(list, v)
 	}
 	if len(list) == 0 {
-		return nil, errors.New("no public key: want lines of name+hash+base64")
+		return nil, errors.New("no public key: " + wantPublic)
 	}
 	return list, nil
 }

@@ -236,11 +236,13 @@ var findCases = []testCase{
 			b.must("append", err, nil)
 			at = append(at, b.state(id).Seq)
 		}
-		for i, seq := range append(at, at[2]+100) {
+		for i, seq := range at {
 			v, err := b.ViewAt(b.ctx, id, seq)
 			b.must("view", err, nil)
-			equal(b, "sequence", v.Seq, at[min(i, 2)])
-			equal(b, "messages", len(v.Messages), min(i, 2)+1)
+			equal(b, "sequence", v.Seq, seq)
+			equal(b, "messages", len(v.Messages), i+1)
 		}
+		_, err := b.ViewAt(b.ctx, id, at[2]+1)
+		equal(b, "view after the end", as[*events.FieldError](b, "sequence", err).Field, "at")
 	}},
 }

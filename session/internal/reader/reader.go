@@ -3,6 +3,7 @@ package reader
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -74,6 +75,9 @@ func (r *Reader) ViewAt(ctx context.Context, id events.SessionID, seq events.Seq
 		return projector.ReadView{}, &events.FieldError{Field: "at", Reason: "is 0, the first sequence is 1", Err: events.ErrInvalid}
 	}
 	s, err := r.StateAt(ctx, id, seq)
+	if err == nil && s.Seq < seq {
+		err = &events.FieldError{Field: "at", Reason: fmt.Sprintf("is %d, the last sequence is %d", seq, s.Seq), Err: events.ErrInvalid}
+	}
 	if err != nil {
 		return projector.ReadView{}, err
 	}

@@ -1,0 +1,89 @@
+package guide
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestReadmeForm checks the form of the README: five lines say what lash is, the chapters have an order, and the last one ends in the
+// table of places.
+func TestReadmeForm(t *testing.T) {
+	t.Parallel()
+	text := readText(t, "README.md")
+	first, _, _ := strings.Cut(text, "\n## ")
+	title, what, _ := strings.Cut(first, "\n\n")
+	if lines := strings.Split(strings.TrimSpace(what), "\n"); title != "# lash" || len(lines) != 5 || slices.Contains(lines, "") {
+		t.Errorf("before the first chapter: got %q and %q, want a title and five lines", title, lines)
+	}
+	want := []string{
+		"# lash", "## The life of a session", "## First steps", "### 1. In a terminal", "### 2. In Go", "### 3. Over HTTP",
+		"## What it guarantees", "## What it does not do", "## Map", "### Where new behaviour goes",
+	}
+	if got := headings(text); !slices.Equal(got, want) {
+		t.Errorf("headings: got %q, want %q", got, want)
+	}
+	life, _, _ := strings.Cut(text[strings.Index(text, want[1]):], want[2])
+	if !strings.Contains(life, "```mermaid\n") {
+		t.Error("the life of a session has no picture")
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "| ") || !strings.Contains(text, "\n| you want | you write | in |\n") {
+		t.Errorf("the README ends in %q, want the table of places", last)
+	}
+}
+
+// TestLinks checks that the links of the guides lead to files and chapters that exist.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`)
+	for _, file := range []string{"README.md", "GUIDE.md", "deploy/nats/OPERATING.md", "examples/typescript/README.md"} {
+		links := link.FindAllStringSubmatch(readText(t, file), -1)
+		for _, m := range links {
+			to := file
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(file), m[1])
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+				t.Errorf("%s: links to %s: %v", file, to, err)
+			} else if m[2] != "" && !slices.ContainsFunc(headings(readText(t, to)), func(h string) bool { return anchor(h) == m[2] }) {
+				t.Errorf("%s: links to %s of %s, which has no such chapter", file, m[2], to)
+			}
+		}
+		if len(links) == 0 && !strings.Contains(file, "/") {
+			t.Errorf("%s: has no links", file)
+		}
+	}
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // a file of this repository
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// headings are the headings of a text, outside of its blocks.
+func headings(text string) (list []string) {
+	inside := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = !inside
+		case !inside && strings.HasPrefix(line, "#"):
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	return list
+}
+
+// anchor is the name that a heading has in links.
+func anchor(heading string) string {
+	text := strings.ToLower(strings.TrimLeft(heading, "# "))
+	return strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(text, ""), " ", "-")
+}
