@@ -54,6 +54,7 @@ var callCases = []serviceCase{
 	{"T33_call_that_kills_every_instance", poison},
 	{"T59_output_of_a_fast_tool_is_paced", pacedOutput},
 	{"T60_garbage_of_an_instance_fails_its_call_alone", garbage},
+	{"T60a_first_answer_is_the_result", firstAnswer},
 	{"T18a_outcomes_against_the_limits_fail_with_a_reason", hostileOutcomes},
 	{"T18b_pictures_are_attachments", pictures},
 	{"T15a_large_arguments_are_not_sent", largeArguments},

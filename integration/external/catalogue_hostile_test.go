@@ -203,6 +203,27 @@ func hostileOutcomes(t *testing.T, on place) {
 	}
 }
 
+// firstAnswer has an instance answer a call several times, each time in another way. The first answer is the result.
+func firstAnswer(t *testing.T, on place) {
+	s := on.start(t, calling("hostile", `{}`)...)
+	s.node()
+	s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+		if verb != "call" {
+			return
+		}
+		for _, p := range []*wire.Progress{
+			{Outcome: &wire.Outcome{Text: "first"}}, {Outcome: &wire.Outcome{Text: "second"}}, {Forgotten: true},
+			{Error: &wire.Error{Code: wire.CodeDraining, Message: "too late"}}, {Outcome: &wire.Outcome{Failure: &wire.Failure{Message: "third"}}},
+		} {
+			send(p)
+		}
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.CallResult(id, "k"), "first")
+	harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+}
+
 func callbackWithoutCall(t *testing.T, on place) {
 	s := on.start(t, calling("hostile", `{}`)...)
 	s.allowing("createSession")

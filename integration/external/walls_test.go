@@ -1,12 +1,20 @@
 package external
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin"
@@ -72,4 +80,64 @@ func TestManifestsFitTogether(t *testing.T) {
 	}
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
+}
+
+// TestExportsAreForOneAccount gives accounts what the lists of plugins do not give them: to another tenant the calls and
+// the signs of a plugin, and to another plugin the requests in its name. Servers refuse each configuration.
+func TestExportsAreForOneAccount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ file, line, want string }{
+		"as_installed":             {"", "", ""},
+		"calls_for_another_tenant": {"globex/of-plugins.conf", `{ service: { account: "acme-plugin-notes", subject: "lash.plugin.notes.*.*" } }`, "service import not authorized"},
+		"signs_for_another_tenant": {"globex/of-plugins.conf", `{ stream: { account: "acme-plugin-notes", subject: "lash.plugin-live.notes.*" } }`, "stream import not authorized"},
+		"requests_of_another_name": {"acme/plugin-other.conf", `{ service: { account: "acme", subject: "lash.plugins.notes.*" } }`, "service import not authorized"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := installed(t)
+			if c.file != "" {
+				path := filepath.Join(dir, "tenants", c.file)
+				data, err := os.ReadFile(path)
+				harness.WantError(t, "read", err, nil)
+				changed := strings.Replace(string(data), "imports: [", "imports: [\n"+c.line, 1)
+				harness.Equal(t, "the list has a further line", changed != string(data), true)
+				harness.WantError(t, "write", os.WriteFile(path, []byte(changed), 0o600), nil)
+			}
+			_, err := server.ProcessConfigFile(filepath.Join(dir, "accounts.conf"))
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestConnectionsOfAPluginAreBounded opens the 1 000 connections that an account of a plugin may have. The next one is
+// refused, and another plugin connects.
+func TestConnectionsOfAPluginAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 1000
+	_, address := accounts(t, 1)
+	at, err := url.Parse(address("any"))
+	harness.WantError(t, "address", err, nil)
+	connect := func(plugin string) (answer string) {
+		conn, err := net.Dial("tcp", at.Host)
+		harness.WantError(t, "dial", err, nil)
+		t.Cleanup(func() { _ = conn.Close() })
+		harness.WantError(t, "deadline", conn.SetDeadline(time.Now().Add(time.Minute)), nil)
+		lines := bufio.NewReader(conn)
+		_, err = lines.ReadString('\n') // INFO
+		harness.WantError(t, "info", err, nil)
+		_, err = fmt.Fprintf(conn, "CONNECT {\"user\":\"plugin-%s@acme\",\"pass\":\"\",\"verbose\":false}\r\nPING\r\n", plugin)
+		harness.WantError(t, "connect", err, nil)
+		answer, err = lines.ReadString('\n')
+		harness.WantError(t, "answer", err, nil)
+		return strings.TrimSpace(answer)
+	}
+	for n := range most {
+		if got := connect("notes"); got != "PONG" {
+			t.Fatalf("connection %d: got %s, want PONG", n+1, got)
+		}
+	}
+	harness.Equal(t, "one more", connect("notes"), "-ERR 'maximum account active connections exceeded'")
+	harness.Equal(t, "another plugin", connect("other"), "PONG")
 }
