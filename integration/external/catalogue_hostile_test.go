@@ -212,8 +212,11 @@ func firstAnswer(t *testing.T, on place) {
 			return
 		}
 		for _, p := range []*wire.Progress{
-			{Outcome: &wire.Outcome{Text: "first"}}, {Outcome: &wire.Outcome{Text: "second"}}, {Forgotten: true},
-			{Error: &wire.Error{Code: wire.CodeDraining, Message: "too late"}}, {Outcome: &wire.Outcome{Failure: &wire.Failure{Message: "third"}}},
+			{Outcome: &wire.Outcome{Text: "first"}},
+			{Outcome: &wire.Outcome{Text: "second"}},
+			{Forgotten: true},
+			{Error: &wire.Error{Code: wire.CodeDraining, Message: "too late"}},
+			{Outcome: &wire.Outcome{Failure: &wire.Failure{Message: "third"}}},
 		} {
 			send(p)
 		}

@@ -72,7 +72,7 @@ func TestServerDiesDuringCalls(t *testing.T) {
 				s.AwaitPolling("the end of the turn", func() bool { // until streams have leaders again, reads have no answer
 					once, cancel := context.WithTimeout(s.Ctx, 30*time.Second)
 					defer cancel()
-					_, err := s.Host.Await(once, id, "t1")
+					_, err := s.Await(once, id, "t1")
 					return err == nil
 				})
 				s.AwaitTurn(id, "t1")

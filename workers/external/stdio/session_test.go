@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,5 +104,31 @@ func TestIdleSessionWhileACallRuns(t *testing.T) {
 	close(on.hold)
 	if o := <-outcome; !strings.HasPrefix(o.Text, "200 ") {
 		t.Errorf("got %+v, want the call served", o)
+	}
+}
+
+// TestBackoff calls a program that ends at each call without an answer. It starts again before each next call, after waits
+// of 100, 200, 400 and 800 ms.
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := `echo start >>starts; echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[{"name":"echo","effects":"none"}]}}'; read -r init; read -r call`
+	a, err := stdio.New(t.Context(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, began := &bundle{Adapter: a, t: t}, time.Now()
+	for n := range 5 {
+		if o := b.call(t.Context(), "s", fmt.Sprint("c", n), "echo", `{}`); o == nil || o.Failure == nil || !strings.Contains(o.Failure.Message, "ended during the call") {
+			t.Errorf("call %d: got %+v, want that the program ended", n, o)
+		}
+	}
+	if took := time.Since(began); took < 1500*time.Millisecond {
+		t.Errorf("five calls took %v, want the waits before four of them", took)
+	}
+	starts, err := os.ReadFile(filepath.Join(dir, "starts"))
+	if err != nil || strings.Count(string(starts), "start") != 5 {
+		t.Errorf("starts: got %q, %v, want one for each call", starts, err)
 	}
 }
