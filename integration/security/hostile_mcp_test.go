@@ -76,10 +76,11 @@ func (a *attacker) arguments(tool, valid, session string, properties []string) s
 	}
 	for range a.IntN(3) {
 		a.change = "values"
-		if name := pick(a.forger, append(properties, a.field())...); name != "wait_seconds" {
+		switch name := pick(a.forger, append(properties, a.field())...); name {
+		case "wait_seconds", "session": // the caller reaches the conversations that are played
+			in[name] = pick[any](a.forger, -1, 1<<40, "x", nil, 1.5, "", "a.b", "\x00", a.fresh, strings.Repeat("x", 300))
+		default:
 			in[name] = a.value(0)
-		} else {
-			in[name] = pick[any](a.forger, -1, 1<<40, "x", nil, 1.5)
 		}
 	}
 	data, err := json.Marshal(map[string]any{"name": tool, "arguments": in})
