@@ -1,6 +1,7 @@
 package page
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -23,7 +24,7 @@ func TestInbox(t *testing.T) {
 	p.awaitText(".approval", "really add?")
 	p.awaitText(".approval pre.code", `"A": 1`)
 	p.awaitText(".badge", "1")
-	p.click(".approval .primary")
+	p.click(".approval .primary:enabled")
 	b.AwaitTurn(one, "t1")
 	p.awaitText(".inbox", "Nothing waits for an answer.")
 	p.run(navigate(p, "#/s/"+string(one)))
@@ -44,4 +45,35 @@ func TestInbox(t *testing.T) {
 		}
 	}
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
+}
+
+// TestApprovalShowsTheText: arguments that JavaScript reads otherwise than the tool are shown byte for byte, in the inbox and in
+// the conversation, and a call is allowed only once all of its text is shown.
+func TestApprovalShowsTheText(t *testing.T) {
+	t.Parallel()
+	const twice = `{"A":1,"B":2,"A":9007199254740993}`
+	padded := `{"A":1,"B":2,` + strings.Repeat(" ", 9000) + `"A":41}`
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", twice)), harness.Reply(harness.Text("Done.")), harness.Reply(harness.Call("k", "add", padded)), harness.Reply(harness.Text("Done.")))
+	b.StartNode((&harness.Approver{}).Factory(events.EffectsNonIdempotent))
+	one, two := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
+	d := serve(t, b, httpapi.Config{})
+	p := browse(t, d.URL, desktop)
+	b.ParkTurn(one)
+	p.open("#/inbox", "admin")
+	p.awaitText(".approval pre.code", twice)
+	p.run(navigate(p, "#/s/"+string(one)))
+	p.awaitText(".conversation .approval pre.code", twice)
+	p.click(".approval .primary:enabled")
+	b.AwaitTurn(one, "t1")
+
+	b.ParkTurn(two)
+	p.run(navigate(p, "#/inbox"))
+	p.awaitText(".approval", "Programs may read these arguments in different ways")
+	if eval[bool](p, `document.querySelector(".approval .primary").disabled`) != true {
+		t.Error("a call whose arguments are shown in part: want that it cannot be allowed")
+	}
+	p.click(".approval button.quiet")
+	p.awaitText(".approval", `"A":41}`)
+	p.click(".approval .primary:enabled")
+	b.AwaitTurn(two, "t1")
 }

@@ -45,7 +45,7 @@ func TestHostileText(t *testing.T) {
 	p := browse(t, d.URL, desktop)
 	p.open("#/s/hostile", "admin")
 	p.awaitText(".approval", "⟨U+202E⟩txt.slaitnederc")
-	p.click(".approval .primary")
+	p.click(".approval .primary:enabled")
 	b.AwaitTurn(id, "t1")
 	p.awaitText(".headline", "Last turn: finished")
 	p.await("the huge reply", "[...document.querySelectorAll('.message button')].some((e) => e.textContent.startsWith('Read the body') || e.textContent.startsWith('Show more'))")

@@ -1,13 +1,11 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -74,13 +72,8 @@ type pendingApprovalsJSON struct {
 
 // pendingApprovalJSON is a call that waits for an approval, with its session.
 type pendingApprovalJSON struct {
-	Session  events.SessionID `json:"session"`
-	Call     events.EffectID  `json:"call" jsonschema:"TURN/ITERATION/INDEX: identifies the call in the answer"`
-	Tool     string           `json:"tool"`
-	Args     json.RawMessage  `json:"args,omitempty" jsonschema:"arguments of the call; a JSON string if the model's JSON is broken"`
-	Blob     *blobJSON        `json:"blob,omitempty" jsonschema:"in place of large args"`
-	Plugin   string           `json:"plugin" jsonschema:"id of the plugin that requests the approval"`
-	Question string           `json:"question"`
+	Session events.SessionID `json:"session"`
+	approvalJSON
 }
 
 func (c *call) sessionQuery() (q api.SessionQuery, err error) {
@@ -158,11 +151,7 @@ func turns(page api.TurnPage) turnsJSON {
 func pendingApprovals(page api.ApprovalPage) pendingApprovalsJSON {
 	out := pendingApprovalsJSON{Approvals: make([]pendingApprovalJSON, len(page.Approvals)), Next: page.Next}
 	for i := range page.Approvals {
-		a := &page.Approvals[i]
-		out.Approvals[i] = pendingApprovalJSON{Session: a.Session, Call: a.Effect, Tool: a.Tool, Blob: blob(a.Blob), Plugin: a.Plugin, Question: a.Question}
-		if a.Blob.IsZero() {
-			out.Approvals[i].Args = eventjson.Raw(a.Args)
-		}
+		out.Approvals[i] = pendingApprovalJSON{page.Approvals[i].Session, approvalOf(&page.Approvals[i].ToolApprovalAsked)}
 	}
 	return out
 }

@@ -18,7 +18,9 @@ type approvalsJSON struct {
 type approvalJSON struct {
 	Call     events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX: identifies the call in the answer and in GET /output. It is not the call_id of the model"`
 	Tool     string          `json:"tool"`
-	Args     json.RawMessage `json:"args" jsonschema:"arguments of the call; a JSON string if the model's JSON is broken"`
+	Args     json.RawMessage `json:"args,omitempty" jsonschema:"arguments of the call; a JSON string if the model's JSON is broken"`
+	ArgsText string          `json:"args_text,omitempty" jsonschema:"the arguments byte for byte, where programs may read args in different ways: a name that an object has twice, a number that a double does not keep. Show these to whoever decides"`
+	Blob     *blobJSON       `json:"blob,omitempty" jsonschema:"in place of large args"`
 	Plugin   string          `json:"plugin" jsonschema:"id of the plugin that requests the approval"`
 	Question string          `json:"question"`
 }
@@ -112,8 +114,18 @@ func toolOf(t *events.ToolEntry) toolJSON {
 func approvals(list []projector.Approval) approvalsJSON {
 	out := approvalsJSON{Approvals: make([]approvalJSON, len(list))}
 	for i := range list {
-		a := &list[i]
-		out.Approvals[i] = approvalJSON{Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question}
+		out.Approvals[i] = approvalOf(&list[i].ToolApprovalAsked)
+	}
+	return out
+}
+
+func approvalOf(a *events.ToolApprovalAsked) approvalJSON {
+	out := approvalJSON{Call: a.Effect, Tool: a.Tool, Blob: blob(a.Blob), Plugin: a.Plugin, Question: a.Question}
+	if a.Blob.IsZero() {
+		out.Args = eventjson.Raw(a.Args)
+	}
+	if eventjson.Ambiguous(a.Args) {
+		out.ArgsText = string(a.Args)
 	}
 	return out
 }

@@ -3,9 +3,29 @@
 import { at, call } from "./api.js";
 import { h, say, swap } from "./dom.js";
 import { duration, plural } from "./format.js";
-import { body, long, value } from "./parts.js";
+import { body, code, long, value } from "./parts.js";
 
-// approvalCard asks for an answer to a call. The server records the caller of the answer.
+// argumentsOf shows what a call would run with, and calls onWhole once all of it is there. The page reads JSON as JavaScript
+// does, so where the server says that programs may read it otherwise, the text is shown as it is.
+function argumentsOf(a, onWhole) {
+  if (a.blob?.digest) return body(a.session, a.blob, undefined, onWhole);
+  const box = h("div");
+  const show = (text) => {
+    if (text) box.append(h("p", { class: "why" }, "Programs may read these arguments in different ways. This is their text:"), long(text, code, onWhole));
+    else box.append(value(a.args, onWhole));
+  };
+  if (a.listed) {
+    show(a.args_text);
+    return box;
+  }
+  call("GET", at(a.session, "/approvals")).then(
+    (all) => show(all.approvals.find((x) => x.call === a.call)?.args_text),
+    (error) => { box.append(value(a.args), h("p", { class: "why" }, `Not compared with the text of the call: ${error.message}`)); });
+  return box;
+}
+
+// approvalCard asks for an answer to a call. The server records the caller of the answer. A call is allowed only once its
+// arguments are shown.
 export function approvalCard(a, { readOnly, onAnswer, link } = {}) {
   const note = h("p", { class: "why", role: "status" });
   const reason = h("input", { type: "text", maxlength: "1000", placeholder: "Reason, if you refuse", "aria-label": `Reason for ${a.tool}` });
@@ -22,13 +42,14 @@ export function approvalCard(a, { readOnly, onAnswer, link } = {}) {
       for (const b of card.querySelectorAll("button")) b.disabled = false;
     }
   };
+  const allow = h("button", { class: "primary", type: "button", disabled: true, click: (e) => { e.stopPropagation(); answer(true); } }, "Allow");
   return swap(card,
     h("header", null, h("span", { class: "tag ask" }, "asks"), h("b", null, a.tool), link && h("a", { href: `#/s/${encodeURIComponent(a.session)}` }, a.session), h("span", { class: "faint" }, `${a.plugin} asks about ${a.call}`)),
     h("div", { class: "question" }, long(a.question)),
-    a.blob?.digest ? body(a.session, a.blob) : value(a.args),
+    argumentsOf(a, () => { allow.disabled = false; }),
     a.until ? h("p", { class: "faint" }, `Refused without an answer in ${duration(Math.max(a.until - Date.now(), 0))}`) : null,
     readOnly ? null : h("div", { class: "buttons" },
-      h("button", { class: "primary", type: "button", click: (e) => { e.stopPropagation(); answer(true); } }, "Allow"),
+      allow,
       h("button", { type: "button", click: (e) => { e.stopPropagation(); answer(false); } }, "Refuse"), reason),
     note);
 }
@@ -70,7 +91,7 @@ export class Inbox {
     for (const a of list) {
       const key = `${a.session} ${a.call}`;
       if (this.cards.has(key)) continue;
-      const card = approvalCard(a, { link: true, readOnly: this.app.settings.read_only });
+      const card = approvalCard({ ...a, listed: true }, { link: true, readOnly: this.app.settings.read_only });
       this.cards.set(key, card);
       this.body.append(card);
     }

@@ -7,10 +7,13 @@ import { bytes, json } from "./format.js";
 const FIRST = 6_000; // characters that are shown at first
 const MORE = 60_000; // characters that one press adds
 
-// long shows a text, and more of it by a button.
-export function long(text, make = (t) => h("pre", { class: "text", dir: "auto" }, t)) {
+// long shows a text, and more of it by a button. It calls onWhole once all of it is shown.
+export function long(text, make = (t) => h("pre", { class: "text", dir: "auto" }, t), onWhole = undefined) {
   text = String(text ?? "");
-  if (text.length <= FIRST * 1.2) return make(text);
+  if (text.length <= FIRST * 1.2) {
+    onWhole?.();
+    return make(text);
+  }
   const box = h("div", null, make(text.slice(0, FIRST)));
   let shown = FIRST;
   const button = h("button", { class: "quiet", type: "button", click: (e) => {
@@ -18,8 +21,10 @@ export function long(text, make = (t) => h("pre", { class: "text", dir: "auto" }
     const next = Math.min(shown + MORE, text.length);
     box.insertBefore(h("pre", { class: "text", dir: "auto" }, text.slice(shown, next)), button);
     shown = next;
-    if (shown >= text.length) button.remove();
-    else button.textContent = rest();
+    if (shown >= text.length) {
+      button.remove();
+      onWhole?.();
+    } else button.textContent = rest();
   } });
   const rest = () => `Show more: ${(text.length - shown).toLocaleString("en")} of ${text.length.toLocaleString("en")} characters are hidden`;
   button.textContent = rest();
@@ -27,15 +32,15 @@ export function long(text, make = (t) => h("pre", { class: "text", dir: "auto" }
   return box;
 }
 
-// body offers a body outside of the log.
-export function body(session, ref, make) {
+// body offers a body outside of the log. It calls onWhole once all of it is shown.
+export function body(session, ref, make, onWhole) {
   const box = h("div", { class: "body" });
   const button = h("button", { class: "quiet", type: "button", click: async (e) => {
     e.stopPropagation();
     button.disabled = true;
     try {
       const text = await call("GET", at(session, `/blobs/${encodeURIComponent(ref.digest)}`), { text: true });
-      box.replaceChildren(long(text, make));
+      box.replaceChildren(long(text, make, onWhole));
     } catch (error) {
       button.disabled = false;
       button.textContent = `Not read: ${clean(error.message)}. Try again`;
@@ -46,7 +51,10 @@ export function body(session, ref, make) {
 }
 
 // value shows JSON, or a text.
-export function value(v) { return long(json(v), (t) => h("pre", { class: "code", dir: "auto" }, t)); }
+export function value(v, onWhole) { return long(json(v), code, onWhole); }
+
+// code shows a part of a program's text.
+export function code(text) { return h("pre", { class: "code", dir: "auto" }, text); }
 
 // prose shows a text with the marks of Markdown that models use: headings, lists, code and emphasis. Links stay text.
 export function prose(text) {
@@ -62,9 +70,9 @@ export function prose(text) {
       const line = lines[i], fence = /^\s*(```+|~~~+)/.exec(line)?.[1];
       if (fence) {
         flush();
-        const code = [];
-        for (i++; i < lines.length && !lines[i].trimStart().startsWith(fence); i++) code.push(lines[i]);
-        box.append(h("pre", { class: "code" }, code.join("\n")));
+        const fenced = [];
+        for (i++; i < lines.length && !lines[i].trimStart().startsWith(fence); i++) fenced.push(lines[i]);
+        box.append(h("pre", { class: "code" }, fenced.join("\n")));
         continue;
       }
       const heading = /^(#{1,6})\s+(.*)$/.exec(line), item = /^\s*(?:[-*+]|\d{1,3}[.)])\s+(.*)$/.exec(line);

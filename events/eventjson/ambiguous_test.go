@@ -1,0 +1,30 @@
+package eventjson_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events/eventjson"
+)
+
+func TestAmbiguous(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]bool{
+		`{"a":1,"b":{"a":[1,{"a":2}]},"c":["a","a"]}`: false,
+		`"a"`: false, `0.1`: false, `[1e2, -0.5e-3, 9007199254740992, 1.50]`: false, `{"a":"a","b":"a"}`: false, `{"":{}, "x":[[],{}]}`: false,
+		`{"a":1,"a":1}`:                      true,
+		`{"path":"note","p\u0061th":"/etc"}`: true,
+		`[{"x":{"a":1,"b":2,"a":3}}]`:        true,
+		`{"path":"note","PATH":"/etc"}`:      true,
+		`1.` + strings.Repeat("0", 100000):   true,
+		`9007199254740993`:                   true,
+		`{"n":[0.1000000000000000055]}`:      true,
+		`1e400`:                              true, `1e-999999999999`: true, `1e-399`: true,
+		`no JSON`: false, `{"a":1,`: false,
+		strings.Repeat("[", 10000) + strings.Repeat("]", 10000): false,
+	} {
+		if got := eventjson.Ambiguous([]byte(data)); got != want {
+			t.Errorf("%.60s: got %v, want %v", data, got, want)
+		}
+	}
+}
