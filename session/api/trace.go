@@ -52,7 +52,8 @@ type ModelRequest struct {
 	TopP            events.Number `json:"top_p,omitempty"`
 	Seed            events.Number `json:"seed,omitempty"`
 	Stop            []string      `json:"stop_sequences,omitempty"`
-	Output          bool          `json:"json,omitempty"` // the reply must be JSON
+	Output          bool          `json:"json,omitempty"`   // the reply must be JSON
+	Stream          bool          `json:"stream,omitempty"` // the provider streams the reply
 }
 
 // TraceType tags a trace event.
@@ -97,6 +98,8 @@ type TraceEvent struct {
 	Asked    string            `json:"requested_model,omitempty"` // llm_call_*, token_usage
 	Reply    string            `json:"response_id,omitempty"`     // llm_call_completed: the provider's id of the reply
 	Request  *ModelRequest     `json:"request,omitempty"`         // llm_call_*
+	Server   string            `json:"server_address,omitempty"`  // llm_call_*: that the provider requests
+	Port     int64             `json:"server_port,omitempty"`     // likewise
 	Source   string            `json:"source,omitempty"`          // llm_call_*, token_usage: in the ledger
 	Stop     events.StopReason `json:"stop,omitempty"`            // llm_call_completed
 	Usage    *TokenUsage       `json:"usage,omitempty"`           // token_usage, llm_call_completed; turn_completed: of the turn so far
@@ -106,4 +109,6 @@ type TraceEvent struct {
 
 	Attempts int64 `json:"attempts,omitempty"`    // of calls: number of tries; of turn_completed: number of nodes that ran the turn
 	Millis   int64 `json:"duration_ms,omitempty"` // of calls; of turn_completed since it started
+
+	FirstMillis *int64 `json:"time_to_first_chunk_ms,omitempty"` // llm_call_completed, of its last try; absent where no text was streamed
 }

@@ -25,6 +25,12 @@ type Provider interface {
 	Complete(ctx context.Context, req Request, sink func(Delta)) (Response, error)
 }
 
+// Remote is a [Provider] that requests a server, and receives the replies as streams.
+type Remote interface {
+	// Server is the address and the port of the requests.
+	Server() (address string, port int64)
+}
+
 // Request is one request to a model.
 type Request struct {
 	Session   events.SessionID

@@ -26,6 +26,18 @@ const (
 	longestWait = time.Hour // a longer wait is a mistake or an attack
 )
 
+// ServerOf is the address and the port of an http or https URL that [CheckBaseURL] accepts.
+func ServerOf(base string) (address string, port int64) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", 0
+	}
+	if port, err = strconv.ParseInt(u.Port(), 10, 64); err != nil {
+		port = map[string]int64{"http": 80, "https": 443}[u.Scheme]
+	}
+	return u.Hostname(), port
+}
+
 // Clip cuts text to the limit of a diagnostic in a history: 4000 characters of valid UTF-8.
 func Clip(text string) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))

@@ -87,6 +87,8 @@ func (l *tags) decimal(key attribute.Key, n events.Number) {
 func (l *tags) model(e *api.TraceEvent) {
 	l.text(semconv.GenAIProviderNameKey, e.Provider)
 	l.text(semconv.GenAIRequestModelKey, e.Asked)
+	l.text(semconv.ServerAddressKey, e.Server)
+	l.number(semconv.ServerPortKey, e.Port)
 	if q := e.Request; q != nil {
 		l.number(semconv.GenAIRequestMaxTokensKey, q.MaxOutputTokens)
 		l.decimal(semconv.GenAIRequestTemperatureKey, q.Temperature)
@@ -95,6 +97,9 @@ func (l *tags) model(e *api.TraceEvent) {
 			*l = append(*l, semconv.GenAIRequestSeedKey.Int64(seed))
 		}
 		l.texts(semconv.GenAIRequestStopSequencesKey, q.Stop)
+		if q.Stream {
+			*l = append(*l, semconv.GenAIRequestStream(true))
+		}
 		if q.Output {
 			*l = append(*l, semconv.GenAIOutputTypeJSON)
 		}
@@ -104,6 +109,9 @@ func (l *tags) model(e *api.TraceEvent) {
 	}
 	l.text(semconv.GenAIResponseModelKey, e.Model)
 	l.text(semconv.GenAIResponseIDKey, e.Reply)
+	if e.FirstMillis != nil {
+		*l = append(*l, semconv.GenAIResponseTimeToFirstChunk(float64(*e.FirstMillis)/1000))
+	}
 	if e.Stop != "" {
 		l.texts(semconv.GenAIResponseFinishReasonsKey, []string{finish(e.Stop)})
 	}

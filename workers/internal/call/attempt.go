@@ -35,8 +35,8 @@ func (m *modelRun) complete(ctx context.Context, req llm.Request) (llm.Response,
 	}
 	deltas := newDeltas(m.env.Bus, m.env.Quiet, m.session, m.Needs.Turn, m.Needs.Iteration)
 	defer deltas.stop()
-	return m.env.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
-		return m.attempt(ctx, provider, req, deltas)
+	return m.env.withRetries(ctx, func(ctx context.Context, piece func()) (llm.Response, error) {
+		return m.attempt(ctx, provider, req, deltas, piece)
 	}, func(n int, wait time.Duration, failure *llm.Error) {
 		m.recordFailedTry(wait, failure)
 		deltas.retry(n, m.env.Retry.Attempts, wait, failure)
@@ -65,11 +65,11 @@ func (m *modelRun) rendered(messages []events.Message) []events.Message {
 }
 
 // attempt calls the provider once. Plugins and the protocol transform its stream, and may end it.
-func (m *modelRun) attempt(ctx context.Context, provider llm.Provider, req llm.Request, deltas *deltas) (llm.Response, error) {
+func (m *modelRun) attempt(ctx context.Context, provider llm.Provider, req llm.Request, deltas *deltas, piece func()) (llm.Response, error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	m.stream = &stream{ctx: ctx, cut: cut, stack: m.Stack, preamble: m.Preamble, deltas: deltas}
-	return m.stream.close(complete(ctx, provider, req, m.stream.add))
+	return m.stream.close(complete(ctx, provider, req, noticed(m.stream.add, piece)))
 }
 
 // endStream notifies the plugins of the end of the stream.

@@ -30,8 +30,10 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 		Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
 	}
 	sink, retried := streamTo(req.Stream)
-	resp, tries, err := e.traced(req.TraceContext, requestEvent(cmp.Or(config.Provider, e.Provider), req.Source, &asked), func() (llm.Response, tries, error) {
-		return e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) { return complete(ctx, provider, asked, sink) }, retried)
+	resp, tries, err := e.traced(req.TraceContext, e.requestEvent(cmp.Or(config.Provider, e.Provider), req.Source, &asked), func() (llm.Response, tries, error) {
+		return e.withRetries(ctx, func(ctx context.Context, piece func()) (llm.Response, error) {
+			return complete(ctx, provider, asked, noticed(sink, piece))
+		}, retried)
 	})
 	if err != nil {
 		return plugin.Completion{}, err

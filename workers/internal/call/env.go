@@ -92,6 +92,7 @@ type tries struct {
 	n     int          // number of tries
 	spent events.Usage // usage of the failed ones
 	model string       // as the last failed one that knows it reported it
+	first *int64       // milliseconds to the first piece of the last one; nil: it had none
 }
 
 func (t *tries) failed(resp *llm.Response) {
@@ -99,11 +100,17 @@ func (t *tries) failed(resp *llm.Response) {
 }
 
 // withRetries makes a model call until it succeeds, fails permanently, or reaches the policy's number of tries.
-// onRetry, which may be nil, is called before each wait.
-func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, tries, error) {
+// call calls piece with each piece of the reply. onRetry, which may be nil, is called before each wait.
+func (e *Env) withRetries(ctx context.Context, call func(ctx context.Context, piece func()) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, tries, error) {
 	var t tries
 	for n := 1; ; n++ {
-		resp, err := call(ctx)
+		began := time.Now()
+		t.first = nil
+		resp, err := call(ctx, func() {
+			if t.first == nil {
+				t.first = new(time.Since(began).Milliseconds())
+			}
+		})
 		if t.n = n; err != nil {
 			t.failed(&resp)
 		}
@@ -120,6 +127,16 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 		}
 		if !delay.Sleep(ctx, wait) {
 			return resp, t, context.Cause(ctx)
+		}
+	}
+}
+
+// noticed is a sink that calls piece too.
+func noticed(sink func(llm.Delta), piece func()) func(llm.Delta) {
+	return func(d llm.Delta) {
+		piece()
+		if sink != nil {
+			sink(d)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (m *modelRun) run(ctx context.Context) (in turn.Input) {
 	}
 	m.started = time.Now()
 	req := m.request()
-	resp, tries, err := m.env.traced(m.traceContext(), requestEvent(m.providerID(), projector.TurnSource, &req), func() (llm.Response, tries, error) {
+	resp, tries, err := m.env.traced(m.traceContext(), m.env.requestEvent(m.providerID(), projector.TurnSource, &req), func() (llm.Response, tries, error) {
 		return m.complete(ctx, req)
 	})
 	m.tries = tries

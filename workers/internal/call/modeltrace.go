@@ -27,6 +27,7 @@ func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (
 		about.Kind, about.Code = kindOf(err)
 	} else {
 		reply := api.UsageOf(resp.Usage)
+		about.FirstMillis = tries.first
 		about.Type, about.Model, about.Reply, about.Stop, about.Usage = api.TraceModelCompleted, model, resp.ID, resp.Stop, &reply
 		used = used.Add(resp.Usage)
 	}
@@ -41,11 +42,16 @@ func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (
 }
 
 // requestEvent is the trace event of a request.
-func requestEvent(provider, source string, req *llm.Request) api.TraceEvent {
-	return api.TraceEvent{Provider: provider, Model: req.Model, Asked: req.Model, Source: source, Request: &api.ModelRequest{
+func (e *Env) requestEvent(provider, source string, req *llm.Request) api.TraceEvent {
+	about := api.TraceEvent{Provider: provider, Model: req.Model, Asked: req.Model, Source: source, Request: &api.ModelRequest{
 		MaxOutputTokens: req.MaxOutputTokens, Temperature: req.Sampling.Temperature, TopP: req.Sampling.TopP, Seed: req.Sampling.Seed,
 		Stop: req.Sampling.Stop, Output: req.Output.JSON || len(req.Output.Schema) > 0,
 	}}
+	if remote, ok := e.Providers[provider].(llm.Remote); ok {
+		about.Request.Stream = true
+		about.Server, about.Port = remote.Server()
+	}
+	return about
 }
 
 // kindOf is the kind and code of a model call's failure. It omits the message, which is the provider's text.

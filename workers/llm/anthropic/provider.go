@@ -64,6 +64,9 @@ func New(cfg Config) (*Provider, error) {
 // ID implements [llm.Provider].
 func (p *Provider) ID() string { return id }
 
+// Server implements [llm.Remote].
+func (p *Provider) Server() (address string, port int64) { return llm.ServerOf(p.base) }
+
 // Models implements [llm.Lister].
 func (p *Provider) Models(ctx context.Context) ([]string, error) {
 	header := http.Header{"X-Api-Key": {p.key}, "Anthropic-Version": {"2023-06-01"}}

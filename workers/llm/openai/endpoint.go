@@ -55,6 +55,9 @@ func (p *endpoint) Models(ctx context.Context) ([]string, error) {
 	return llm.Models(ctx, p.client, p.base, "models", "", http.Header{"Authorization": {"Bearer " + p.key}}, p.explain, p.key)
 }
 
+// Server implements [llm.Remote].
+func (p *endpoint) Server() (address string, port int64) { return llm.ServerOf(p.base) }
+
 func (p *endpoint) official() bool { return p.host == "api.openai.com" }
 
 // checkKey rejects a call without a key to the official endpoint.
