@@ -61,9 +61,12 @@ func (a *attacker) callback(op harness.Operation) {
 	case 1:
 		a.change, id = "id", strings.ToValidUTF8(events.Clip(a.text(), 4000, ""), "?")
 	}
+	if method != op.Method {
+		op.ID = "" // what it accepts is something else
+	}
 	path := a.path(op, session)
 	if a.IntN(40) == 0 {
-		a.change, path = "path", pick(a.forger, wire.AskPath, "/", "", "/v1/../v1/sessions", "http://other/v1/sessions", "/v1/mcp", "/page/index.html", "\x00")
+		op.ID, a.change, path = "", "path", pick(a.forger, wire.AskPath, "/", "", "/v1/../v1/sessions", "http://other/v1/sessions", "/v1/mcp", "/page/index.html", "\x00")
 	}
 	request := []byte(`{"id":` + quoted(id) + `,"method":` + quoted(method) + `,"path":` + quoted(path) + `,"body":` + body + `}`)
 	if body == "" {

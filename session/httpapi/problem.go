@@ -48,12 +48,15 @@ func invalidBody(why string) *problem {
 	return &problem{Status: http.StatusBadRequest, Code: "invalid_body", Detail: why, Details: map[string]string{"field": "body", "reason": why}}
 }
 
-// missingField reports a required field that a body does not have.
-func missingField(name string) *problem {
-	p := invalidBody(name + " is required")
-	p.Details = map[string]string{"field": name, "reason": "is required"}
+// invalidField refuses a field of a body.
+func invalidField(name, why string) *problem {
+	p := invalidBody(name + " " + why)
+	p.Details = map[string]string{"field": name, "reason": why}
 	return p
 }
+
+// missingField reports a required field that a body does not have.
+func missingField(name string) *problem { return invalidField(name, "is required") }
 
 func invalidParam(name, why string) *problem {
 	return &problem{

@@ -34,7 +34,7 @@ func (in protocolOptionsJSON) args(*call) (api.ProtocolOptionsArgs, error) {
 
 func (in extensionsJSON) args(*call) ([]events.Extension, error) {
 	if in.Extensions == nil {
-		return nil, invalidBody("extensions is required")
+		return nil, missingField("extensions")
 	}
 	list := make([]events.Extension, len(in.Extensions))
 	for i, e := range in.Extensions {

@@ -185,9 +185,9 @@ func (in newSessionJSON) args(c *call) (args api.CreateArgs, err error) {
 	switch {
 	case err != nil:
 	case in.From != "" && in.Start != api.StartExisting:
-		err = invalidBody("from is allowed with start existing_session only")
+		err = invalidField("from", "is allowed with start existing_session only")
 	case (in.Snapshot != nil) != (in.Start == api.StartSnapshot):
-		err = invalidBody("snapshot is required with start snapshot, and allowed only there")
+		err = invalidField("snapshot", "is required with start snapshot, and allowed only there")
 	case in.Snapshot != nil:
 		args.Head, args.Segments = in.Snapshot.Head, in.Snapshot.Segments
 	}
@@ -196,7 +196,7 @@ func (in newSessionJSON) args(c *call) (args api.CreateArgs, err error) {
 
 func (in newSessionJSON) fork(c *call) (api.CreateArgs, error) {
 	if in.Start != "" {
-		return api.CreateArgs{}, invalidBody("start is not for forks, which begin with the session in the path")
+		return api.CreateArgs{}, invalidField("start", "is not for forks, which begin with the session in the path")
 	}
 	return in.args(c)
 }
@@ -212,7 +212,7 @@ func configureSession(c *call, in configChangeJSON) (reply, error) {
 
 func (in grantJSON) args(c *call) (req api.GrantRequest, err error) {
 	if in.Rights == nil {
-		err = invalidBody("rights is required: an empty list takes back what was granted")
+		err = invalidField("rights", "is required: an empty list takes back what was granted")
 	}
 	return api.GrantRequest{To: c.PathValue("caller"), Rights: in.Rights}, err
 }

@@ -216,7 +216,7 @@ func (t *toolJSON) entry() (events.ToolEntry, error) {
 		e.Effects = events.EffectsNonIdempotent
 	}
 	if levelJSON(events.Overridden(e.Availability)) != t.Availability {
-		return e, invalidBody("availability is none of off, searchable, callable and showcased")
+		return e, invalidField("availability", "is none of off, searchable, callable and showcased")
 	}
 	return e, nil
 }

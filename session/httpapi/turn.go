@@ -98,7 +98,7 @@ func (in *newTurnJSON) request(c *call) (api.TurnRequest, error) {
 		return api.TurnRequest{}, invalidBody("give one of text, parts and continue")
 	}
 	if in.At < 0 {
-		return api.TurnRequest{}, invalidBody("at_ms must not be negative")
+		return api.TurnRequest{}, invalidField("at_ms", "must not be negative")
 	}
 	parts, err := c.parts("parts", in.Parts)
 	if err != nil {
