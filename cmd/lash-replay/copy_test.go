@@ -7,27 +7,20 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
 
 // makeCopies WHAT DIR makes copies of the session demo in a store, and changes them.
 func makeCopies(args []string) error {
-	server, b, err := openTestStore(args[1], busembed.Config{})
+	b, h, end, err := openTestHost(args[1], nil)
 	if err != nil {
 		return err
 	}
-	defer server.Stop()
-	defer b.Close()
+	defer end()
 	ctx := context.Background()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
-	if err != nil {
-		return err
-	}
 	if _, err := h.Create(ctx, api.CreateRequest{ID: "whole", Start: api.StartExisting, From: "demo"}); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -30,17 +31,12 @@ const bigBytes = 300 << 10
 
 // makeStore DIR makes a store with the sessions demo and long, as a stopped node leaves it.
 func makeStore(args []string) error {
-	server, b, err := openTestStore(args[0], busembed.Config{})
+	b, h, end, err := openTestHost(args[0], nil)
 	if err != nil {
 		return err
 	}
-	defer server.Stop()
-	defer b.Close()
+	defer end()
 	ctx := context.Background()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
-	if err != nil {
-		return err
-	}
 	w, hangs, err := testWorker(b)
 	if err != nil {
 		return err
@@ -63,6 +59,22 @@ func openTestStore(dir string, cfg busembed.Config) (*busembed.Server, *bus.Bus,
 		server.Stop()
 	}
 	return server, b, err
+}
+
+// openTestHost opens a store with a host on it. signer, which may be nil, signs its heads.
+func openTestHost(dir string, signer func() *proof.Signer) (_ *bus.Bus, h *session.Host, end func(), err error) {
+	server, b, err := openTestStore(dir, busembed.Config{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	end = func() {
+		b.Close()
+		server.Stop()
+	}
+	if h, err = session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins(), Signer: signer}); err != nil {
+		end()
+	}
+	return b, h, end, err
 }
 
 // relabel DIR writes rows of the directory with other contents, one current and one old.

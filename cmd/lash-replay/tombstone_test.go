@@ -14,7 +14,6 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/keyring"
 )
 
@@ -24,14 +23,9 @@ func eraseSigned(args []string) error {
 	if err != nil {
 		return err
 	}
-	server, b, err := openTestStore(args[1], busembed.Config{})
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	defer b.Close()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins(), Signer: keys.Signer})
+	_, h, end, err := openTestHost(args[1], keys.Signer)
 	if err == nil {
+		defer end()
 		_, err = h.Erase(context.Background(), events.SessionID(args[0]), "asked to")
 	}
 	return err
@@ -43,16 +37,11 @@ func redactSigned(args []string) error {
 	if err != nil {
 		return err
 	}
-	server, b, err := openTestStore(args[1], busembed.Config{})
+	_, h, end, err := openTestHost(args[1], keys.Signer)
 	if err != nil {
 		return err
 	}
-	defer server.Stop()
-	defer b.Close()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins(), Signer: keys.Signer})
-	if err != nil {
-		return err
-	}
+	defer end()
 	ctx, id := context.Background(), events.SessionID(args[0])
 	if err := h.CloseSession(ctx, id, "to be redacted"); err != nil {
 		return err

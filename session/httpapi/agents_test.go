@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -60,17 +59,7 @@ func TestAgentsWriteDeadline(t *testing.T) {
 			cfg.Agents = func(http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ended <- c.write(w) })
 			}
-			s := newServer(t, cfg)
-			on, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Start(on)
-			conn, err := net.Dial("tcp", on.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = conn.Close() })
+			conn := dial(t, cfg)
 			_, _ = fmt.Fprintf(conn, "POST /v1/mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", secret)
 			var read int64
 			if c.reads {

@@ -3,6 +3,7 @@
 package sessiontest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -89,6 +90,19 @@ func (s *System) FetchWake(on *bus.Bus, class bus.Class) (w *bus.Wake) {
 		s.T.Fatalf("fetch: got %v, %v, want a wake", w, err)
 	}
 	return w
+}
+
+// RunUntilEnd starts a service, and stops it at the end of the test without waiting for its work.
+func RunUntilEnd(t *testing.T, start func(context.Context) error, stop func(context.Context)) {
+	t.Helper()
+	if err := start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's context has ended in a cleanup
+		cancel()
+		stop(now)
+	})
 }
 
 // Receive waits for a value.

@@ -12,6 +12,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/gate"
@@ -33,6 +35,24 @@ func Connect(t *testing.T, store string) *bus.Bus {
 	}
 	t.Cleanup(b.Close)
 	return b
+}
+
+// Ask runs a turn in a new session of a node's store, and returns the answer.
+func Ask(t *testing.T, store, text string) (answer string) {
+	t.Helper()
+	c, err := client.New(client.Config{Bus: Connect(t, store)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.Create(t.Context(), api.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := c.Run(t.Context(), id, api.Ask(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn.Text
 }
 
 // Letter is a non-idempotent tool, so package gate requires an approval for each of its calls.

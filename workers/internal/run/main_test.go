@@ -71,18 +71,11 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 func (b *bundle) start(p *Pool) *Pool {
 	b.T.Helper()
 	stop, err := p.cfg.Peers.Listen()
-	if err == nil {
-		err = p.Start(b.T.Context())
-	}
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	b.T.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's context has ended in a cleanup
-		cancel()
-		p.Stop(now)
-		stop()
-	})
+	b.T.Cleanup(stop)
+	sessiontest.RunUntilEnd(b.T, p.Start, p.Stop)
 	return p
 }
 

@@ -58,18 +58,11 @@ func (b *bundle) start(s *Service, classes ...bus.Class) *Service {
 	b.T.Helper()
 	s.cfg.Classes = classes
 	unlisten, err := s.cfg.Peers.Listen()
-	if err == nil {
-		err = s.Start(b.T.Context())
-	}
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	b.T.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's context has ended in a cleanup
-		cancel()
-		s.Stop(now)
-		unlisten()
-	})
+	b.T.Cleanup(unlisten)
+	sessiontest.RunUntilEnd(b.T, s.Start, s.Stop)
 	return s
 }
 

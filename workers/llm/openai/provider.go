@@ -6,7 +6,6 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -52,13 +51,5 @@ func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.
 	if err := p.chat.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
 		return llm.Response{}, err
 	}
-	events := ssestream.NewDecoder(res)
-	defer func() { _ = events.Close() }()
-	r := newReply(p, sink)
-	for !r.done && events.Next() {
-		if err := r.event(events.Event()); err != nil {
-			return llm.Response{Usage: r.usage, Model: r.model}, err
-		}
-	}
-	return r.end(events.Err())
+	return readEvents(res, newReply(p, sink))
 }

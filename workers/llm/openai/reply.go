@@ -184,6 +184,10 @@ func (r *reply) at(index int64) int {
 	return -1
 }
 
+func (r *reply) isDone() bool { return r.done }
+
+func (r *reply) counted() llm.Response { return llm.Response{Usage: r.usage, Model: r.model} }
+
 // end returns the response. A reply is complete after its finish reason or [DONE]: a later loss of the connection
 // loses only the usage.
 func (r *reply) end(err error) (llm.Response, error) {

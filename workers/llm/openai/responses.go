@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/lash-go/lash/workers/llm"
@@ -48,13 +47,5 @@ func (p *Responses) complete(ctx context.Context, req llm.Request, sink func(llm
 	if err := p.service.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
 		return llm.Response{}, err
 	}
-	events := ssestream.NewDecoder(res)
-	defer func() { _ = events.Close() }()
-	r := &output{p: p, parts: llm.NewAssembly(sink), items: map[int64]*item{}}
-	for !r.done && events.Next() {
-		if err := r.event(events.Event()); err != nil {
-			return llm.Response{Usage: r.usage, Model: r.model}, err
-		}
-	}
-	return r.end(events.Err())
+	return readEvents(res, &output{p: p, parts: llm.NewAssembly(sink), items: map[int64]*item{}})
 }

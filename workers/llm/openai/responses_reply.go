@@ -204,6 +204,10 @@ func (r *output) last(kind string, res responses.Response) error {
 	return nil
 }
 
+func (r *output) isDone() bool { return r.done }
+
+func (r *output) counted() llm.Response { return llm.Response{Usage: r.usage, Model: r.model} }
+
 // end returns the response. A reply is complete after its last event.
 func (r *output) end(err error) (llm.Response, error) {
 	if !r.done {
