@@ -18,7 +18,9 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -195,5 +197,51 @@ func TestCallPassesDeadInstances(t *testing.T) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "noted: milk")
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+// TestHookPassesDeadInstances has twelve instances that receive nothing, as if each were gone just now. The gate's hook, and
+// a call inside another one that must not run twice, find the one that lives.
+func TestHookPassesDeadInstances(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []wire.Scope{"", wire.ScopeSession} {
+		t.Run(fmt.Sprintf("%q", scope), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, calling("write", "{}")...)
+			s.node()
+			h := newHooked()
+			s.instance(remote.Config{Plugin: h, Scope: scope})
+			c, hash := s.client(), s.first.Status()[0].Hash
+			for n := range 12 {
+				s.signing(c, "notes", fmt.Sprint("dead", n), hash)
+			}
+			s.known(s.first, "notes", 13)
+			for n := range 4 {
+				s.Model.Rescript(harness.Reply(harness.Text("done")))
+				id := s.begin()
+				harness.Equal(t, fmt.Sprint("end ", n), s.AwaitTurn(id, "t1").End, events.EndFinished)
+			}
+		})
+	}
+}
+
+// TestInnerCallPassesDeadInstances makes a call inside a program, of a tool that must not run twice.
+func TestInnerCallPassesDeadInstances(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.coded("nested", `write, text="milk"`)
+	s.node()
+	s.program("i1")
+	c, hash := s.client(), s.first.Status()[0].Hash
+	for n := range 12 {
+		s.signing(c, "notes", fmt.Sprint("dead", n), hash)
+	}
+	s.alive(13)
+	id := s.Open(harness.CodeSession())
+	s.StartTurn(id, "t1", harness.Text("go"))
+	s.AwaitTurn(id, "t1")
+	if got := s.Outputs(id)[0]; !strings.HasPrefix(got, "True noted: milk") {
+		t.Errorf("output: got %q, want the result of the instance that lives", got)
+	}
 	harness.DeepEqual(t, "runs", s.began(), 1)
 }

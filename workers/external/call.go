@@ -73,7 +73,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *sessionPlu
 			o.any = true
 			return o.repeat(ctx, func(tried []string) (string, error) { return p.pick(name, o.in.CallID, tried...), nil })
 		case call.Inner:
-			return o.once(ctx, p.pick(name, o.in.CallID))
+			return o.inner(ctx)
 		}
 		return o.once(ctx, call.Holder)
 	}
@@ -140,14 +140,27 @@ func (o *instanceCall) once(ctx context.Context, holder string) (plugin.Result, 
 			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the instance refused the call: " + clip(refused.Message),
 		}}
 	case !delivered && !o.in.Again:
-		return r, unavailable(o.plugin)
+		return r, &refusal{"", unavailable(o.plugin)}
 	}
 	return plugin.Result{Outcome: events.OutcomeLost, Text: projector.LostText}, nil
 }
 
-// refusal is the failure of a call that its instance refused.
+// inner sends a call that no event of the history gives to an instance to one that lives, and to no other once that may have
+// received it.
+func (o *instanceCall) inner(ctx context.Context) (r plugin.Result, err error) {
+	for o.any = true; ; {
+		id := o.p.pick(o.plugin, o.in.CallID, o.tried...)
+		r, err = o.once(ctx, id)
+		if missed, ok := errors.AsType[*refusal](err); !ok || missed.code != "" || len(o.tried) >= maxTried || !o.hasOther(id) {
+			return r, err
+		}
+		o.tried = append(o.tried, id)
+	}
+}
+
+// refusal is the failure of a call that its instance refused, or did not receive.
 type refusal struct {
-	code string // of the instance's error
+	code string // of the instance's error; empty: it did not receive the call
 	*plugin.Failure
 }
 

@@ -65,6 +65,7 @@
 // that the session's id ranks highest, and on one other instance where that is gone. The session of a plugin of scope
 // session moves with it. What fails:
 //
+//	the instance is gone before the hook             the next one gets it at once
 //	the instance dies during the hook                another one gets it after the lease, in the rest of the hook's time
 //	no instance, no answer in time, a wrong answer   what an error of a hook in the node does
 //	the same, with fail_open                         the hook is skipped; the history has a trace event "hook_skipped"

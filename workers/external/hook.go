@@ -15,7 +15,8 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// hookHops is the number of instances that a call of a hook is sent to, one after the other where one is gone.
+// hookHops is the number of instances that receive a call of a hook, one after the other where one dies with it. Those
+// that are gone before do not count.
 const hookHops = 2
 
 // errNotCalled is a hook that no instance has received.
@@ -126,14 +127,19 @@ func (o *sessionPlugin) callHook(ctx context.Context, h *wire.Hook, in wire.Hook
 	}
 	o.begin()
 	defer o.end()
-	for hops := 1; ; hops++ {
+	for hops, tries := 0, 1; ; tries++ {
 		at, err := o.readyFor(ctx, plugin.SaveOf(ctx))
 		if err != nil {
 			return nil, err
 		}
 		in.Epoch = at.Epoch
 		list, err := o.p.callHook(ctx, o.name, at.Instance, h, in)
-		if moves := errors.Is(err, errNotCalled) || errors.Is(err, errGone) || errors.Is(err, errNotOwner); !moves || hops >= hookHops {
+		if errors.Is(err, errGone) || errors.Is(err, errNotOwner) {
+			hops++
+		} else if !errors.Is(err, errNotCalled) {
+			return list, err
+		}
+		if hops >= hookHops || tries >= maxTried {
 			return list, err
 		}
 		o.endEpoch(at.Epoch)
@@ -193,8 +199,8 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 	in.Hook, in.Point = h.Name, h.Point
 	body, err := hookBody(ctx, in)
 	var tried []string
-	failed := errNotCalled
-	for err == nil && len(tried) < hookHops {
+	failed, received := errNotCalled, 0
+	for err == nil && received < hookHops && len(tried) < maxTried {
 		id := only
 		if id == "" {
 			id = p.pick(name, wire.CallID{Session: in.Session}, tried...)
@@ -209,11 +215,13 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 		case sent == nil:
 			return hookAnswer(events.HookPoint(h.Point), answer)
 		case errors.Is(sent, errGone):
-			failed = errGone
+			failed, received = errGone, received+1
 			in.Redelivered = wire.KindOf(h.Point) != wire.PointDecides
 			body, err = hookBody(ctx, in)
 		case !errors.Is(sent, bus.ErrNoResponder):
 			return nil, sent
+		case only == "":
+			p.gone(name, id)
 		}
 		tried = append(tried, id)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -161,7 +162,7 @@ func (o *sessionPlugin) ready(ctx context.Context, out *instanceCall) (placement
 func (o *sessionPlugin) readyFor(ctx context.Context, save func(context.Context) error) (placement, error) {
 	o.starting.Lock() // no other call uses a placement before the history has it
 	defer o.starting.Unlock()
-	for range maxHops {
+	for tries, refusals := 0, 0; tries < maxTried && refusals < maxHops; tries++ {
 		if save == nil && !o.usable() {
 			break
 		}
@@ -175,11 +176,16 @@ func (o *sessionPlugin) readyFor(ctx context.Context, save func(context.Context)
 				return placement{}, err
 			}
 		}
-		if o.startLocked(ctx, at) == nil {
+		err := o.startLocked(ctx, at)
+		switch {
+		case err == nil:
 			return at, nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return placement{}, context.Cause(ctx)
+		case errors.Is(err, bus.ErrNoResponder): // it was gone before
+			o.p.gone(o.name, at.Instance)
+		default:
+			refusals++
 		}
 	}
 	return placement{}, unavailable(o.name)

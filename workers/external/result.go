@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-func unavailable(name string) error {
+func unavailable(name string) *plugin.Failure {
 	return &plugin.Failure{
 		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
 		Message: fmt.Sprintf("no instance of plugin %s runs: the call did not start", name),
