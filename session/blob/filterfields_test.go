@@ -76,8 +76,6 @@ func left(v reflect.Value, name string, add func(string)) {
 }
 
 // unfiltered are the fields of plain text that a filter leaves as they are, and why.
-//
-//nolint:gochecknoglobals // read-only table
 var unfiltered = map[string]string{
 	"signatures, digests and keys of requests": `
 		AuditHeadSigned.Certificate AuditHeadSigned.Edge AuditHeadSigned.Key AuditHeadSigned.Leaves
