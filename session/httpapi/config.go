@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -51,6 +53,11 @@ type Config struct {
 	MaxConnectionsPerCaller  int           // connections whose last request was of this caller. Defaults to a quarter of MaxConnections
 	AnonymousTimeout         time.Duration // lifetime of a connection without an authenticated request. Defaults to 10 s
 
+	// Proxies are the addresses of trusted proxies: the client of their requests is the one that ProxyHeader names, see
+	// [XForwardedFor]. Their connections have no limit of an address. Defaults to none: the header is ignored.
+	Proxies     []netip.Prefix
+	ProxyHeader string // that the proxies write, [XForwardedFor] or [Forwarded]. Defaults to XForwardedFor
+
 	TLS *tls.Config // of the connections that Start accepts; nil: no TLS. Its NextProtos should have h2
 
 	ReadHeaderTimeout time.Duration // Defaults to 5 s
@@ -75,6 +82,10 @@ type Config struct {
 	// path of a file, so only callers with the right to read get it. Empty: there is no such path.
 	Source string
 
+	// Refused receives the reason of each connection that is closed before a request on it was authenticated, see
+	// [RefusedConnections]. Calls may overlap. Defaults to none.
+	Refused func(reason string)
+
 	Access accesslog.Func // receives a record of each request at its end. Defaults to none
 	Logger *zap.Logger    // nil is silent
 }
@@ -98,6 +109,10 @@ func (c *Config) complete() error {
 		errs = append(errs, errors.New("service is required"))
 	}
 	errs = append(errs, c.sources(), checkOrigins(c.Origins))
+	c.ProxyHeader = cmp.Or(c.ProxyHeader, XForwardedFor)
+	if c.ProxyHeader != XForwardedFor && c.ProxyHeader != Forwarded {
+		errs = append(errs, fmt.Errorf("ProxyHeader: is %q, want %s or %s", c.ProxyHeader, XForwardedFor, Forwarded))
+	}
 	fill(&errs, "MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes)
 	fill(&errs, "MaxBlobBytes", &c.MaxBlobBytes, events.MaxBlobBytes)
 	c.MaxBlobBytes = min(c.MaxBlobBytes, events.MaxBlobBytes)

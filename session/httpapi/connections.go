@@ -28,7 +28,9 @@ import (
 // where all connections are known and have requests, which [Config.MaxRequests] and [Config.MaxStreams] limit.
 type connections struct {
 	max, maxAnonymous, maxPerAddress, maxPerCaller int
-	timeout                                        time.Duration // of anonymous ones
+	timeout                                        time.Duration  // of anonymous ones
+	proxies                                        []netip.Prefix // see Config.Proxies
+	report                                         func(reason string)
 
 	mu        sync.Mutex
 	open      int
@@ -38,10 +40,25 @@ type connections struct {
 	byCaller  map[string]int       // number of known ones, by the caller of the last request
 }
 
+// Reasons of [Config.Refused].
+const (
+	RefusedLimit   = "limit"   // of connections: a new one, or the one that was closed for it
+	RefusedTimeout = "timeout" // [Config.AnonymousTimeout]
+	RefusedTLS     = "tls"     // the handshake failed, or did not end
+)
+
+// RefusedConnections lists the reasons of [Config.Refused].
+func RefusedConnections() []string { return []string{RefusedLimit, RefusedTimeout, RefusedTLS} }
+
 func newConnections(cfg *Config) *connections {
+	report := cfg.Refused
+	if report == nil {
+		report = func(string) {}
+	}
 	return &connections{
 		max: cfg.MaxConnections, maxAnonymous: max(cfg.MaxConnections/2, 1), maxPerAddress: cfg.MaxConnectionsPerAddress,
-		maxPerCaller: cfg.MaxConnectionsPerCaller, timeout: cfg.AnonymousTimeout,
+		maxPerCaller: cfg.MaxConnectionsPerCaller, timeout: cfg.AnonymousTimeout, report: report, proxies: cfg.Proxies,
+
 		anonymous: list.New(), idle: list.New(), byAddress: make(map[netip.Prefix]int), byCaller: make(map[string]int),
 	}
 }
@@ -51,6 +68,7 @@ type conn struct {
 	net.Conn
 	all     *connections
 	address netip.Prefix
+	proxy   bool        // a trusted one, see Config.Proxies
 	timer   *time.Timer // closes it while it is anonymous
 
 	// Guarded by all.mu.
@@ -58,6 +76,7 @@ type conn struct {
 	caller  string // of the last request of a known connection
 	refused bool   // a request was not authenticated; no further response is sent
 	closed  bool
+	wasCut  bool          // by a limit
 	element *list.Element // of anonymous or idle; nil: in neither
 }
 
@@ -88,8 +107,11 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // admit adds a connection, and closes another one where a limit needs it; nil where none can be closed.
 func (a *connections) admit(accepted net.Conn) *conn {
 	c := &conn{Conn: accepted, all: a, address: addressOf(accepted.RemoteAddr().String())}
+	if peer, err := netip.ParseAddrPort(accepted.RemoteAddr().String()); err == nil {
+		c.proxy = trusts(a.proxies, peer.Addr())
+	}
 	a.mu.Lock()
-	victim, fits := a.findVictim(c.address)
+	victim, fits := a.findVictim(c)
 	if victim != nil {
 		a.remove(victim)
 	}
@@ -103,19 +125,22 @@ func (a *connections) admit(accepted net.Conn) *conn {
 	if victim != nil {
 		victim.cut()
 	}
+	if !fits || victim != nil && !victim.known {
+		a.report(RefusedLimit)
+	}
 	if !fits {
 		return nil
 	}
 	return c
 }
 
-// findVictim finds the connection to close for a new one of an address. The caller holds mu.
-func (a *connections) findVictim(address netip.Prefix) (victim *conn, fits bool) {
+// findVictim finds the connection to close for a new one. The caller holds mu.
+func (a *connections) findVictim(c *conn) (victim *conn, fits bool) {
 	switch {
-	case a.byAddress[address] >= a.maxPerAddress:
+	case a.byAddress[c.address] >= a.maxPerAddress && !c.proxy:
 		for e := a.anonymous.Front(); e != nil; e = e.Next() {
-			if c := e.Value.(*conn); c.address == address {
-				return c, true
+			if other := e.Value.(*conn); other.address == c.address {
+				return other, true
 			}
 		}
 	case a.open < a.max && a.anonymous.Len() < a.maxAnonymous:
@@ -211,6 +236,13 @@ func (c *conn) refuse() (answer, last bool) {
 	return first, true
 }
 
+// endHandshake reports whether a connection whose handshake did not end was closed for no limit.
+func (c *conn) endHandshake() bool {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	return !c.wasCut
+}
+
 // setIdle records whether a known connection is idle.
 func (c *conn) setIdle(idle bool) {
 	c.all.mu.Lock()
@@ -234,11 +266,15 @@ func (c *conn) expire() {
 	c.all.mu.Unlock()
 	if !known {
 		c.cut()
+		c.all.report(RefusedTimeout)
 	}
 }
 
 // cut closes the connection without waiting for unsent data.
 func (c *conn) cut() {
+	c.all.mu.Lock()
+	c.wasCut = true
+	c.all.mu.Unlock()
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // the kernel drops unsent data too
 	}
@@ -293,5 +329,8 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 func connStateChanged(c net.Conn, state http.ConnState) {
 	if tracked := unwrapConn(c); tracked != nil {
 		tracked.setIdle(state == http.StateIdle)
+		if secure, ok := c.(*tls.Conn); ok && state == http.StateClosed && !secure.ConnectionState().HandshakeComplete && tracked.endHandshake() {
+			tracked.all.report(RefusedTLS)
+		}
 	}
 }

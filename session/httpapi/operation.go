@@ -108,7 +108,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 func (o *served) checkTraffic(c *call) error {
 	now := time.Now()
 	if o.needs == "" {
-		c.limiter = o.s.anonymous.limiter(addressOf(c.RemoteAddr), now)
+		c.limiter = o.s.anonymous.limiter(addressOf(o.s.clientOf(c.Request)), now)
 		return o.s.anonymous.check(c.limiter, now)
 	}
 	c.limiter = o.s.traffic.limiter(c.caller.Name, now)

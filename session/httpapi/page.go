@@ -19,7 +19,7 @@ func (s *Server) hasPage(r *http.Request) bool {
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	recordOf(w).Operation = "page"
 	now := time.Now()
-	limiter := s.anonymous.limiter(addressOf(r.RemoteAddr), now)
+	limiter := s.anonymous.limiter(addressOf(s.clientOf(r)), now)
 	if err := s.anonymous.check(limiter, now); err != nil {
 		s.refuse(w, r, err)
 		return

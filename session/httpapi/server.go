@@ -222,7 +222,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c := connOf(r); c != nil && c.isRefused() {
 		panic(http.ErrAbortHandler) // the connection is about to be closed
 	}
-	out := &responseWriter{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: r.RemoteAddr}}
+	out := &responseWriter{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: s.clientOf(r)}}
 	w = out
 	defer s.logAccess(out, time.Now())
 	defer s.recoverPanic(out, r)

@@ -31,6 +31,7 @@ type Metrics struct {
 	prices      atomic.Pointer[prices.Prices]
 	requests    *prometheus.CounterVec
 	refused     *prometheus.CounterVec
+	closed      *prometheus.CounterVec
 
 	providerNames, modelNames, toolNames, callerNames names
 	billed                                            names // a provider and a model
@@ -68,13 +69,14 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		gen:         newGenMetrics(),
 		requests:    counter("requests_total", "Requests of clients that ended, by API, operation and code of the refusal or failure; done ones have the code ok.", "api", "operation", "code"),
 		refused:     counter("refusals_total", "Requests that were refused or failed, by caller and code. Those that were not authenticated are one caller.", "caller", "code"),
+		closed:      counter("refused_connections_total", "Connections of the HTTP server that were closed before a request on them was authenticated, by reason: limit, timeout or tls.", "reason"),
 	}
 	shipped, err := prices.Default()
 	if err != nil {
 		return nil, err
 	}
 	m.SetPrices(shipped)
-	for _, c := range []prometheus.Collector{m.cost, m.unpriced, m.gen.duration, m.gen.tokens, m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused} {
+	for _, c := range []prometheus.Collector{m.cost, m.unpriced, m.gen.duration, m.gen.tokens, m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused, m.closed} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -89,7 +91,13 @@ func (m *Metrics) zero() {
 		m.turns.WithLabelValues(string(end))
 	}
 	m.refused.WithLabelValues(unknown, "unauthorized")
+	for _, reason := range []string{"limit", "timeout", "tls"} {
+		m.closed.WithLabelValues(reason)
+	}
 }
+
+// RefusedConnection counts a connection that was closed before a request on it was authenticated. reason is of a fixed list.
+func (m *Metrics) RefusedConnection(reason string) { m.closed.WithLabelValues(reason).Inc() }
 
 // SetPrices sets the prices of usage from now on.
 func (m *Metrics) SetPrices(p *prices.Prices) { m.prices.Store(p) }

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
@@ -101,6 +102,9 @@ func TestSeriesAtZero(t *testing.T) {
 		}
 	}
 	want := map[string]float64{"lash_turn_seconds": 0, "lash_takeovers_total": 0, "lash_refusals_total (unknown) unauthorized": 0}
+	for _, reason := range httpapi.RefusedConnections() {
+		want["lash_refused_connections_total "+reason] = 0
+	}
 	for _, end := range []string{
 		"finished", "tool_value", "submitted_value", "frame_switch", "cancelled", "incomplete", "invalid_input", "max_turns", "provider_error", "runtime_error", "tool_error", "plugin_abort", "failed",
 	} {

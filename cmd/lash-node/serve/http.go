@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
@@ -28,6 +29,8 @@ type httpFlags struct {
 	HTTPClientCA    string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path"`
 	HTTPClientCert  string   `name:"http-client-cert" help:"With --http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional"`
 	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP server at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N"`
+	HTTPProxies     []string `name:"http-proxy" help:"Addresses or ranges (CIDR) of trusted proxies before the HTTP server: the client of their requests, for limits and the access log, is the right-most address of --http-proxy-header that is not among them. Headers of others are ignored." placeholder:"RANGE"`
+	HTTPProxyHeader string   `name:"http-proxy-header" help:"Header that these proxies write: x-forwarded-for or forwarded." default:"x-forwarded-for" enum:"x-forwarded-for,forwarded"`
 	NoHTTPPage      bool     `name:"no-http-page" help:"Serve no web page. Otherwise it is at /, shows the sessions that a caller may read, and asks for a token where the browser has no certificate."`
 	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN"`
 }
@@ -128,6 +131,10 @@ func (d *httpServer) serve(f *httpFlags, cfg httpapi.Config) (err error) {
 	if cfg.MaxConnections, err = f.connections(); err != nil {
 		return err
 	}
+	if cfg.Proxies, err = f.proxies(); err != nil {
+		return err
+	}
+	cfg.ProxyHeader = http.CanonicalHeaderKey(f.HTTPProxyHeader)
 	cfg.Identity, cfg.Tenant, cfg.Origins, cfg.Agents = d.identity, f.HTTPTenant, f.HTTPOrigins, Agents
 	if !f.NoHTTPPage {
 		if cfg.Page, err = webpage.New(webpage.Settings{Prices: cfg.Prices != nil}); err != nil {
@@ -139,6 +146,21 @@ func (d *httpServer) serve(f *httpFlags, cfg httpapi.Config) (err error) {
 		return fmt.Errorf("--http: %w", err)
 	}
 	return nil
+}
+
+// proxies are the ranges of --http-proxy.
+func (f *httpFlags) proxies() (list []netip.Prefix, err error) {
+	for _, text := range f.HTTPProxies {
+		p, err := netip.ParsePrefix(text)
+		if a, addrErr := netip.ParseAddr(text); addrErr == nil && a.Zone() == "" {
+			p, err = a.Prefix(a.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--http-proxy %s: want an address or a range, as 10.0.0.0/8", text)
+		}
+		list = append(list, p.Masked())
+	}
+	return list, nil
 }
 
 // connections is the limit of open connections. Half of the process's open files stay free for the node.

@@ -170,6 +170,13 @@ func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
 	}
 }
 
+// refusedConnection counts a connection that the HTTP server closed before a request on it was authenticated.
+func (w *watched) refusedConnection(reason string) {
+	if w.metrics != nil {
+		w.metrics.RefusedConnection(reason)
+	}
+}
+
 // addMetrics adds the metrics of the store, the node and its external plugins, which may be nil.
 func (w *watched) addMetrics(b *bus.Bus, node *workers.Node, plugins *external.Plugins) error {
 	err := w.registry.Register(telemetry.NewAssets(b, node.Running))
