@@ -41,15 +41,31 @@ until mkdir "$lock" 2>/dev/null; do
     { echo "another make-certs.sh runs in this directory; if none does, remove $PWD/$lock" >&2 && exit 1; }
   sleep 1
 done
+# A run that ended between the two moves of a pair has the certificate of the key that it moved: it belongs there.
+finish() { # DIRECTORY of a run
+  if [ -e "$1/new.pem" ] && [ ! -e "$1/new.key" ]; then
+    mv "$1/new.pem" "${1%.*}.pem"
+    echo "${1%.*}.pem: put beside its key, after a run that was ended between the two" >&2
+  fi
+  rm -rf "$1"
+}
 dir=
-trap 'rm -rf "$lock" "$dir"' EXIT
+trap '[ -z "$dir" ] || finish "$dir"; rm -rf "$lock"' EXIT
 trap 'exit 1' HUP INT TERM
+
+for left in certs/*.??????; do
+  [ ! -d "$left" ] || finish "$left"
+done
 
 authority() { # FILE
   [ ! -e "certs/$1-ca.key" ] || { echo "certs/$1-ca.key exists: it is not replaced" >&2 && exit 1; }
+  dir=$(mktemp -d "certs/$1-ca.XXXXXX")
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 3650 \
     -subj "/CN=lash $1" -addext "basicConstraints=critical,CA:true" -addext "keyUsage=critical,keyCertSign,cRLSign" \
-    -keyout "certs/$1-ca.key" -out "certs/$1-ca.pem" 2>/dev/null
+    -keyout "$dir/new.key" -out "$dir/new.pem" 2>/dev/null
+  mv "$dir/new.key" "certs/$1-ca.key"
+  mv "$dir/new.pem" "certs/$1-ca.pem"
+  rm -rf "$dir"
 }
 
 issue() { # AUTHORITY FILE NAME ALTERNATIVE-NAMES USAGE
@@ -70,7 +86,7 @@ what=$1
 shift
 case $what in
   authorities)
-    authority clients
+    [ -e certs/clients-ca.key ] && [ ! -e certs/routes-ca.key ] || authority clients # else a run was killed between the two
     authority routes
     ;;
   server)

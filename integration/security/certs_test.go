@@ -3,10 +3,12 @@ package security
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,4 +73,73 @@ func TestCertificatesOfDeadRun(t *testing.T) {
 		t.Errorf("got %v, %s, want the lock named", err, out)
 	}
 	harness.Equal(t, "files", filesBelow(t, d.certs("")), before)
+}
+
+// TestCertificatesOfEndedRun ends a run at each move of a file. The next run, for another user, leaves a certificate beside its key, each time,
+// and the authorities can be made to the end.
+func TestCertificatesOfEndedRun(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("needs openssl")
+	}
+	data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", "make-certs.sh"))
+	harness.WantError(t, "read", err, nil)
+	for _, signal := range []string{"KILL", "TERM"} {
+		for _, lines := range [][]string{{"authorities"}, {"authorities", "user node@acme"}} {
+			line := lines[len(lines)-1]
+			for last, moves := false, 1; !last; moves++ {
+				dir := t.TempDir()
+				harness.WantError(t, "write", os.WriteFile(filepath.Join(dir, "make-certs.sh"), data, 0o700), nil) //nolint:gosec // a script
+				for _, before := range append(lines[:len(lines)-1:len(lines)-1], lines[1:]...) {                   // there is a pair to replace
+					run(t, dir, "make-certs.sh", strings.Fields(before)...)
+				}
+				last = !endAtMove(t, dir, signal, moves, strings.Fields(line))
+				harness.WantError(t, "remove the lock", os.RemoveAll(filepath.Join(dir, "certs", "lock")), nil)
+				if line == "authorities" && !last {
+					run(t, dir, "make-certs.sh", authoritiesLeft(dir)...)
+				}
+				run(t, dir, "make-certs.sh", "user", "host@acme")
+				keys, err := filepath.Glob(filepath.Join(dir, "certs", "*.key"))
+				harness.WantError(t, "list", err, nil)
+				for _, key := range keys {
+					_, err := tls.LoadX509KeyPair(strings.TrimSuffix(key, "key")+"pem", key)
+					harness.WantError(t, signal+" at move "+strconv.Itoa(moves)+" of "+line+": "+filepath.Base(key), err, nil)
+				}
+				rest, err := filepath.Glob(filepath.Join(dir, "certs", "*.??????"))
+				harness.WantError(t, "list", err, nil)
+				harness.EqualLists(t, "remains", rest, nil)
+				if moves > 8 {
+					t.Fatal("got more moves than files")
+				}
+			}
+		}
+	}
+}
+
+// authoritiesLeft are the arguments of a run that makes the authorities that are missing, or else a certificate.
+func authoritiesLeft(dir string) []string {
+	if _, err := os.Stat(filepath.Join(dir, "certs", "routes-ca.key")); err != nil {
+		return []string{"authorities"}
+	}
+	return []string{"user", "host@acme"}
+}
+
+// endAtMove runs make-certs.sh, and sends it a signal before a move of a file. It reports whether there was such a move.
+func endAtMove(t *testing.T, dir, signal string, move int, args []string) bool {
+	t.Helper()
+	bin := t.TempDir()
+	mv, err := exec.LookPath("mv")
+	harness.WantError(t, "mv", err, nil)
+	text := fmt.Sprintf("#!/bin/sh\necho >>%[1]s/n\nif [ $(wc -l <%[1]s/n) -eq %[2]d ]; then kill -%[3]s $PPID; exit 1; fi\nexec %[4]s \"$@\"\n", bin, move, signal, mv)
+	harness.WantError(t, "write", os.WriteFile(filepath.Join(bin, "mv"), []byte(text), 0o700), nil) //nolint:gosec // a script
+	c := exec.Command("sh", append([]string{filepath.Join(dir, "make-certs.sh")}, args...)...)      //nolint:gosec // of this test
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))                                 //nolint:forbidigo // the programs of the script
+	out, err := c.CombinedOutput()
+	if err == nil {
+		return false
+	}
+	if c.ProcessState.Success() {
+		t.Errorf("run that was ended: %s", out)
+	}
+	return true
 }
