@@ -42,7 +42,7 @@ func nextPluginEvent(t *testing.T, e *bus.PluginEvents) *bus.PluginEvent {
 	return nil
 }
 
-// TestPluginEvents stores events of two plugins while nobody fetches. Each plugin's consumer
+// TestPluginEvents stores events of two plugins while no consumer fetches. Each plugin's consumer
 // delivers its events in the order of their storage, one at a time on all nodes together. An event that a node returns, or holds without a sign of progress, comes again.
 func TestPluginEvents(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func (a *api) wait(ctx context.Context, r *mcp.CallToolRequest, in awaited) (jso
 	}
 }
 
-// runs reports whether an answer says that a turn has not ended, and waits for nobody.
+// runs reports whether an answer says that a turn has not ended, and needs no approval.
 func runs(data []byte) bool {
 	var pending struct{ Status string }
 	return json.Unmarshal(data, &pending) == nil && pending.Status != "" && pending.Status != "asking"

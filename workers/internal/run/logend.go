@@ -21,7 +21,7 @@ const slowAnswers = 3
 // another process may have appended since. A wake and a notification each say that one may have.
 type logEnd struct {
 	arrivals atomic.Int64 // wakes and notifications so far. It grows under the pool's lock
-	moved    atomic.Bool  // a wake or a notification came, and no read of the log has begun since
+	moved    atomic.Bool  // a wake or a notification came, and no read of the log has started since
 	known    int64        // arrivals before the last request whose answer confirmed the state; -1 before the first
 	since    time.Time    // the log ended at the state then, or later
 	slow     int          // consecutive slow answers
