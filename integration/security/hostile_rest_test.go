@@ -224,13 +224,13 @@ func (s *siege) size() footprint {
 }
 
 // keptBytes is what the process may keep after any number of requests: caches of the nodes, of the server and of the test.
-const keptBytes = 48 << 20
+const keptBytes = 64 << 20
 
 // smallAgain waits until the process is as small as before: the sessions of the siege are closed, and go cold. The
-// process includes the server.
+// process includes the server, which keeps what it needs for an answer for up to two minutes.
 func (s *siege) smallAgain(before footprint) {
 	s.T.Helper()
-	ctx, cancel := context.WithTimeout(s.Ctx, 90*time.Second)
+	ctx, cancel := context.WithTimeout(s.Ctx, 150*time.Second)
 	defer cancel()
 	most := footprint{before.routines + before.routines/5 + 50, before.heap + keptBytes}
 	for {
