@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -115,6 +116,25 @@ func (s *setting) answerAll(id events.SessionID, answer string) {
 		return len(harness.Find[*events.TurnCompleted](s.System, id)) > 0
 	})
 	s.AwaitTurn(id, "t1")
+}
+
+// TestPagesToOpen has a server refuse a call until people have opened a page. They are asked for that, and the call is sent again after a
+// grant. After a refusal it fails.
+func TestPagesToOpen(t *testing.T) {
+	t.Parallel()
+	server := fromNPM(t, "everything")
+	s := start(t)
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	for page, granted := range map[string]bool{"granted": true, "refused": false} {
+		id := s.begin("everything__trigger-url-elicitation", fmt.Sprintf(`{"url":"http://127.0.0.1:1/%s","elicitationId":%q,"errorPath":true}`, page, page))
+		s.give(id, s.question(id, "https://modelcontextprotocol.io"), granted, "")
+		s.answerAll(id, "")
+		r := s.resultOf(id)
+		if success := r.Outcome == events.OutcomeSuccess; success != granted {
+			t.Errorf("%s: got %q and %q", page, r.Outcome, r.Text)
+		}
+	}
 }
 
 // frames are what a result has around the texts of its parts: the names of resources.

@@ -17,6 +17,7 @@
 //	isError, an error of JSON-RPC  a failure that the model reads
 //	progress                       output of the call, of the stream progress
 //	elicitation                    an approval: a refusal declines, the reason of a grant has the content
+//	a page to open before a call   an approval: the call is sent again after a grant
 //	a changed list of tools        a new version of the plugin: sessions have it from their next turn on
 //
 // A server cannot ask for completions or roots. A question that it asks by the result of a call belongs to that call. One

@@ -1,7 +1,10 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -28,6 +31,12 @@ func rounds(ctx context.Context, do func(answers mcp.InputResponseMap, state str
 	state := ""
 	for range maxRounds {
 		asks, next, err := do(answers, state)
+		if required := pagesOf(err); required != nil {
+			if opened, failed := answersOf(ctx, required); failed != nil || !accepted(opened) {
+				return cmp.Or(failed, err)
+			}
+			continue
+		}
 		if err != nil || asks == nil {
 			return err
 		}
@@ -37,6 +46,35 @@ func rounds(ctx context.Context, do func(answers mcp.InputResponseMap, state str
 		state = next
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the server asks again after %d answers", maxRounds)}
+}
+
+// pagesOf are the pages that people have to open before a request, as its refusal says; nil: it does not say so.
+func pagesOf(err error) mcp.InputRequestMap {
+	refused, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || refused.Code != mcp.CodeURLElicitationRequired {
+		return nil
+	}
+	var data struct {
+		Elicitations []*mcp.ElicitParams `json:"elicitations"`
+	}
+	if json.Unmarshal(refused.Data, &data) != nil || len(data.Elicitations) == 0 {
+		return nil
+	}
+	pages := make(mcp.InputRequestMap)
+	for i, p := range data.Elicitations {
+		pages[fmt.Sprintf("%08d", i)] = p // in their order
+	}
+	return pages
+}
+
+// accepted reports whether people granted all that was asked.
+func accepted(answers mcp.InputResponseMap) bool {
+	for _, answer := range answers {
+		if a, ok := answer.(*mcp.ElicitResult); !ok || a.Action != accept {
+			return false
+		}
+	}
+	return true
 }
 
 // answersOf asks people what a result asks, one question after the other.
