@@ -120,6 +120,9 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	for _, args := range invocations(t) {
 		if args[0] == "export" {
 			args = append(args, "--out", filepath.Join(t.TempDir(), "out.lash"))
+			if slices.Contains(args, "--children") {
+				args = append(args, "--format", "record")
+			}
 		}
 		for _, target := range []string{path, filepath.Join(t.TempDir(), "no "+hostile), "nats://me:secret@host" + hostile} {
 			var out, errs bytes.Buffer
@@ -170,6 +173,9 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 	for _, args := range invocations(t) {
 		if args[0] == "export" {
 			args = append(args, "--out", filepath.Join(t.TempDir(), "out.lash"))
+			if slices.Contains(args, "--children") {
+				args = append(args, "--format", "record")
+			}
 		}
 		if !slices.Contains(args, "--all") && args[0] != "ls" {
 			args = append(args, "s")

@@ -270,7 +270,7 @@ func TestOriginOfEverythingOverHTTP(t *testing.T) {
 		}
 		n += o.checkAll(op.ID)
 	}
-	harness.EqualLists(t, "operations without something to act on, which TestOriginOfEverything has", refused, []string{
+	harness.EqualLists(t, "operations that find nothing to act on here, most of which TestOriginOfEverything has", refused, []string{
 		"applyExtension", "approve", "cancelTask", "cancelTurn", "endTask", "invokeAction", "progressTask", "removeToolSource", "resolveCall", "setTools", "stopMonitor", "stopTask",
 	})
 	if n < 20 {
