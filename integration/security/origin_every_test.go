@@ -67,6 +67,11 @@ func originCases() map[operation.Name]originCase {
 		}},
 		operation.BranchTo.Name:           {prepare: []prepared{nodes}, body: new(events.NodeID("n1"))},
 		operation.Rewrite.Name:            {prepare: []prepared{nodes}},
+		operation.RemoveToolSource.Name:   {prepare: []prepared{{operation.AddToolSource.Name, new("more")}}},
+		operation.ResolveTool.Name: {
+			steps: []harness.Step{harness.Reply(harness.Call("k", "later", "{}")), told[1]}, prepare: []prepared{submit}, ready: harness.HasPending,
+			body: &api.ResolveArgs{Key: harness.AddEffect, Result: events.ToolResult{Outcome: events.OutcomeSuccess, Text: "3"}}, ends: ended("t1"),
+		},
 		operation.InvokeAction.Name:       {body: &api.ActionArgs{Name: "greet", Args: []byte("{}")}},
 		operation.Complete.Name:           {steps: told[1:]},
 		operation.TakeMonitorUpdates.Name: {prepare: []prepared{{operation.StartMonitor.Name, &events.MonitorSpec{ID: "m1", Command: "echo a line", Wake: events.WakeNotify}}}, ready: func(s *projector.State) bool { m, ok := s.Monitor("m1"); return ok && m.State == events.MonitorExited }},
@@ -85,6 +90,7 @@ func TestOriginOfEverything(t *testing.T) {
 	}
 	reach := api.Reach{Scope: api.ScopeAdmin}
 	acts := harness.PluginOf("acts", func(r *plugin.Registrar) {
+		harness.AddPending(r)
 		r.Source("more", harness.SourceOf("extra"))
 		plugin.AddAction(r, plugin.ActionDef{Name: "greet"}, func(ctx context.Context, a plugin.ActionContext, _ struct{}) (string, error) {
 			_, err := a.Host.StartMonitor(ctx, a.Session, events.MonitorSpec{ID: "acted", Command: "true", Wake: events.WakeNotify})
@@ -112,7 +118,7 @@ func TestOriginOfEverything(t *testing.T) {
 
 // originSilent are operations that append nothing in these sessions.
 func originSilent() []string {
-	return []string{"apply_extension", "remove_tool_source", "resolve_tool"}
+	return []string{"apply_extension"}
 }
 
 type origins struct {
@@ -241,6 +247,7 @@ func TestOriginOfEverythingOverHTTP(t *testing.T) {
 	}
 	b := harness.StartIdle(t, script...)
 	b.StartNode(harness.PluginOf("acts", func(r *plugin.Registrar) {
+		harness.AddPending(r)
 		r.Source("more", harness.SourceOf("extra"))
 		plugin.AddAction(r, plugin.ActionDef{Name: "greet"}, func(context.Context, plugin.ActionContext, struct{}) (string, error) { return "hello", nil })
 	}))

@@ -17,18 +17,26 @@ import (
 func StartPending(t *testing.T, script ...Step) (b *System, id events.SessionID, kill func()) {
 	t.Helper()
 	b = StartIdle(t, append([]Step{Reply(Call("k", "later", "{}"))}, script...)...)
-	plugin.AddTool(b.Tools, plugin.Tool{Name: "later"}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
-		c.CompletionKey()
-		return plugin.Result{Pending: true}, nil
-	})
+	AddPending(b.Tools)
 	kill = b.StartWorker(b.Bus)
 	id = b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", Text("go"))
-	b.AwaitState(id, "pending call", func(s *projector.State) bool {
-		return s.Turn() != nil && len(s.Turn().Calls) == 1 && s.Turn().Calls[0].Pended
-	})
+	b.AwaitState(id, "pending call", HasPending)
 	b.AwaitUnqueued(id)
 	return b, id, kill
+}
+
+// AddPending adds the tool "later", whose result comes from outside the fleet.
+func AddPending(to plugin.ToolAdder) {
+	plugin.AddTool(to, plugin.Tool{Name: "later"}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
+		c.CompletionKey()
+		return plugin.Result{Pending: true}, nil
+	})
+}
+
+// HasPending reports whether the only call of the turn waits for a result from outside.
+func HasPending(s *projector.State) bool {
+	return s.Turn() != nil && len(s.Turn().Calls) == 1 && s.Turn().Calls[0].Pended
 }
 
 // Approver is a plugin whose tool "add" needs approval. The other tools of the test need none.
