@@ -65,9 +65,9 @@ func originCases() map[operation.Name]originCase {
 			m, ok := s.Monitor("m1")
 			return ok && m.State == events.MonitorExited && m.Wake == "" && idle(s)
 		}},
-		operation.BranchTo.Name:           {prepare: []prepared{nodes}, body: new(events.NodeID("n1"))},
-		operation.Rewrite.Name:            {prepare: []prepared{nodes}},
-		operation.RemoveToolSource.Name:   {prepare: []prepared{{operation.AddToolSource.Name, new("more")}}},
+		operation.BranchTo.Name:         {prepare: []prepared{nodes}, body: new(events.NodeID("n1"))},
+		operation.Rewrite.Name:          {prepare: []prepared{nodes}},
+		operation.RemoveToolSource.Name: {prepare: []prepared{{operation.AddToolSource.Name, new("more")}}},
 		operation.ResolveTool.Name: {
 			steps: []harness.Step{harness.Reply(harness.Call("k", "later", "{}")), told[1]}, prepare: []prepared{submit}, ready: harness.HasPending,
 			body: &api.ResolveArgs{Key: harness.AddEffect, Result: events.ToolResult{Outcome: events.OutcomeSuccess, Text: "3"}}, ends: ended("t1"),
