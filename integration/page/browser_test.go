@@ -191,10 +191,16 @@ func (b *tab) press(keys string) {
 // open loads a path, and signs in with the token of a caller.
 func (b *tab) open(path, caller string) {
 	b.Helper()
+	b.openAs(path, caller+harness.TokenSecret)
+}
+
+// openAs signs in with a token.
+func (b *tab) openAs(path, token string) {
+	b.Helper()
 	b.expect("401 (Unauthorized)") // the page first asks whether a certificate is enough
 	b.run(chromedp.Navigate(b.url + "/" + path))
 	b.await("the sign-in", "document.querySelector('#token')")
-	b.write("#token", caller+harness.TokenSecret+"\r")
+	b.write("#token", token+"\r")
 	b.await("the list", "document.querySelector('.side')")
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Endpoint is an HTTP server with OpenAI's API and the models "m" and "gpt-4o-mini". It responds to each request with
-// answer, which may be called from many goroutines. The context of the request ends with its connection. url is for
+// answer, which may be called from many goroutines; of the faults of a reply it has [FaultHang]. The context of the request ends with its connection. url is for
 // OPENAI_BASE_URL.
 func Endpoint(tb testing.TB, answer func(*http.Request, llm.Request) Reply) (url string) {
 	tb.Helper()
@@ -30,8 +30,15 @@ func Endpoint(tb testing.TB, answer func(*http.Request, llm.Request) Reply) (url
 			http.Error(w, "malformed", http.StatusBadRequest)
 			return
 		}
-		body, end := OpenAI{}.Stream(answer(r, req))
+		reply := answer(r, req)
+		body, end := OpenAI{}.Stream(reply)
 		w.Header().Set("Content-Type", "text/event-stream")
+		if reply.Fault == FaultHang {
+			_, _ = io.WriteString(w, body)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
 		_, _ = io.WriteString(w, body+end)
 	}))
 	tb.Cleanup(server.Close)
