@@ -58,11 +58,17 @@ var desktop = size{"desktop", 1360, 860}
 // browse opens a tab, which its test closes.
 func browse(t *testing.T, url string, in size) *tab {
 	t.Helper()
+	return browseIn(harness.Context(t), t, url, in)
+}
+
+// browseIn is browse until the end of ctx, with more switches of the browser.
+func browseIn(ctx context.Context, t *testing.T, url string, in size, more ...chromedp.ExecAllocatorOption) *tab {
+	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.WindowSize(int(in.width), int(in.height)), chromedp.Flag("hide-scrollbars", false))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	ctx, stop := chromedp.NewExecAllocator(harness.Context(t), options...)
+	ctx, stop := chromedp.NewExecAllocator(ctx, append(options, more...)...)
 	t.Cleanup(stop)
 	b := &tab{T: t, url: url}
 	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithListener(b.hear))
