@@ -1,6 +1,5 @@
 // A client in TypeScript: it opens a session, asks for a turn, follows it, writes the reply while the model does, and approves
-// the call that waits for that.
-// Where the connection is lost it goes on after the last sequence that it has seen. README.md says how it is run.
+// the call that waits. After a lost connection it goes on from the last sequence that it has seen. Its README.md says how it is run.
 import createClient from "openapi-fetch";
 import type { components, operations, paths } from "./lash.js";
 

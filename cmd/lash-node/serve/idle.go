@@ -22,6 +22,8 @@ func (c *Command) checkIdle() error {
 		{"http-client-ca", !hasHTTP && c.HTTPClientCA != "", "--http HOST:PORT"},
 		{"http-client-cert", !hasHTTP && c.HTTPClientCert == "optional", "--http HOST:PORT"},
 		{"http-connections", !hasHTTP && c.HTTPConnections != 0, "--http HOST:PORT"},
+		{"http-proxy", !hasHTTP && len(c.HTTPProxies) > 0, "--http HOST:PORT"},
+		{"http-proxy-header", !hasHTTP && c.HTTPProxyHeader == "forwarded", "--http HOST:PORT"},
 		{"no-http-page", !hasHTTP && c.NoHTTPPage, "--http HOST:PORT"},
 		{"http-origin", !hasHTTP && len(c.HTTPOrigins) > 0, "--http HOST:PORT"},
 		{"nats-scopes", own && c.Scopes != "", "--nats URL: the embedded server has no other accounts"},

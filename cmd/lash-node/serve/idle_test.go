@@ -33,7 +33,7 @@ func TestIdleFlags(t *testing.T) {
 	if len(idle) < 14 {
 		t.Fatalf("got %v, want all flags", idle)
 	}
-	values := map[string]string{"http-connections": "1", "http-client-cert": "optional", "no-http-page": "true"}
+	values := map[string]string{"http-connections": "1", "http-client-cert": "optional", "http-proxy-header": "forwarded", "no-http-page": "true"}
 	for name, needs := range idle {
 		value := values[name]
 		if value == "" {

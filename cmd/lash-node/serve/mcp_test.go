@@ -81,7 +81,7 @@ func TestMCP(t *testing.T) {
 // TestDocumentedMCPFiles reads the files of servers that the README and the operators' guide show.
 func TestDocumentedMCPFiles(t *testing.T) {
 	t.Parallel()
-	for _, guide := range []string{"README.md", "deploy/nats/OPERATING.md"} {
+	for _, guide := range []string{"GUIDE.md", "deploy/nats/OPERATING.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", guide))
 		if err != nil {
 			t.Fatal(err)
