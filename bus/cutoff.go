@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/lash-go/lash/events"
 )
 
@@ -26,13 +28,30 @@ func (e *CutOffError) Error() string {
 
 // checkWhole compares the end of a stream that takes no appends yet with the session's row. A session that becomes hot has a row
 // of its archive's end at most. Only a stream that was made in the place of a lost one ends before the row. Readers of streams that take
-// appends do not come here.
+// appends do not come here, unless the stream takes them since it was located:
+//
+//	this process                         another process
+//	locates the stream, without appends
+//	                                     binds it, appends, writes the row
+//	reads the row
+//
+// So the stream is located again after the row: one that takes appends by then is whole. [events.ErrOutcomeUnknown]: it is archived by then.
 func (b *Bus) checkWhole(ctx context.Context, session events.SessionID, loc *location) error {
 	known, err := b.rowSeq(ctx, session)
-	if err == nil && known > loc.last {
+	if err != nil || known <= loc.last {
+		return err
+	}
+	end, err := b.streamEnd(ctx, loc.stream)
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return fmt.Errorf("%w: session %s was archived meanwhile", events.ErrOutcomeUnknown, session)
+	case err != nil:
+		return err
+	case end.opening:
 		return &CutOffError{Session: session, Stream: loc.stream, Last: loc.last, Known: known}
 	}
-	return err
+	loc.last, loc.sealed = max(loc.last, end.last), end.sealed
+	return nil
 }
 
 // rowSeq is the sequence of a session's row; 0 without one, and where the row's key is not here.
@@ -51,8 +70,9 @@ func (b *Bus) rowSeq(ctx context.Context, session events.SessionID) (events.Seq,
 	return fields.Seq, nil
 }
 
-// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. It removes the row that shows
-// them. [ErrNotFound]: the session has no such commits.
+// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. It removes the rows that have
+// them. A call that died can be repeated until the row of the directory is removed, which comes last: then the session continues, and
+// projectors find it. [ErrNotFound]: the session has no such commits.
 func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOffError, error) {
 	_, err := b.locate(ctx, session)
 	lost, ok := errors.AsType[*CutOffError](err)
@@ -62,8 +82,7 @@ func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOff
 	if !ok {
 		return nil, err
 	}
-	err = b.once(ctx, func(ctx context.Context) error { return b.directory.Purge(ctx, string(session)) })
-	if err == nil {
+	if err = b.removeRowsAfter(ctx, session, lost.Last); err == nil {
 		err = b.MarkDirty(session)
 	}
 	if err == nil {
@@ -73,4 +92,19 @@ func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOff
 		return nil, fmt.Errorf("accept the loss of session %s: %w", session, err)
 	}
 	return lost, nil
+}
+
+// removeRowsAfter removes the rows of a session whose row has commits after its end, before it gets other commits with their sequences:
+// a snapshot would be continued with those. The row of the directory, which shows that, is the last one.
+func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end events.Seq) error {
+	known, err := b.rowSeq(ctx, session)
+	if err != nil || known <= end {
+		return err
+	}
+	for _, rows := range []jetstream.KeyValue{b.snapshots, b.catalogs, b.index, b.directory} {
+		if err := b.once(ctx, func(ctx context.Context) error { return rows.Purge(ctx, string(session)) }); err != nil {
+			return fmt.Errorf("remove the row in %s: %w", rows.Bucket(), err)
+		}
+	}
+	return nil
 }

@@ -71,3 +71,28 @@ func (b *Bus) RemoveEmpty(ctx context.Context, session events.SessionID) error {
 
 // ExpectLateReplicas makes the bus read as from streams of three replicas, one of which may be that late.
 func (b *Bus) ExpectLateReplicas(lag time.Duration) { b.replicas, b.replicaLag = 3, lag }
+
+// PausedLocate locates the stream of a session that has an entry, and compares it with the session's row when check is called, which
+// returns the end.
+func (b *Bus) PausedLocate(ctx context.Context, session events.SessionID) (check func() (events.Seq, error), err error) {
+	entry, err := b.readEntry(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	end, err := b.streamEnd(ctx, entry.Next)
+	loc := location{stream: entry.Next, first: entry.Last + 1, last: max(entry.Last, end.last), entry: entry}
+	return func() (events.Seq, error) {
+		err := b.checkWhole(ctx, session, &loc)
+		return loc.last, err
+	}, err
+}
+
+// IsOpening reports whether the stream in which a session continues takes no appends yet.
+func (b *Bus) IsOpening(ctx context.Context, session events.SessionID) (bool, error) {
+	entry, err := b.readEntry(ctx, session)
+	if err != nil {
+		return false, err
+	}
+	end, err := b.streamEnd(ctx, entry.Next)
+	return end.opening, err
+}

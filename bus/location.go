@@ -197,8 +197,8 @@ func (b *Bus) openingConfig(session events.SessionID, entry archiveEntry, nonce 
 	return cfg
 }
 
-// bind lets a session's next stream take the session's appends. Errors: [events.ErrNoSession] where the stream was
-// archived meanwhile.
+// bind lets a session's next stream take the session's appends. The caller has located the stream since the entry names it: see
+// [Bus.checkWhole]. Errors: [events.ErrNoSession] where the stream was archived meanwhile.
 func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveEntry) error {
 	if err := b.removeArchivedStreams(ctx, session, entry); err != nil {
 		return err
@@ -260,15 +260,23 @@ func (b *Bus) SweepOrphans(ctx context.Context) error {
 	return nil
 }
 
-// sweepOpening decides about a stream that takes no appends yet. If the entry names it, it is bound. Otherwise the
-// entry is put unchanged, so that no paused process can name the stream any more, and the stream is deleted.
+// sweepOpening decides about a stream that takes no appends yet. If the entry names it, it is bound, unless it was made in the place of
+// a lost one: an operator decides about that. Otherwise the entry is put unchanged, so that no paused process can name the stream any
+// more, and the stream is deleted.
 func (b *Bus) sweepOpening(ctx context.Context, session events.SessionID, name string) error {
 	entry, err := b.readEntry(ctx, session)
 	switch {
 	case err != nil:
 		return err
 	case entry.Next == name && entry.Erased.IsZero():
-		return b.bind(ctx, session, entry)
+		loc, err := b.locateArchived(ctx, session, entry)
+		switch {
+		case errors.As(err, new(*CutOffError)):
+			return nil
+		case err != nil || loc.stream != name: // archived meanwhile
+			return err
+		}
+		return b.bind(ctx, session, loc.entry)
 	case entry.Revision != 0:
 		if err := b.putEntry(ctx, session, &entry); err != nil {
 			return err

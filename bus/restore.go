@@ -104,6 +104,9 @@ func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []arch
 	if !now.sealed || now.stream != loc.stream || entry.Next != loc.stream {
 		return ErrStale
 	}
+	if err := b.removeRowsAfter(ctx, session, last); err != nil { // of a lost history, of which this is an older part
+		return err
+	}
 	entry.Runs, entry.Last, entry.Stream, entry.Next = runs, last, loc.stream, ""
 	return b.putEntry(ctx, session, &entry)
 }

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
@@ -98,5 +100,57 @@ func TestRestoreWakes(t *testing.T) {
 	appendAt(t, b, 2, events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}))
 	if got := restored(); len(got) != 1 || !got[key] {
 		t.Errorf("running: got %v, want %v", got, key)
+	}
+}
+
+// TestRestoreAfterLoss restores an archive of a session whose stream is lost, with commits after the archive that its rows have. It
+// continues, with other commits, and no row or state has what is lost.
+func TestRestoreAfterLoss(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []int{1, 3} {
+		for _, more := range []int{1, 2, 4} {
+			b := sessiontest.Start(t)
+			a := readBack(t, b, b.Bus.Log())
+			last, err := b.Bus.Log().Last(t.Context(), sessiontest.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			configure := func(model string, n int) {
+				for i := range n {
+					appendAt(t, b, last+events.Seq(i), events.Of("", &events.SessionConfigured{Config: events.Config{Model: model}}))
+				}
+			}
+			configure("lost", lost)
+			s, err := follow.Whole(t.Context(), b.Bus, sessiontest.ID)
+			if err == nil {
+				_, err = follow.Save(t.Context(), b.Bus, s)
+			}
+			if err == nil {
+				err = follow.PutCold(t.Context(), b.Bus, s)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			js, err := jetstream.New(b.Bus.Conn())
+			if err == nil {
+				err = js.DeleteStream(t.Context(), "lash-s-"+string(sessiontest.ID))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := archive.Restore(t.Context(), b.Bus, a); err != nil {
+				t.Fatal(err)
+			}
+			configure("new", more)
+			got, err := follow.Whole(t.Context(), b.Bus, sessiontest.ID)
+			if err != nil || got.Seq != last+events.Seq(more) || got.Config.Model != "new" {
+				t.Errorf("%d lost, %d more: got %+v, %v, want sequence %d", lost, more, got, err, last+events.Seq(more))
+				continue
+			}
+			want, err := follow.At(t.Context(), b.Bus.Log(), b.Bus, sessiontest.ID, got.Seq)
+			if err != nil || want.LastCommit() != got.LastCommit() {
+				t.Errorf("%d lost, %d more: got the state after %q, %v, want %q", lost, more, got.LastCommit(), err, want.LastCommit())
+			}
+		}
 	}
 }
