@@ -72,6 +72,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range h.headers {
 		r.Header.Set(name, value)
 	}
+	carries := call != nil && r.Method == http.MethodPost && call.sent.CompareAndSwap(false, true)
 	answer, err := h.send(r, call, end)
 	switch {
 	case err != nil:
@@ -81,14 +82,18 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil // it has no stream
 		}
 		return nil, err
-	case call != nil && answer.StatusCode == http.StatusNotFound && r.Header.Get(sessionHeader) != "":
+	case carries && answer.StatusCode == http.StatusNotFound && r.Header.Get(sessionHeader) != "":
 		call.missing.Store(true)
+	case carries && answer.StatusCode >= 300 && answer.StatusCode < 400:
+		call.sent.Store(false) // the next request has the call
 	}
 	answer.Body = &ending{h.pace.of(ctx, newBounded(answer)), func() { release(); end(nil) }}
 	return answer, nil
 }
 
-// sessionHeader names the session of a request. A server that does not have it answers with 404, and has not handled the request.
+// sessionHeader names the session of a request. A server that does not have it answers with 404, and has not handled the request. Only
+// the answer to the request that has the call says so of the call: the library sends requests for the rest of an answer, and the cancel,
+// in the call's context, too, when the server may have run it.
 const sessionHeader = "Mcp-Session-Id"
 
 // send sends a request. Of those that are no calls, few wait at once, and not for long.

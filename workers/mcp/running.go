@@ -46,7 +46,8 @@ type running struct {
 	on      remote.Caller
 	warn    func(text string, fields ...zap.Field)
 	begun   bool        // the server has answered the call with questions
-	missing atomic.Bool // the server does not have the session of HTTP that the call names
+	sent    atomic.Bool // over HTTP: a request has the call
+	missing atomic.Bool // the server does not have the session of HTTP that this request names
 
 	mu    sync.Mutex
 	asked map[string]int // how often, by the digest of the question
