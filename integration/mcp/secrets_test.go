@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -90,7 +91,7 @@ exec "$0"`
 	on, _ := s.node(server)
 	source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: bustest.Open(t, s.Server).Conn(), Logger: zap.New(core)})
 	harness.WantError(t, "source", err, nil)
-	t.Cleanup(func() { _ = source.Stop(t.Context()) })
+	t.Cleanup(func() { _ = source.Stop(context.WithoutCancel(t.Context())) })
 	s.Wait("the tools", source.Ready())
 	digest := func(value string) string {
 		sum := sha256.Sum256([]byte(value))

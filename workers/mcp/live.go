@@ -60,6 +60,9 @@ func (w *watched) Read(ctx context.Context) (jsonrpc.Message, error) {
 		m, err := w.Connection.Read(ctx)
 		if err != nil {
 			w.broken.Store(true)
+			if unread, ok := errors.AsType[*jsonrpc.Error](err); ok {
+				err = errors.New(unread.Message) // the library's, of a line that it cannot read: as an error of its type it would be an answer of the server to each call
+			}
 			return nil, err
 		}
 		if r, ok := m.(*jsonrpc.Request); !ok || !r.IsCall() || w.unanswered.Add(1) <= maxUnanswered {
