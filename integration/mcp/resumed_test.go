@@ -80,3 +80,37 @@ func TestServerForgetsCallBesideAnother(t *testing.T) {
 		})
 	}
 }
+
+// TestServerGoneAfterQuestion has a server over HTTP ask people during a call that must not run twice, and end, or forget its sessions,
+// before it gets the answer. It may have begun to run the call, so the call is lost.
+func TestServerGoneAfterQuestion(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"ends", "forgets"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			h := &restarted{body: "no such session"}
+			h.answer = func(w http.ResponseWriter, id json.RawMessage) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"Sure?"}}}}}`, id)
+			}
+			at := httptest.NewServer(h)
+			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
+			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
+			on, _ := s.node(server)
+			s.source(on.Conn(), server)
+			id := s.begin("web__once", "{}")
+			q := s.question(id, "Sure?")
+			if end == "forgets" {
+				h.session.Add(1)
+			} else {
+				at.CloseClientConnections()
+				at.Close()
+			}
+			s.give(id, q, true, "")
+			s.AwaitTurn(id, "t1")
+			harness.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeLost)
+			harness.Equal(t, "calls that the server received", h.calls.Load(), int64(1))
+		})
+	}
+}

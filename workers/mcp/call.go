@@ -70,7 +70,7 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 			}
 			return p.unavailable("has no session")
 		}
-		if out := p.refusal(session, err); out != nil {
+		if out := p.refusal(session, one, err); out != nil {
 			return out
 		}
 		switch {
@@ -91,13 +91,13 @@ func (p *program) unavailable(what string) *wire.Outcome {
 }
 
 // refusal is the outcome of a call that the server has refused, not received, or answered with what cannot be read; nil: the server, or
-// its answer, is lost.
-func (p *program) refusal(session *live, err error) *wire.Outcome {
+// its answer, is lost. A server that has asked questions has received the call, whatever becomes of the answers.
+func (p *program) refusal(session *live, one *running, err error) *wire.Outcome {
 	refused, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case answered && !unanswered(refused):
 		return failure(plugin.ClassExecution, p.s.cfg.Server.withoutSecrets(refused.Message))
-	case notSent(err):
+	case notSent(err) && !one.begun:
 		return p.unavailable("is not reached")
 	case session.ctx.Err() != nil, answered: // a request over HTTP that has no answer ends alone: others go on
 		return nil
