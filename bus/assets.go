@@ -16,6 +16,7 @@ import (
 // asset is a stream that all nodes share; a bucket is a stream too.
 type asset struct {
 	name   string                      // of the stream
+	memory bool                        // servers keep it in memory: it is gone after a restart
 	ensure func(context.Context) error // creates or updates it
 }
 
@@ -27,13 +28,13 @@ func (b *Bus) assets() []asset {
 		shared = append(shared, b.pluginEventConfig())
 	}
 	for _, cfg := range shared {
-		list = append(list, asset{cfg.Name, func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }})
+		list = append(list, asset{cfg.Name, cfg.Storage == jetstream.MemoryStorage, func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }})
 	}
-	list = append(list, asset{n.deltaStream(), b.ensureDeltas})
+	list = append(list, asset{n.deltaStream(), true, b.ensureDeltas})
 	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots(), n.index(), n.manifests()} {
-		list = append(list, asset{n.rowStream(bucket), func(ctx context.Context) error { return b.ensureBucket(ctx, bucket) }})
+		list = append(list, asset{n.rowStream(bucket), false, func(ctx context.Context) error { return b.ensureBucket(ctx, bucket) }})
 	}
-	return append(list, asset{n.blobStream(), b.ensureBlobs})
+	return append(list, asset{n.blobStream(), false, b.ensureBlobs})
 }
 
 // createAssets creates or updates shared streams. It changes no handle: the bus may be in use.
@@ -76,7 +77,11 @@ func (b *Bus) RecreateMissing(ctx context.Context) (made []string, err error) {
 	if !delay.Sleep(ctx, recreateWait) {
 		return nil, context.Cause(ctx)
 	}
-	b.log.Error("shared streams are gone and are made again, empty: what only they held needs a backup", zap.Strings("streams", made))
 	missing := slices.DeleteFunc(b.assets(), func(a asset) bool { return !slices.Contains(made, a.name) })
+	if slices.ContainsFunc(missing, func(a asset) bool { return !a.memory }) {
+		b.log.Error("shared streams are gone and are made again, empty: what only they held needs a backup", zap.Strings("streams", made))
+	} else {
+		b.log.Info("shared streams in memory are gone, as after a restart of their server, and are made again", zap.Strings("streams", made))
+	}
 	return made, b.createAssets(ctx, missing)
 }

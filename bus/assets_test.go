@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
@@ -54,6 +59,35 @@ func TestRecreateMissing(t *testing.T) {
 	}
 	if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); err != nil {
 		t.Errorf("a blob: %v", err)
+	}
+}
+
+// TestRecreateAfterRestart restarts a server: what it had in memory is made again, and no log line asks for a backup. A stream on
+// disk that is gone is an error.
+func TestRecreateAfterRestart(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	server := bustest.Server(t, busembed.Config{})
+	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Logger: zap.New(core)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, step := range []struct {
+		gone []string
+		want zapcore.Level
+	}{{[]string{"lash-dirty", "lash-delta"}, zap.InfoLevel}, {[]string{"lash-delta", "lash-dead"}, zap.ErrorLevel}} {
+		for _, name := range step.gone {
+			if err := jetStream(t, b).DeleteStream(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made, err := b.RecreateMissing(t.Context())
+		got := logs.FilterMessageSnippet("made again").FilterMessageSnippet("shared streams").All()
+		logs.TakeAll()
+		if err != nil || len(made) != len(step.gone) || len(got) != 1 || got[0].Level != step.want {
+			t.Errorf("%v gone: made %v, %v, logged %v, want one line of level %v", step.gone, made, err, got, step.want)
+		}
 	}
 }
 

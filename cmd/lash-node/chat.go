@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/charmbracelet/x/term"
@@ -69,6 +71,8 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 			return fmt.Errorf("--session %q: %w", *c.Session, err)
 		}
 	}
+	ctx, stop := endOnHangup(ctx)
+	defer stop()
 	link := chat.NewLink()
 	ctx, end, refusals := connect.EndOnRefusal(ctx, link)
 	defer end()
@@ -108,6 +112,15 @@ func (c *chatCmd) converse(ctx context.Context, s *streams, link *chat.Link) err
 		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
 	}
 	return p.Run(ctx)
+}
+
+// endOnHangup returns a context that ends when the terminal closes. The node of a chat takes SIGHUP to read files again, so the
+// signal alone ends no process. A command that ignores it, as under nohup, goes on.
+func endOnHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // starts is the command that starts a node on the servers of this chat.

@@ -128,6 +128,25 @@ func TestChatStartsNode(t *testing.T) {
 	again.quit(ctrlD, exitOK)
 }
 
+// TestChatHangup sends a chat that runs a node the signal of a terminal that closes: both end. Another chat starts a node on the
+// same store and continues the session.
+func TestChatHangup(t *testing.T) {
+	t.Parallel()
+	model := newScriptedModel(t)
+	store, env := t.TempDir(), []string{"OPENAI_BASE_URL=" + model.url}
+	first := sit(t, env, "--store", store, "--model", "m")
+	id := first.session()
+	first.send("hello")
+	first.await("heard: hello")
+	if err := first.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	first.quit("", exitOK)
+	again := sit(t, env, "--store", store, "--model", "m", "--session", id)
+	again.await("ann > hello", "heard: hello")
+	again.quit(ctrlD, exitOK)
+}
+
 // TestChatAsksAndWrites has a node with the plugin files start with the chat. The gate asks in the terminal, y lets the file
 // be written, and the reply follows.
 func TestChatAsksAndWrites(t *testing.T) {

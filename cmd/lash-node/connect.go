@@ -24,6 +24,7 @@ type clientFlags struct {
 	NATS  string `name:"nats" help:"Servers of the node, comma-separated URLs. Defaults to the embedded server of --store." placeholder:"URL"`
 	connect.Flags
 	actor string        // of the commits. Defaults to lash-node
+	role  string        // of a user that may do what the command does. Defaults to node
 	keys  *keyring.Keys // sign tombstones and redactions. Defaults to none
 }
 
@@ -79,9 +80,9 @@ func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.
 	return err
 }
 
-// explain adds advice to errors of commands that write to the streams as nodes do.
+// explain adds advice to errors of connections and of requests.
 func (f *clientFlags) explain(err error) error {
-	return f.Explain(err, connect.Node, "is the node running? lash-node serve starts one, --store DIR or --nats URL names its servers")
+	return f.Explain(err, cmp.Or(f.role, connect.Node), "is the node running? lash-node serve starts one, --store DIR or --nats URL names its servers")
 }
 
 func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*client, error) {

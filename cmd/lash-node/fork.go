@@ -41,6 +41,7 @@ type forked struct {
 }
 
 func (c *forkCmd) Run(ctx context.Context, s *streams) error {
+	c.role = connect.Host
 	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.fork(ctx, s, on) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/transcript"
@@ -87,7 +88,7 @@ func (c *redactCmd) list(ctx context.Context, s *streams, on *client, what []str
 	if c.JSON {
 		return writeJSON(s, out)
 	}
-	write(s.Out, "nothing is done: --yes redacts these %d events of session %s, and cannot be undone\n", len(found), c.Session)
+	write(s.Out, "nothing is done: --yes redacts %s of session %s, which cannot be undone\n", program.Number(int64(len(found)), "event"), c.Session)
 	return nil
 }
 
@@ -112,7 +113,7 @@ func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []s
 	if c.JSON {
 		return writeJSON(s, redactedSession{Session: c.Session, At: r.At, By: r.By, Reason: r.Reason, What: r.What, Events: r.Events, Note: r.Note})
 	}
-	write(s.Out, "redacted: %d events of session %s (%s, %s: %s)\n", r.Events, c.Session, r.At.Time().Format("2006-01-02 15:04:05"), transcript.VisibleLine(r.By), transcript.VisibleLine(r.Reason))
+	write(s.Out, "redacted: %s of session %s (%s, %s: %s)\n", program.Number(r.Events, "event"), c.Session, r.At.Time().Format("2006-01-02 15:04:05"), transcript.VisibleLine(r.By), transcript.VisibleLine(r.Reason))
 	return nil
 }
 

@@ -33,14 +33,14 @@ func TestRedact(t *testing.T) {
 	}{
 		{[]string{"s"}, exitFailed, "--reason"},
 		{[]string{"s", "--reason", "asked to", "--yes"}, exitFailed, "--kind KIND or --event ID"},
-		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to"}, exitOK, ".1  graph.appended\nnothing is done: --yes redacts these 1 events of session s"},
+		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to"}, exitOK, ".1  graph.appended\nnothing is done: --yes redacts 1 event of session s, which cannot"},
 		{[]string{"s", "--kind", "graph.*", "--reason", "asked to", "--json"}, exitOK, `"kind": "graph.appended"`},
 		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to"}, exitFailed, "no event of session s that can be redacted"},
 		{[]string{"nobody", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, "nobody"},
 		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, `its status is "open": --close closes it`},
 		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to", "--yes", "--close"}, exitFailed, "no event of session s that can be redacted"},
 		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, `its status is "open": --close closes it`}, // still
-		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes", "--close", "--as", "ann"}, exitOK, "redacted: 1 events of session s ("},
+		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes", "--close", "--as", "ann"}, exitOK, "redacted: 1 event of session s ("},
 	} {
 		out, errs, code := lashNode(t, append([]string{"redact", "--store", node.store}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {

@@ -84,6 +84,7 @@ func TestRoleRefusalNamesTheRole(t *testing.T) {
 		{asHost, "dead retry d", "node"},
 		{asHost, "dead drop d", "node"},
 		{asAuditor, "erase s --reason x --yes", "node"},
+		{asAuditor, "fork s --at 1", "host"},
 	} {
 		_, errs, code := lashNode(t, append(strings.Fields(tc.line), "--nats", tc.at)...)
 		if want := "a user of role " + tc.role + " has it"; code != exitFailed || !strings.Contains(errs, want) || strings.Count(errs, "violation") != 1 {

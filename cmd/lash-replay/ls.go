@@ -152,7 +152,8 @@ func (e *env) writeTable(list []listed) error {
 		rows = append(rows, row)
 	}
 	const fixed = 6
-	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		shown := row[:fixed:fixed]
 		for j := fixed; j < len(row); j++ {
@@ -160,9 +161,15 @@ func (e *env) writeTable(list []listed) error {
 				shown = append(shown, row[j])
 			}
 		}
-		_, _ = fmt.Fprintln(w, strings.TrimRight(strings.Join(shown, "\t"), "\t"))
+		_, _ = fmt.Fprintln(w, strings.Join(shown, "\t")) // each row has all cells: a shorter one would end the columns for the rows below
 	}
-	return w.Flush()
+	_ = w.Flush() // a builder takes everything
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(e.Out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // state is the status with what the session does.

@@ -23,7 +23,8 @@ type reading struct {
 	calls map[messageKey]replyKey             // the iteration of a message of results
 	ended map[events.EffectID]*events.ToolResult
 
-	locked uint32 // key of the first payload that cannot be read; 0: none
+	locked   uint32     // key of the first payload that cannot be read; 0: none
+	redacted events.Seq // of the first commit with a redacted payload; 0: none
 }
 
 // messageKey is a message of a turn.
@@ -65,6 +66,9 @@ func (e *env) opened(ctx context.Context, session string) (src source, r *readin
 	if r.locked != 0 {
 		e.Printf("session %s: %v", id, &events.KeyError{ID: r.locked})
 	}
+	if r.redacted != 0 {
+		e.Printf("session %s: payloads are redacted from sequence %d on, and what needs them is not shown: lash-replay events lists all that is left", id, r.redacted)
+	}
 	return src, r, nil
 }
 
@@ -75,9 +79,13 @@ func (r *reading) commit(entry events.Entry) {
 	after := entry.Seq - 1
 	for i := range entry.Commit.Events {
 		ev := &entry.Commit.Events[i]
-		switch p := ev.Payload.(type) {
-		case *events.TurnScheduled, *events.TurnRequested:
+		if ev.Redacted != nil {
+			r.redacted = cmp.Or(r.redacted, entry.Seq)
+		}
+		if ev.Kind == events.KindTurnScheduled || ev.Kind == events.KindTurnRequested { // also where the payload is redacted
 			r.by[ev.Turn] = cmp.Or(r.by[ev.Turn], entry.Commit.Actor.String()) // a node appends the request of a scheduled turn
+		}
+		switch p := ev.Payload.(type) {
 		case *events.ModelReplied:
 			r.replied(ev.Turn, p)
 			after = entry.Seq

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/cmd/internal/program"
@@ -31,7 +32,7 @@ func (c *turnCmd) render(ctx context.Context, e *env, src source, t *oneTurn) er
 		Color: e.color, Full: c.Full, Lines: resultLines, More: "--full shows all",
 		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
 	})
-	v.heading(fmt.Sprintf("turn %s of session %s, %s", t.id, t.state.Session, v.requestedBy()))
+	v.heading(joined(fmt.Sprintf("turn %s of session %s", t.id, t.state.Session), prefixed("requested by ", v.by[v.id])))
 	for i := range t.events {
 		v.event(&t.events[i])
 	}
@@ -45,13 +46,13 @@ func (c *turnCmd) render(ctx context.Context, e *env, src source, t *oneTurn) er
 	case t.state.Turn() != nil && t.state.Turn().ID == t.id:
 		v.heading("the turn runs")
 		printWaits(e, t.state.Turn())
+	case slices.ContainsFunc(t.events, func(ev turnEvent) bool { return ev.event().Redacted != nil }):
+		v.heading("the turn's state is not known: payloads are redacted")
 	default:
 		v.heading("the turn waits for its start")
 	}
 	return v.p.Err()
 }
-
-func (v *turnView) requestedBy() string { return "requested by " + v.by[v.id] }
 
 // cost is what the turn cost, where prices are known.
 func (v *turnView) cost() string {

@@ -182,7 +182,9 @@ func (c *CheckCommand) checkFile(ctx context.Context, b *bus.Bus, hooks *hookche
 	a, err := c.read(file)
 	if err == nil {
 		one.ID = a.Session
-		_, err = archive.Restore(ctx, b, a)
+		if _, err = archive.Restore(ctx, b, a); errors.Is(err, archive.ErrRedacted) {
+			err = fmt.Errorf("%w; lash-replay check compares it up to there, without hooks", err)
+		}
 	}
 	if err == nil {
 		err = one.Run(ctx, b.Log(), b, hooks.Run, func(events.Seq, events.Seq) {})

@@ -137,6 +137,12 @@ func TestCheck(t *testing.T) {
 			t.Errorf("got %s, %d model calls more, want one point that is not compared", r.Text(), asked.Load()-answers)
 		}
 	})
+	t.Run("redacted", func(t *testing.T) {
+		r, code := checked(t, Config{Plugins: []plugin.Factory{recorded.factory()}}, filepath.Join(filepath.Dir(file), "redacted.lash"))
+		if want := "lash-replay check compares it up to there"; code != program.Different || r.Problems != 1 || !strings.Contains(r.Results[0].Problem, want) {
+			t.Errorf("got code %d, %s, want a session that cannot be checked, and %q", code, r.Results[0].Text(), want)
+		}
+	})
 	t.Run("report", func(t *testing.T) {
 		junit := filepath.Join(t.TempDir(), "junit.xml")
 		other := with(func(d *decides) { d.after = "other" })
@@ -210,14 +216,19 @@ func record(t *testing.T, url string, cfg Config, flags PluginFlags) (file strin
 			}
 		}
 	}
-	var archived bytes.Buffer
-	if _, err := archive.Write(ctx, node.bus.Log(), node.bus, "s", &archived); err != nil {
-		t.Fatal(err)
+	log := node.bus.Log()
+	requests := archive.Redacted(log, func(e events.Entry, i int) bool { return e.Commit.Events[i].Kind == events.KindTurnRequested })
+	dir := t.TempDir()
+	for name, log := range map[string]events.Log{"s.lash": log, "redacted.lash": requests} {
+		var archived bytes.Buffer
+		if _, err := archive.Write(ctx, log, node.bus, "s", &archived); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), archived.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	file = filepath.Join(t.TempDir(), "s.lash")
-	if err := os.WriteFile(file, archived.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file = filepath.Join(dir, "s.lash")
 	return file, points
 }
 
