@@ -50,7 +50,7 @@ var matches = map[string]matched{
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",
 			// goroutines, clocks and the log of the program: the world has its own
-			"callsRecorded", "cancelEffects", "countArrivals", "currentWake", "logCommit", "now", "reportProgress", "setClaimEarly", "signal", "tick",
+			"callsRecorded", "cancelEffects", "currentWake", "logCommit", "now", "reportProgress", "setClaimEarly", "signal", "tick",
 			// parts of a step
 			"endTransferred", "reachedFairShare", "runsElsewhere", "unlessStale",
 		},
@@ -298,8 +298,8 @@ func TestChangedDecisionIsNoticed(t *testing.T) {
 	sim := read(t, "*.go", true, "", "")
 	for _, c := range []struct{ pkg, old, text string }{
 		{"run", "turn.Claimable(r.state)", "turn.NeedsWorker(r.state, now)"},
-		{"run", "case r.hasNewEffect(needs) && r.isAged():", "case r.hasNewEffect(needs):"},
-		{"run", "if r.seen == r.countArrivals() {", "if r.seen == r.countArrivals() || r.releaseLate() {"},
+		{"run", "case r.hasNewEffect(needs) && r.logEnd.isAged(time.Now()):", "case r.hasNewEffect(needs):"},
+		{"run", "if !r.logEnd.hasNews() {", "if !r.logEnd.hasNews() || r.releaseLate() {"},
 		{"run", "func (r *run) dropTurn()", "func (r *run) drop()"},
 		{"task", "case !hint.TaskNeedsWorker(&rec), ", "case "},
 		{"task", "func (r *taskRun) storeWake(", "func (r *taskRun) keepWake("},
