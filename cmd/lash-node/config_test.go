@@ -47,6 +47,16 @@ func TestConfigValues(t *testing.T) {
 	}
 }
 
+// TestConfigNamesFile reads files that are no configuration. The error names the file.
+func TestConfigNamesFile(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{`vm`, `[]`, `{"no-such":1}`} {
+		if _, err := parse(t, []byte(file)); err == nil || !strings.Contains(err.Error(), "config.json: ") {
+			t.Errorf("%s: got %v, want an error that names the file", file, err)
+		}
+	}
+}
+
 // FuzzConfig fills the real flags from configuration files. Nothing panics. Input that is no JSON object is refused.
 // The error of a bad value names its key.
 func FuzzConfig(f *testing.F) {

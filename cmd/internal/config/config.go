@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -30,23 +31,28 @@ func JSON(r io.Reader) (kong.Resolver, error) {
 	if len(data) > MaxBytes {
 		return nil, ErrTooLarge
 	}
+	from := "configuration"
+	if f, ok := r.(*os.File); ok {
+		from += " " + f.Name()
+	}
 	written := make(map[string]json.RawMessage)
 	if err := json.Unmarshal(data, &written); err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("%s: want a JSON object: %w", from, err)
 	}
 	values := make(map[string]json.RawMessage)
 	for key, value := range written {
 		values[strings.ReplaceAll(key, "-", "_")] = value
 	}
 	if data, err = json.Marshal(values); err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	inner, err := kong.JSON(bytes.NewReader(data))
-	return strictResolver{inner, slices.Sorted(maps.Keys(values))}, err
+	return strictResolver{inner, from, slices.Sorted(maps.Keys(values))}, err
 }
 
 type strictResolver struct {
 	kong.Resolver
+	from string // names the file in errors
 	keys []string
 }
 
@@ -63,7 +69,7 @@ func (s strictResolver) Validate(app *kong.Application) error {
 	var errs []error
 	for _, key := range s.keys {
 		if !known[key] {
-			errs = append(errs, fmt.Errorf("configuration: %q is no flag's name", key))
+			errs = append(errs, fmt.Errorf("%s: %q is no flag's name", s.from, key))
 		}
 	}
 	return errors.Join(errs...)
