@@ -39,7 +39,7 @@ func TestFollowsABusySession(t *testing.T) {
 	p := browseIn(b.Ctx, t, d.URL, desktop, chromedp.Flag("js-flags", "--expose-gc"), chromedp.Flag("enable-precise-memory-info", true))
 	p.open("#/s/busy", "reader")
 	p.awaitText(".link", "live")
-	eval[chromedp.Void](p, "document.querySelector('main').page.kept = 300")
+	eval[chromedp.Void](p, "document.querySelector('main').page.kept = document.querySelector('main').page.messages = 300")
 	n := 0
 	move := func(pause time.Duration, until func() bool) {
 		for ; !until(); n++ {
@@ -54,6 +54,7 @@ func TestFollowsABusySession(t *testing.T) {
 	move(50*time.Millisecond, func() bool { return time.Since(began) > *followFor })
 	after, later := grownTo(p), eval[int](p, "document.querySelectorAll('*').length")
 	t.Logf("%d turns, %v: memory %.1f MB, then %.1f MB; %d elements, then %d", n, time.Since(began), before/1e6, after/1e6, nodes, later)
+	p.await("the row of what is left out", "document.querySelector('main').page.history.left > 0")
 	if after > before*1.2+2e6 || later > nodes*2+200 {
 		t.Errorf("the page grows: memory %.1f MB, then %.1f MB; %d elements, then %d", before/1e6, after/1e6, nodes, later)
 	}

@@ -26,6 +26,7 @@ export class Conversation {
   #items(look, deltas) {
     const items = [], asks = look.pending();
     let frame = 0, before = null;
+    if (look.history.left) items.push({ key: "left", version: look.history.left, high: 40, type: "left", count: look.history.left, inspects: null });
     for (const n of look.path()) {
       if (before?.turn && before.turn !== n.turn) this.#end(items, look, before.turn);
       if (n.frame !== frame) {
@@ -75,6 +76,7 @@ export class Conversation {
   #row(it) {
     switch (it.type) {
       case "frame": return h("div", { class: "divider" }, h("span", null, it.frame.reason === "compaction" ? "The conversation was summarised here" : `New frame: ${it.frame.reason}`));
+      case "left": return h("div", { class: "divider" }, h("span", null, `${it.count.toLocaleString("en")} older messages are left out. Compare shows the session at any point`));
       case "end": return this.#endRow(it.turn);
       case "queued": return h("article", { class: "message user faint" }, h("header", null, h("b", null, "user"), h("span", { class: "tag wait" }, it.status === "scheduled" ? `starts ${moment(it.turn.dueAt)}` : "waits for the turns before it")), this.#parts(it.turn.input?.parts ?? []));
       case "input": return h("article", { class: "message user faint" }, h("header", null, h("b", null, it.input.role), h("span", { class: "tag wait" }, "joins the turn at its next step")), this.#parts(it.input.parts));

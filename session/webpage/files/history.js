@@ -16,6 +16,7 @@ export class History {
     this.session = session;
     this.seq = 0; // of the last commit
     this.base = 0; // commits up to it are not here: a view took their place
+    this.left = 0; // messages of that view that are not here
     this.events = [];
     this.nodes = new Map();
     this.order = [];
@@ -40,12 +41,13 @@ export class History {
     this.unknown = 0;
   }
 
-  // seed begins with a view, as GET /view returns it, instead of the commits up to it.
-  seed(view) {
+  // seed begins with the last messages of a view, as GET /view returns it, instead of the commits up to it.
+  seed(view, most = Infinity) {
     this.seq = this.base = view.seq;
     this.frames = [{ id: view.frame || `${this.session}:frame:initial`, seq: view.seq, reason: "initial", seeds: 0, keep: "" }];
     const messages = new Map(view.messages.map((m) => [m.id, m]));
-    for (const n of view.nodes) {
+    this.left = Math.max(view.nodes.length - most, 0);
+    for (const n of view.nodes.slice(this.left)) {
       const m = messages.get(n.message);
       const parts = m?.parts.map((p) => ({ ...p, kind: p.type, call: p.call_id }));
       this.#append({ id: n.id, kind: n.kind, role: m?.role, parts, stop: m?.stop, origin: m?.origin, type: n.type, body: n.body, blob: n.blob, turn: n.turn, at: n.at_ms }, view.seq);

@@ -14,8 +14,10 @@ import { facts, headline } from "./summary.js";
 import { Talk } from "./talk.js";
 import { Timeline } from "./timeline.js";
 
-// KEPT is the number of events in memory: of a longer session the page has the last ones, and the state before them.
+// KEPT is the number of events in memory: of a longer session the page has the last ones, and the conversation before them, of
+// which it has the last MESSAGES.
 const KEPT = 20_000;
+const MESSAGES = 5_000;
 const FIRST = 12_000; // commits that are read at first
 const MOST_DELTA = 200_000; // characters of a live reply
 
@@ -23,7 +25,7 @@ const TABS = [["talk", "Conversation"], ["time", "Timeline"], ["graph", "Graph"]
 
 export class SessionPage {
   constructor(app, id, tab) {
-    Object.assign(this, { app, id, deltas: new Map(), cursor: null, link: "opening", kept: KEPT });
+    Object.assign(this, { app, id, deltas: new Map(), cursor: null, link: "opening", kept: KEPT, messages: MESSAGES });
     this.history = new History(id);
     this.views = { talk: new Conversation(this), time: new Timeline(this), graph: new Graph(this), events: new EventList(this), compare: new Compare(this) };
     this.inspector = new Inspector(this);
@@ -155,7 +157,7 @@ export class SessionPage {
       while (this.history.events.length > this.kept * 1.25) {
         const seq = this.history.events.at(-Math.floor(this.kept / 2)).seq, view = await call("GET", at(this.id, "/view"), { query: { at: seq }, signal: this.ended.signal });
         const next = new History(this.id);
-        next.seed(view);
+        next.seed(view, this.messages);
         for (const commit of commitsAfter(this.history.events, seq)) next.apply(commit);
         this.history = next;
         this.draw();
