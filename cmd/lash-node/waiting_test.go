@@ -138,7 +138,7 @@ func wantWait(t *testing.T, args ...string) {
 	}
 	waits := regexp.MustCompile(`^(lash-node: )?waiting(:| for) `)
 	var lines []string
-	for scan := bufio.NewScanner(stderr); scan.Scan() && !slices.ContainsFunc(lines, waits.MatchString); {
+	for scan := bufio.NewScanner(stderr); !slices.ContainsFunc(lines, waits.MatchString) && scan.Scan(); {
 		lines = append(lines, scan.Text())
 	}
 	cancel()

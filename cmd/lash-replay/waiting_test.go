@@ -100,7 +100,7 @@ func wantWait(t *testing.T, servers string, args ...string) {
 	}
 	want := "lash-replay: waiting for the servers at " + servers
 	var lines []string
-	for scan := bufio.NewScanner(stderr); scan.Scan() && !slices.Contains(lines, want); {
+	for scan := bufio.NewScanner(stderr); !slices.Contains(lines, want) && scan.Scan(); {
 		lines = append(lines, scan.Text())
 	}
 	cancel()
