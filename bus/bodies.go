@@ -1,10 +1,9 @@
 package bus
 
 import (
-	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
@@ -24,22 +23,20 @@ import (
 //
 // With keys every body is encrypted, and plain ones that the store has from before are read. Without keys bodies are
 // plain, unless the store's bodies are encrypted: then nothing that has a body is written ([events.KeyError]), so a node
-// that was started without the file writes nothing plain.
+// that was started without the file writes nothing plain. One that was started before the first node with keys stops to
+// write within keyCheckEvery.
 type bodies struct {
 	keys  *bodykey.Keys // nil: plain
-	store uint32        // key of the store's check; 0 without one
+	store atomic.Uint32 // key of the store's check; 0 without one
 }
-
-// bodiesKey is the key of the check in the bucket of manifests: no plugin has this name.
-const bodiesKey = "=bodies"
 
 // Keys are the keys of bodies of this bus; nil without them.
 func (b *Bus) Keys() *bodykey.Keys { return b.bodies.keys }
 
 // writable refuses to write a body without the keys of the store.
 func (s *bodies) writable() error {
-	if s.keys == nil && s.store != 0 {
-		return fmt.Errorf("the store's bodies are encrypted: %w", &events.KeyError{ID: s.store})
+	if id := s.store.Load(); s.keys == nil && id != 0 {
+		return fmt.Errorf("the store's bodies are encrypted: %w", &events.KeyError{ID: id})
 	}
 	return nil
 }
@@ -125,67 +122,4 @@ func (b *Bus) blobDigest(name string) (digest string, ok bool) {
 	}
 	digest, err := b.bodies.keys.Digest(name)
 	return digest, err == nil
-}
-
-// agreeKeys compares the keys with the store's check. The first node with keys writes the check, and so does one whose
-// current key is another than the check's: later nodes have to have that key. Errors: [bodykey.ErrWrong].
-func (b *Bus) agreeKeys(ctx context.Context) error {
-	for try := 1; ; try++ {
-		check, revision, err := b.keyCheck(ctx)
-		if err != nil {
-			return err
-		}
-		b.bodies.store = bodykey.KeyOfStored(check)
-		keys := b.bodies.keys
-		if keys == nil {
-			return nil
-		}
-		if revision != 0 {
-			if err := keys.Opens(check); err != nil {
-				return err
-			}
-		}
-		if b.bodies.store == keys.Current() || b.reader {
-			return nil
-		}
-		if check, err = keys.Check(); err == nil {
-			err = b.putKeyCheck(ctx, check, revision)
-		}
-		if !errors.Is(err, events.ErrMoved) {
-			b.bodies.store = keys.Current()
-			return err
-		}
-		if err := pause(ctx, try); err != nil { // another node wrote first
-			return err
-		}
-	}
-}
-
-// keyCheck is the store's check; revision 0 without one.
-func (b *Bus) keyCheck(ctx context.Context) (check []byte, revision uint64, err error) {
-	if b.manifests == nil { // a reader, of a store without plugins
-		return nil, 0, nil
-	}
-	err = b.retry(ctx, "read the check of the keys of bodies", func(ctx context.Context) error {
-		entry, err := b.manifests.Get(ctx, bodiesKey)
-		if err == nil {
-			check, revision = entry.Value(), entry.Revision()
-		}
-		return err
-	})
-	if errors.Is(err, ErrNotFound) {
-		return nil, 0, nil
-	}
-	return check, revision, err
-}
-
-func (b *Bus) putKeyCheck(ctx context.Context, check []byte, revision uint64) error {
-	return b.once(ctx, func(ctx context.Context) (err error) {
-		if revision == 0 {
-			_, err = b.manifests.Create(ctx, bodiesKey, check)
-		} else {
-			_, err = b.manifests.Update(ctx, bodiesKey, check, revision)
-		}
-		return err
-	})
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -90,7 +91,9 @@ type Bus struct {
 	bodies     bodies
 	waiting    *waiting // nil once the bus is open
 	closing    atomic.Bool
-	ended      chan error // has an element once servers have closed the primary connection for good
+	work       sync.WaitGroup     // goroutines that end with Close
+	stopWatch  context.CancelFunc // nil: nothing watches
+	ended      chan error         // has an element once servers have closed the primary connection for good
 
 	pluginEvents atomic.Bool // the fleet has plugins that observe sessions
 
@@ -138,6 +141,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		b.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
+	b.watchKeys()
 	return b, nil
 }
 
@@ -195,8 +199,12 @@ func WithoutPasswords(urls string) string {
 // Close closes the connections.
 func (b *Bus) Close() {
 	b.closing.Store(true)
+	if b.stopWatch != nil {
+		b.stopWatch()
+	}
 	b.nc.Close()
 	b.closeSecondary()
+	b.work.Wait()
 }
 
 // Replicas is how many replicas shared streams and the streams of sessions have: [Config.Replicas], or the number

@@ -69,7 +69,7 @@ func (b *Bus) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 		for msg, err := range b.lastMessages(ctx, b.names.deadStream(), b.names.deadLetters()) {
 			var letter DeadLetter
 			if err == nil {
-				letter, err = b.readLetter(msg)
+				letter = b.readLetter(msg)
 			}
 			if !yield(letter, err) || err != nil {
 				return
@@ -87,20 +87,22 @@ func (b *Bus) DeadLetter(ctx context.Context, session events.SessionID) (DeadLet
 	if err != nil {
 		return DeadLetter{}, fmt.Errorf("dead letter of %s: %w", session, err)
 	}
-	return b.readLetter(msg)
+	return b.readLetter(msg), nil
 }
 
-func (b *Bus) readLetter(msg *jetstream.RawStreamMsg) (DeadLetter, error) {
+// readLetter decodes a letter. That a session has one is known from the subject, so a letter whose text cannot be read, such as
+// one of a key that was forgotten, says that in place of its text.
+func (b *Bus) readLetter(msg *jetstream.RawStreamMsg) DeadLetter {
 	var letter DeadLetter
 	body, err := b.loadBody(msg.Data, msg.Subject)
 	if err == nil {
 		err = events.DecodePayload(body, &letter)
 	}
 	if err != nil {
-		return letter, fmt.Errorf("dead letter at %d: %w", msg.Sequence, err)
+		letter = DeadLetter{Error: fmt.Sprintf("the text of the dead letter cannot be read: %v", err), At: events.MillisOf(msg.Time)}
 	}
-	letter.Seq = msg.Sequence
-	return letter, nil
+	letter.Session, letter.Seq = b.names.deadOf(msg.Subject), msg.Sequence
+	return letter
 }
 
 // DropDeadLetter removes a dead letter, but not a newer one of the same session. It is no error that there is none.

@@ -8,7 +8,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// FuzzReadLetter reads arbitrary dead letters without a panic; the sequence is always the stream's.
+// FuzzReadLetter reads arbitrary dead letters without a panic. Session and sequence are always those of the stream, and one that
+// cannot be read has an error.
 func FuzzReadLetter(f *testing.F) {
 	data, err := events.EncodePayload(&DeadLetter{Session: "s", Error: "cannot be read", Attempts: 1, At: 1000, Worker: "w"})
 	if err != nil {
@@ -16,8 +17,9 @@ func FuzzReadLetter(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		letter, err := (&Bus{}).readLetter(&jetstream.RawStreamMsg{Sequence: 7, Data: data})
-		if err == nil && (letter.Seq != 7 || len(letter.Error) > len(data)) {
+		b := &Bus{names: names{"lash"}}
+		letter := b.readLetter(&jetstream.RawStreamMsg{Subject: b.names.dead("other"), Sequence: 7, Data: data})
+		if letter.Seq != 7 || letter.Session != "other" || letter.Error == "" && events.DecodePayload(data, &DeadLetter{}) != nil {
 			t.Errorf("got %+v of %x", letter, data)
 		}
 	})

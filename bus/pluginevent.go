@@ -122,7 +122,7 @@ func (e *PluginEvents) Fetch(ctx context.Context, wait time.Duration) (event *Pl
 		data, err := e.b.loadBody(msg.Data(), msg.Subject())
 		if err != nil {
 			failed = err
-			_ = msg.NakWithDelay(AckWait) // for a node with the key
+			refuse(msg, meta, err)
 			return
 		}
 		event = &PluginEvent{Data: data, Deliveries: int(meta.NumDelivered), msg: msg} //nolint:gosec // a count of deliveries
@@ -131,4 +131,17 @@ func (e *PluginEvents) Fetch(ctx context.Context, wait time.Duration) (event *Pl
 		err = fmt.Errorf("events for plugins: %w", err)
 	}
 	return event, err
+}
+
+// keylessDeliveries is how often an event whose key is not here is offered to nodes that may have it: a minute or two. Until then
+// the plugin gets no other event.
+const keylessDeliveries = 30
+
+// refuse returns an event that cannot be read, for a node with the key. One that is malformed, or that no node could read, is removed.
+func refuse(msg jetstream.Msg, meta *jetstream.MsgMetadata, err error) {
+	if errors.Is(err, events.ErrLocked) && meta.NumDelivered < keylessDeliveries {
+		_ = msg.NakWithDelay(AckWait)
+		return
+	}
+	_ = msg.Term()
 }

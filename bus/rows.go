@@ -106,7 +106,7 @@ type rowValue struct {
 
 // store is the stored form of a row. It names its session, because the readers of all rows get no subjects.
 func (r Rows) store(session events.SessionID, value []byte) ([]byte, error) {
-	if r.plain || r.b.bodies.keys == nil && r.b.bodies.store == 0 {
+	if r.plain || r.b.bodies.keys == nil && r.b.bodies.store.Load() == 0 {
 		return value, nil
 	}
 	return r.b.storeBody(append(append([]byte(session), 0), value...), r.kv.Bucket())

@@ -160,6 +160,11 @@ func (n names) trialAll() string   { return n.prefix + ".tries.>" }
 func (n names) dead(session events.SessionID) string { return n.prefix + ".dead." + string(session) }
 func (n names) deadLetters() string                  { return n.prefix + ".dead.*" }
 
+// deadOf is the inverse of dead.
+func (n names) deadOf(subject string) events.SessionID {
+	return events.SessionID(strings.TrimPrefix(subject, n.dead("")))
+}
+
 func (n names) trial(session events.SessionID) string { return n.prefix + ".tries." + string(session) }
 
 func (n names) timerStream() string { return n.prefix + "-timers" }

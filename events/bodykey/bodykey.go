@@ -291,7 +291,7 @@ func (k *Keys) Check() ([]byte, error) { return k.Store([]byte(checkText), "chec
 // Opens reports whether a set has the key of a check. Errors: [ErrWrong].
 func (k *Keys) Opens(check []byte) error {
 	text, err := k.Load(check, "check")
-	if err != nil || string(text) != checkText {
+	if err != nil || !IsStored(check) || string(text) != checkText {
 		return fmt.Errorf("%w: key %d", ErrWrong, KeyOfStored(check))
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Ambiguous reports whether programs may read valid JSON in different ways: an object has a name twice, also with
@@ -37,7 +38,7 @@ func Ambiguous(data []byte) bool {
 			}
 		case string:
 			if isName {
-				names, name := open[len(open)-1], strings.ToLower(t)
+				names, name := open[len(open)-1], folded(t)
 				if names[name] {
 					return true
 				}
@@ -47,6 +48,19 @@ func Ambiguous(data []byte) bool {
 		}
 		isName = len(open) > 0 && open[len(open)-1] != nil
 	}
+}
+
+// folded is the same for all names that differ in capitals only, as programs in Go read them: the long s is an s.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				return next // the first of its circle
+			}
+			r = next
+		}
+	}, name)
 }
 
 // Limits of a number that a double may keep.

@@ -1,8 +1,13 @@
 package eventjson_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events/eventjson"
 )
@@ -27,4 +32,26 @@ func TestAmbiguous(t *testing.T) {
 			t.Errorf("%.60s: got %v, want %v", data, got, want)
 		}
 	}
+}
+
+// TestNamesThatProgramsTakeForOne generates two names. Where a program in Go reads both into one field, they are ambiguous.
+func TestNamesThatProgramsTakeForOne(t *testing.T) {
+	t.Parallel()
+	letters := rapid.StringOfN(rapid.SampledFrom([]rune("sSſkK\u212aaAéÉßẞiIıİσςΣ")), 1, 3, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := letters.Draw(t, "a"), letters.Draw(t, "b")
+		data, err := json.Marshal(map[string]int{a: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		field := reflect.StructField{Name: "F", Type: reflect.TypeFor[int](), Tag: reflect.StructTag(`json:"` + b + `"`)}
+		into := reflect.New(reflect.StructOf([]reflect.StructField{field}))
+		if err := json.Unmarshal(data, into.Interface()); err != nil {
+			t.Fatal(err)
+		}
+		both := fmt.Sprintf("{%q:1,%q:2}", a, b)
+		if want := into.Elem().Field(0).Int() == 1; eventjson.Ambiguous([]byte(both)) != want {
+			t.Errorf("%s: want ambiguous %v", both, want)
+		}
+	})
 }

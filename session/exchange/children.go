@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lash-go/lash/events"
@@ -13,31 +14,40 @@ import (
 // maxChildren limits the child sessions that one export takes along, all generations together. They stay in memory.
 const maxChildren = 1000
 
-// ReadChildren reads the child sessions of a document, and theirs, into Children. It lists those that the source does not
-// have, as losses. Errors: more than 1000 children, and those of [Read].
+// ReadChildren reads the child sessions of a document, and theirs, into Children. A session is a child of the one that its own
+// history says is its parent: a history may have any names, also those of sessions of others. It lists, as losses, those that
+// the source does not have, and those of other parents. Errors: more than 1000 children, and those of [Read].
 func (d *Document) ReadChildren(ctx context.Context, log events.Log, blobs blob.Reader) (*Losses, error) {
 	d.Children = make(map[events.SessionID]*Document)
-	lost, seen := &Losses{}, map[events.SessionID]bool{d.Session: true}
+	lost, others := &Losses{}, make(map[events.SessionID]events.SessionID) // others: parents of sessions that are not taken
+	seen := map[events.SessionID]bool{d.Session: true}
 	for left := []*Document{d}; len(left) > 0; left = left[1:] {
 		for _, id := range left[0].childNames() {
-			if seen[id] {
+			if parent, is := others[id]; seen[id] || is && parent != left[0].Session {
 				continue
 			}
-			if len(seen) > maxChildren {
+			if len(seen)+len(others) > maxChildren {
 				return nil, fmt.Errorf("session %s has more than %d child sessions: export them one by one", d.Session, maxChildren)
 			}
-			seen[id] = true
 			child, err := Read(ctx, log, blobs, id)
-			if errors.Is(err, events.ErrNoSession) {
+			switch {
+			case errors.Is(err, events.ErrNoSession):
+				seen[id] = true
 				lost.Add(fmt.Sprintf("child session %s: the source does not have it", id))
-				continue
-			}
-			if err != nil {
+			case err != nil:
 				return nil, fmt.Errorf("child session %s: %w", id, err)
+			case child.Parent != left[0].Session:
+				others[id] = child.Parent
+			default:
+				delete(others, id)
+				seen[id] = true
+				d.Children[id] = child
+				left = append(left, child)
 			}
-			d.Children[id] = child
-			left = append(left, child)
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(others)) {
+		lost.Add(fmt.Sprintf("child session %s: its own history has another parent; export it by itself", id))
 	}
 	return lost, nil
 }

@@ -41,20 +41,49 @@ func trusts(proxies []netip.Prefix, a netip.Addr) bool {
 }
 
 // forwarded lists the entries of the header of proxies, those of the client first.
-func (s *Server) forwarded(h http.Header) []string {
-	list := strings.Split(strings.Join(h.Values(s.cfg.ProxyHeader), ","), ",")
-	if s.cfg.ProxyHeader != Forwarded {
-		return list
-	}
-	for i, element := range list {
-		list[i] = ""
-		for pair := range strings.SplitSeq(element, ";") {
-			if name, value, ok := strings.Cut(pair, "="); ok && strings.EqualFold(strings.TrimSpace(name), "for") {
-				list[i] = strings.Trim(strings.TrimSpace(value), `"`)
-			}
+func (s *Server) forwarded(h http.Header) (list []string) {
+	for _, line := range h.Values(s.cfg.ProxyHeader) {
+		if s.cfg.ProxyHeader != Forwarded {
+			list = append(list, strings.Split(line, ",")...)
+			continue
+		}
+		elements, ok := splitQuoted(line, ',')
+		if !ok {
+			elements = []string{""} // nobody can say what is inside quotes
+		}
+		for _, element := range elements {
+			list = append(list, forOf(element))
 		}
 	}
 	return list
+}
+
+// forOf is the client that an element of Forwarded names, empty without one.
+func forOf(element string) (client string) {
+	pairs, _ := splitQuoted(element, ';')
+	for _, pair := range pairs {
+		if name, value, ok := strings.Cut(pair, "="); ok && strings.EqualFold(strings.TrimSpace(name), "for") {
+			client = strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	return client
+}
+
+// splitQuoted splits a text at a separator that is outside of quotes. ok is false where the last quote is open. Proxies repeat what
+// clients wrote, such as the host, inside quotes.
+func splitQuoted(text string, at byte) (list []string, ok bool) {
+	begin, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == at && !quoted:
+			list, begin = append(list, text[begin:i]), i+1
+		}
+	}
+	return append(list, text[begin:]), !quoted
 }
 
 // forwardedAddress is the address in an entry, which may have a port.

@@ -3,7 +3,10 @@ package httpapi
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // TestClientBehindProxies has headers as proxies and hostile clients send them. Only what trusted proxies wrote counts.
@@ -37,6 +40,11 @@ func TestClientBehindProxies(t *testing.T) {
 		"forwarded IPv6":        {"10.0.0.1:9", Forwarded, []string{`for="[2001:db8:2::1]:4711"`}, "[2001:db8:2::1]:0"},
 		"forwarded hidden":      {"10.0.0.1:9", Forwarded, []string{`for=203.0.113.7, for=_hidden`}, "10.0.0.1:0"},
 		"forwarded without for": {"10.0.0.1:9", Forwarded, []string{`for=203.0.113.7, proto=https`}, "10.0.0.1:0"},
+		"host of the client":    {"10.0.0.1:9", Forwarded, []string{`for=198.51.100.1;host="a;for=203.0.113.7"`}, "198.51.100.1:0"},
+		"host with a comma":     {"10.0.0.1:9", Forwarded, []string{`for=198.51.100.1;host="a,for=203.0.113.7"`}, "198.51.100.1:0"},
+		"host with a quote":     {"10.0.0.1:9", Forwarded, []string{`for=198.51.100.1;host="a\";for=203.0.113.7;x=\""`}, "198.51.100.1:0"},
+		"open quote":            {"10.0.0.1:9", Forwarded, []string{`for="203.0.113.7, for=198.51.100.1`}, "10.0.0.1:0"},
+		"open quote before":     {"10.0.0.1:9", Forwarded, []string{`for="203.0.113.7`, `for=198.51.100.1`}, "198.51.100.1:0"},
 		"comma in quotes":       {"10.0.0.1:9", Forwarded, []string{`for="203.0.113.7,198.51.100.1"`}, "10.0.0.1:0"},
 	} {
 		header := c.header
@@ -52,4 +60,21 @@ func TestClientBehindProxies(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// TestHostOfClientNamesNoAddress: a proxy repeats the host that a client wrote, inside quotes. Whatever it is, the address is the one
+// that the proxy saw.
+func TestHostOfClientNamesNoAddress(t *testing.T) {
+	t.Parallel()
+	s := &Server{cfg: Config{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, ProxyHeader: Forwarded}}
+	rapid.Check(t, func(t *rapid.T) {
+		host := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{`"`, `\`, ",", ";", "for=203.0.113.7", "FOR=", "a", " ", "="}), 0, 12).Draw(t, "host"), "")
+		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(host) + `"`
+		before := rapid.SampledFrom([]string{"", `for=203.0.113.7, `, `for=10.0.0.2;host="x,y", `}).Draw(t, "before")
+		element := rapid.SampledFrom([]string{"for=198.51.100.1;host=" + quoted, "host=" + quoted + ";for=198.51.100.1"}).Draw(t, "element")
+		r := &http.Request{RemoteAddr: "10.0.0.1:9", Header: http.Header{Forwarded: {before + element}}}
+		if got := s.clientOf(r); got != "198.51.100.1:0" {
+			t.Errorf("%s: got %s", r.Header, got)
+		}
+	})
 }
