@@ -99,10 +99,7 @@ func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, err
 	if err != nil {
 		return nil, err
 	}
-	texts, err := archive.DecryptedBodies(a.Blobs, keys)
-	if err != nil {
-		return nil, err
-	}
+	texts := archive.DecryptedBodies(a.Blobs, keys)
 	log, blobs := archive.Decrypted(a.Log, keys), archiveBodies(texts)
 	doc, err := exchange.Read(ctx, log, blobs, a.Session)
 	if err != nil {

@@ -55,10 +55,7 @@ func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error
 	if a.First > 1 {
 		return nil, fmt.Errorf("%s begins at sequence %d: replay needs the history from its beginning", path, a.First)
 	}
-	blobs, err := sessionarchive.DecryptedBodies(a.Blobs, keys)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
-	}
+	blobs := sessionarchive.DecryptedBodies(a.Blobs, keys)
 	return &archive{session: a.Session, file: a, log: sessionarchive.Decrypted(a.Log, keys), blobs: blobs, keys: keys}, nil
 }
 

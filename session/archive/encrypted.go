@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
+	"maps"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
@@ -41,25 +41,23 @@ func (d decrypted) Read(ctx context.Context, session events.SessionID, from even
 	}
 }
 
-// DecryptedBodies are the bodies of an archive by the digests of their texts. A body whose key is not here is left out.
-func DecryptedBodies(stored map[string][]byte, keys *bodykey.Keys) (map[string][]byte, error) {
-	out := make(map[string][]byte, len(stored))
-	for digest, body := range stored {
-		if keys == nil || !bodykey.IsStored(body) {
-			out[digest] = body
-			continue
-		}
-		text, err := keys.Load(body)
-		if errors.Is(err, events.ErrLocked) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("body %s of the archive: %w", digest, err)
-		}
-		sum := sha256.Sum256(text)
-		out[hex.EncodeToString(sum[:])] = text
+// DecryptedBodies are the bodies of an archive by the digests of their texts, and by those of what is stored: a plain body may begin
+// as an encrypted one does, since tools and callers choose its text. Only the events that refer to a body say which one it is.
+func DecryptedBodies(stored map[string][]byte, keys *bodykey.Keys) map[string][]byte {
+	out := maps.Clone(stored)
+	if keys == nil {
+		return out
 	}
-	return out, nil
+	for _, body := range stored {
+		if !bodykey.IsStored(body) {
+			continue
+		}
+		if text, err := keys.Load(body); err == nil {
+			sum := sha256.Sum256(text)
+			out[hex.EncodeToString(sum[:])] = text
+		}
+	}
+	return out
 }
 
 // keeper is a reader of bodies whose store encrypts them.

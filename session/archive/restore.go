@@ -33,7 +33,7 @@ type Restored struct {
 	Session events.SessionID
 	Last    events.Seq
 	Already bool  // the session had this history before, and may have continued
-	Blobs   int64 // bodies of the archive
+	Blobs   int64 // bodies that the history refers to
 }
 
 // Restore puts an archive into a server as a cold session, under the same id, with the same commits byte for byte. The
@@ -57,10 +57,7 @@ func RestoreIdle(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, 
 
 func restore(ctx context.Context, b *bus.Bus, a *events.Archive, accept func(*projector.State) error) (Restored, error) {
 	done := Restored{Session: a.Session}
-	texts, err := DecryptedBodies(a.Blobs, b.Keys())
-	if err != nil {
-		return done, err
-	}
+	texts := &bodies{all: DecryptedBodies(a.Blobs, b.Keys()), read: make(map[string][]byte)}
 	s, err := verify(ctx, a, Decrypted(a.Log, b.Keys()), texts)
 	if err != nil {
 		return done, fmt.Errorf("%w: %w", events.ErrMalformed, err)
@@ -75,7 +72,7 @@ func restore(ctx context.Context, b *bus.Bus, a *events.Archive, accept func(*pr
 	if err != nil {
 		return done, err
 	}
-	for _, body := range texts {
+	for _, body := range texts.read {
 		done.Blobs++
 		if done.Already {
 			continue
@@ -100,11 +97,12 @@ func restore(ctx context.Context, b *bus.Bus, a *events.Archive, accept func(*pr
 	return done, err
 }
 
-// bodies reads an archive's bodies.
-type bodies map[string][]byte
+// bodies reads an archive's bodies. It keeps those that the history refers to.
+type bodies struct{ all, read map[string][]byte }
 
-func (m bodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
-	if body, ok := m[ref.Digest]; ok {
+func (m *bodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
+	if body, ok := m.all[ref.Digest]; ok {
+		m.read[ref.Digest] = body
 		return body, nil
 	}
 	return nil, fmt.Errorf("body %s: %w", ref.Digest, bus.ErrNotFound)
@@ -129,7 +127,7 @@ func refuseRedacted(ctx context.Context, a *events.Archive, log events.Log) erro
 }
 
 // verify folds an archive from its beginning.
-func verify(ctx context.Context, a *events.Archive, log events.Log, blobs bodies) (*projector.State, error) {
+func verify(ctx context.Context, a *events.Archive, log events.Log, blobs *bodies) (*projector.State, error) {
 	if a.First != 1 {
 		return nil, fmt.Errorf("the archive begins at sequence %d, want 1", a.First)
 	}
