@@ -15,7 +15,7 @@
 //	histories     log.go read.go location.go streamcache.go archive.go restore.go cutoff.go erase.go redact.go priority.go
 //	queues        wake.go timer.go deadletter.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go
-//	bodies        bodies.go
+//	bodies        bodies.go keycheck.go
 //	requests      service.go sender.go listener.go peer.go
 //	plugins       plugin.go pluginevent.go
 //
