@@ -106,9 +106,9 @@ type Bus struct {
 	archives  jetstream.Stream // nil: a reader, of a store without archives
 }
 
-// Open connects and creates the shared assets that are missing. [bodykey.ErrWrong]: the store's bodies are encrypted with
-// a key that [Config.Keys] does not have. Any number of nodes may do so at once. It raises the
-// replicas of shared streams to [Config.Replicas], and never lowers them.
+// Open connects, and creates the shared assets that are missing. Any number of nodes may open a store at once. Open raises the
+// replicas of shared streams to [Config.Replicas], and never lowers them. Error: [bodykey.ErrWrong] where [Config.Keys] lacks the
+// key with which the store's bodies are encrypted.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	return open(ctx, cfg, (*Bus).ensure)
 }

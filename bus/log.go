@@ -234,7 +234,8 @@ func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nat
 
 // makeHot handles a publish that met no stream, or a sealed one. The cases: the session does not exist; it is cold;
 // it is being archived, by a process that may be dead; its stream has no leader. makeHot completes the archive and
-// opens the next stream. [errMadeHot]: the append can be tried again.
+// opens the next stream. It returns [errMadeHot] where the append can be tried again, refusal where that is not certain, and else
+// why the session cannot be made hot.
 func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal error) error {
 	if errors.Is(refusal, events.ErrSealed) {
 		refusal = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)

@@ -18,7 +18,8 @@ var (
 	ErrFutureVersion = errors.New("written by a newer version")
 	// ErrInvalid is a payload that decodes but violates a rule of its kind.
 	ErrInvalid = errors.New("invalid")
-	// ErrShorter is a read that begins after the end of a history and one more: the history was replaced by an older one.
+	// ErrShorter: a read starts after the sequence that follows the last one, so an older history has replaced the one that the
+	// reader knows.
 	ErrShorter = errors.New("the history is shorter than what was read of it")
 	// ErrNoSession is a session without a history.
 	ErrNoSession = errors.New("no such session")

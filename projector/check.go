@@ -61,8 +61,8 @@ func (c *checker) checkGraph(s *State) error {
 	return errors.Join(errs...)
 }
 
-// after yields the elements from a place on, and moves it behind the last one. closed is the number of blocks before the
-// open one.
+// after yields the elements that were added since the last call, and moves the place behind them. closed is the number of blocks
+// before the open one.
 func after[E any](p *place, closed int, block func(int) []E) func(yield func(E) bool) {
 	return func(yield func(E) bool) {
 		for ; ; p.block, p.at = p.block+1, p.at-len(block(p.block)) {

@@ -78,14 +78,16 @@
 //
 // # The path of a turn's request
 //
-//	SubmitTurn              turns.go       checks the input, moves large bodies to blobs
-//	  decideUntilAppended   host.go        again after each conflict
-//	    states.LockYielding                the session's cached state, under its lock
-//	    decideOrRepeat      commitmeta.go  finds a repeat by its key, else calls the decision
-//	    appendLocked        host.go        builds the commit
-//	      appendSigned      sign.go        signs it; bus.Log.Append expects the state's sequence
-//	      State.Apply                      folds it
-//	      hints.Commit                     publishes the wake
+//	SubmitTurn                turns.go       checks the input
+//	  requestTurn             turns.go       moves large bodies to blobs
+//	    decideUntilAppended   host.go        again after each conflict
+//	      tryDecide           host.go        once
+//	        states.LockYielding              the session's cached state, under its lock
+//	        decideOrRepeat    commitmeta.go  finds a repeat by its key, else calls the decision
+//	        appendLocked      host.go        builds the commit
+//	          appendSigned    sign.go        signs it; bus.Log.Append expects the state's sequence
+//	          State.Apply                    folds it
+//	          hints.Commit                   publishes the wake
 //
 // [Host.Cancel], [Host.Approve] and the other requests take the same path from decideUntilAppended on.
 //

@@ -246,9 +246,8 @@ const (
 	manyWait      = 20 * time.Millisecond
 )
 
-// tryDecide decides and appends once. It holds the session's lock from the decision to the end of the append. It decides on
-// the cached state first, unless that is known to be old. A refusal, or a decision without events, counts on the current
-// state only. Errors: [*events.ConflictError] for another append in between.
+// tryDecide makes one try, under the session's lock. It decides on the cached state, unless that is known to be old. Where that
+// decision refuses or has no event, it reads the log and decides again: only the current state may say so. Errors: [*events.ConflictError] for another append in between.
 func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptions, d decision, old bool, began time.Time) error {
 	s, yielded, err := h.states.LockYielding(ctx, id, began)
 	if err != nil {

@@ -9,7 +9,7 @@
 //
 // A host that accepts a command appends its event with a guard and responds. Then it publishes a wake: an empty
 // message which says that the session needs a worker. A worker claims a turn with the event turn.started. The guarded
-// append is the only fence: it fails if another append came first. A wake that is lost, duplicated, late, or
+// append is the only fence of a session: it fails if another append came first. A wake that is lost, duplicated, late, or
 // acknowledged by the wrong worker costs time and nothing else.
 //
 // # States of a wake

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -132,6 +133,9 @@ func TestChatStartsNode(t *testing.T) {
 // same store and continues the session.
 func TestChatHangup(t *testing.T) {
 	t.Parallel()
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("this process ignores SIGHUP, as nohup has it, and so do the programs that it starts")
+	}
 	model := newScriptedModel(t)
 	store, env := t.TempDir(), []string{"OPENAI_BASE_URL=" + model.url}
 	first := sit(t, env, "--store", store, "--model", "m")

@@ -18,7 +18,7 @@ func Example() {
 		fmt.Println("writing", to.Path)
 		return "written", nil
 	})
-	lash, err := embedded.Start(ctx, embedded.Config{Provider: model}, write, hook.Fence("/tmp/"))
+	lash, err := embedded.Start(ctx, embedded.Config{Provider: model}, write, hook.Fence("/tmp"))
 	if err != nil {
 		panic(err)
 	}

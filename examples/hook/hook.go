@@ -5,18 +5,21 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
-	"strings"
 
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Fence lets the tool "write" write below one directory only.
+// Fence lets the tool "write" write below one directory only. It follows no links. It sees the arguments that the call runs with.
 func Fence(dir string) plugin.Factory {
 	return plugin.Func("fence", func(r *plugin.Registrar) error {
-		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+		r.AuthorizeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			var to struct{ Path string }
-			if err := json.Unmarshal(in.Args, &to); err != nil || in.Tool != "write" || strings.HasPrefix(filepath.Clean(to.Path), dir) {
+			if in.Tool != "write" {
+				return nil, nil
+			} else if err := json.Unmarshal(in.Args, &to); err != nil {
 				return nil, err
+			} else if below, err := filepath.Rel(dir, to.Path); err == nil && filepath.IsLocal(below) {
+				return nil, nil
 			}
 			// Or plugin.Ask("May it?"), and the call waits for an approval.
 			return []plugin.Directive{plugin.Abort("outside", "write below "+dir+" only")}, nil

@@ -3,7 +3,7 @@
 // it is killed before it. The other node takes over the turn: it calls the model, and repeats no tool call whose
 // result is in the history.
 //
-//	go run github.com/nats-io/nats-server/v2 -c nats.conf & # README.md has the file: it syncs to disk every 100 ms
+//	go run github.com/nats-io/nats-server/v2 -c nats.conf & # GUIDE.md has the file: it syncs to disk every 100 ms
 //	OPENAI_API_KEY=... MODEL=gpt-4o-mini go run ./examples/twonodes nats://127.0.0.1:4222 'What is it like in Oslo?'
 package main
 

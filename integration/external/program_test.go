@@ -1,6 +1,7 @@
 package external
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,9 +33,15 @@ func TestPluginServiceInTypeScript(t *testing.T) {
 	}
 }
 
+//nolint:gochecknoglobals // a flag
+var typescriptOnThree = flag.Bool("typescript.three", false, "run the programs of the TypeScript SDK on three servers, too")
+
 // TestPluginServiceInTypeScriptOnThreeServers is the same on three servers that replicate.
 func TestPluginServiceInTypeScriptOnThreeServers(t *testing.T) {
 	t.Parallel()
+	if !*typescriptOnThree {
+		t.Skip("-typescript.three runs it: it takes a minute")
+	}
 	program := inTypeScript(t)
 	cluster := bustest.StartCluster(t)
 	for _, c := range programCases() {

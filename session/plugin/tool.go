@@ -28,10 +28,10 @@ type Tool struct {
 	// Portable means that the handler needs nothing of the turn's process: no plugin state and no nested calls.
 	// A node without the tool role sends the call to a node that has this role.
 	Portable bool
-	// Holder names the instance of another program that gets a call which must not run twice; empty: there is none now.
-	// The history records it before the call starts, and every node then calls the handler with it. nil: the tool runs
-	// in the node's process. For a call with Inner set the handler chooses the instance itself.
-	// It must not block. A change of the plugin's state by it is in the same commit.
+	// Holder chooses which instance of an external program gets a call that must not run twice. It returns "" where none
+	// is free. The history records the choice before the call starts: after a takeover the same instance gets the call.
+	// nil: the tool runs in the node's process. For a call with Inner set the handler chooses the instance itself.
+	// Holder must not block. A state of the plugin that it changes is saved with the choice.
 	Holder func(events.SessionID, events.EffectID) string
 	// Recorded is called when no worker asks for the result of a call again: the history has it. It is a hint, which may
 	// be lost. It must not block. nil: the tool needs none.

@@ -145,8 +145,8 @@ func (o *instanceCall) once(ctx context.Context, holder string) (plugin.Result, 
 	return plugin.Result{Outcome: events.OutcomeLost, Text: projector.LostText}, nil
 }
 
-// inner sends a call that no event of the history gives to an instance to one that lives, and to no other once that may have
-// received it.
+// inner sends a call whose instance no event names. It tries living instances one after the other. Once one of them may have
+// received the call, no other gets it.
 func (o *instanceCall) inner(ctx context.Context) (r plugin.Result, err error) {
 	for o.any = true; ; {
 		id := o.p.pick(o.plugin, o.in.CallID, o.tried...)

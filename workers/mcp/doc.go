@@ -33,7 +33,7 @@
 //	it ends with a call                 the call is lost if it must not run twice; otherwise it runs again, in the next
 //	                                    run of the server, at most three times in all
 //	it ends while people think          the same, after their answer
-//	it sends what the protocol lacks    answers with an error; the call fails whose result that is
+//	it sends what the protocol lacks    answers with an error; a call fails if that was its result
 //	it sends what is no message         ends it, and starts it again
 //	it asks without end                 asks four questions at once, and ten times by results of one call
 //	it does not read answers            drops its requests beyond 64 without an answer

@@ -101,7 +101,7 @@ type dispatch struct {
 	record     recordFunc
 	extra      []events.Payload // additional events, in the commit of the result
 	waits      *approvalWait    // see [errAwaitsApproval]
-	inner      bool             // the result goes to the call, or to the node, that made this one; the model does not read it
+	inner      bool             // another call, or another node, receives the result; the model never reads it
 	cannotWait bool             // an outer call must not run twice
 	stopIssue  *events.Issue    // the turn cannot continue
 	unknown    bool             // the catalogue has no such tool

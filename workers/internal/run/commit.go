@@ -24,7 +24,9 @@ import (
 // batch is the commit that a run prepares. The run's state has its events folded ahead; durable is the state without
 // them.
 type batch struct {
-	ahead     bool // an input replies to a prompt that was built on events of the batch
+	// ahead: the batch has the reply to a prompt that contained events of the batch, which the log did not have yet. After a
+	// conflict the reply counts only where the prompt is still the same.
+	ahead     bool
 	events    []events.Event
 	inputs    []turn.Input // the events follow from these inputs, which are stepped again after a conflict
 	startedAt events.Millis

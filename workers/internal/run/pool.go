@@ -280,8 +280,8 @@ func (p *Pool) respond(q *wake.PeerRequest) bool {
 	return true
 }
 
-// busier reports whether this worker runs so many more turns than another one that the other had better load the
-// session. Without it, a node that joins would get no share of the sessions that are never idle.
+// busier reports whether this worker has more than twice as many runs as another one, which then loads the session itself. Without
+// it, a node that joins would get no share of the sessions that are never idle.
 func (p *Pool) busier(runs int64) bool { return int64(len(p.runs)) > 2*runs }
 
 // NeedsWorker reports that a session may need a worker, because a host of this process appended to it. The run starts before the
