@@ -14,11 +14,9 @@ func Fence(dir string) plugin.Factory {
 	return plugin.Func("fence", func(r *plugin.Registrar) error {
 		r.AuthorizeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			var to struct{ Path string }
-			if in.Tool != "write" {
-				return nil, nil
-			} else if err := json.Unmarshal(in.Args, &to); err != nil {
-				return nil, err
-			} else if below, err := filepath.Rel(dir, to.Path); err == nil && filepath.IsLocal(below) {
+			err := json.Unmarshal(in.Args, &to)
+			below, elsewhere := filepath.Rel(dir, to.Path)
+			if in.Tool != "write" || err == nil && elsewhere == nil && filepath.IsLocal(below) {
 				return nil, nil
 			}
 			// Or plugin.Ask("May it?"), and the call waits for an approval.
