@@ -33,7 +33,6 @@ func TestPluginServiceInTypeScript(t *testing.T) {
 	}
 }
 
-//nolint:gochecknoglobals // a flag
 var typescriptOnThree = flag.Bool("typescript.three", false, "run the programs of the TypeScript SDK on three servers, too")
 
 // TestPluginServiceInTypeScriptOnThreeServers is the same on three servers that replicate.

@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-//nolint:gochecknoglobals // a flag
 var followFor = flag.Duration("follow", 3*time.Second, "how long the page follows a busy session while its memory is compared")
 
 // grownTo is the memory of the page's objects after a collection of garbage, in bytes.

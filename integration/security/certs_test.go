@@ -133,7 +133,7 @@ func endAtMove(t *testing.T, dir, signal string, move int, args []string) bool {
 	text := fmt.Sprintf("#!/bin/sh\necho >>%[1]s/n\nif [ $(wc -l <%[1]s/n) -eq %[2]d ]; then kill -%[3]s $PPID; exit 1; fi\nexec %[4]s \"$@\"\n", bin, move, signal, mv)
 	harness.WantError(t, "write", os.WriteFile(filepath.Join(bin, "mv"), []byte(text), 0o700), nil) //nolint:gosec // a script
 	c := exec.Command("sh", append([]string{filepath.Join(dir, "make-certs.sh")}, args...)...)      //nolint:gosec // of this test
-	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))                                 //nolint:forbidigo // the programs of the script
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := c.CombinedOutput()
 	if err == nil {
 		return false

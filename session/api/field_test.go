@@ -33,26 +33,26 @@ type inner struct {
 // TestUnknownFieldListsKnownOnes has an unknown field at each place of a value. The most similar name is the first one.
 func TestUnknownFieldListsKnownOnes(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]string{
-		`{"txet":1}`:                              "txet: is unknown: known are text, named, parts, raw, title",
-		`{"parts":[{},{"kynd":""}]}`:              "parts[1].kynd: is unknown: known are kind, width",
-		`{"named":{"any":{"witdh":1}}}`:           "named.any.witdh: is unknown: known are width, kind",
-		`{"":1}`:                                  `"": is unknown: known are `,
-		`{"parts":[{"":1}]}`:                      `parts[0]."": is unknown: known are `,
-		`{"Not":""}`:                              "Not: is unknown: known are ",
-		`{"TEXT":"","title":"","raw":{"any":{}}}`: "",
-		`{"text":{"any":1},"parts":{"a":1}}`:      "", // the decoder reports the wrong type
-		`no JSON`:                                 "",
+	for _, c := range []struct{ body, want string }{
+		{`{"txet":1}`, "txet: is unknown: known are text, named, parts, raw, title"},
+		{`{"parts":[{},{"kynd":""}]}`, "parts[1].kynd: is unknown: known are kind, width"},
+		{`{"named":{"any":{"witdh":1}}}`, "named.any.witdh: is unknown: known are width, kind"},
+		{`{"":1}`, `"": is unknown: known are `},
+		{`{"parts":[{"":1}]}`, `parts[0]."": is unknown: known are `},
+		{`{"Not":""}`, "Not: is unknown: known are "},
+		{`{"TEXT":"","title":"","raw":{"any":{}}}`, ""},
+		{`{"text":{"any":1},"parts":{"a":1}}`, ""}, // the decoder reports the wrong type
+		{`no JSON`, ""},
 	} {
-		err := api.CheckFields([]byte(body), reflect.TypeFor[*outer]())
-		if want == "" {
+		err := api.CheckFields([]byte(c.body), reflect.TypeFor[*outer]())
+		if c.want == "" {
 			if err != nil {
-				t.Errorf("%s: got %v, want none", body, err)
+				t.Errorf("%s: got %v, want none", c.body, err)
 			}
 			continue
 		}
-		if err == nil || !strings.HasPrefix(err.Error(), want) || !errors.Is(err, api.ErrRequest) {
-			t.Errorf("%s: got %v, want %q", body, err, want)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !errors.Is(err, api.ErrRequest) {
+			t.Errorf("%s: got %v, want %q", c.body, err, c.want)
 		}
 	}
 }
