@@ -191,7 +191,9 @@
 // # Services
 //
 // Nodes answer requests on <prefix>.api.<operation> as a NATS service named <prefix>-api. A queue group delivers each
-// request to one node; $SRV.PING, INFO and STATS find the nodes. A node that works on a request says so every second.
+// request to one node; $SRV.PING, INFO and STATS find the nodes. A node that works on a request says so every second. A
+// node at its limit of requests lets a few wait for at most a second, of one user a quarter of them, and declines the
+// others with Lash-Gone.
 //
 //	client                                   node that works on the request
 //	request                          ──────►

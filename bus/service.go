@@ -20,8 +20,14 @@ import (
 // Headers of messages that are not the answer.
 const (
 	headerWorking = "Lash-Working" // a node works on the request: the answer follows
-	headerGone    = "Lash-Gone"    // the node has stopped: the request was not done
+	headerGone    = "Lash-Gone"    // the request was not done: the node has stopped, or has too many requests
 	headerServes  = "Lash-Serves"  // of a request: it asks only whether a node serves
+)
+
+// Values of [headerGone]. Clients of earlier versions ask another node after either.
+const (
+	goneStopped = "1"
+	goneBusy    = "busy"
 )
 
 // workingEvery is how often a node says that it works on a request.
@@ -59,15 +65,14 @@ type ServiceConfig struct {
 type Service struct {
 	b              *Bus
 	micro          micro.Service
-	capacity       chan struct{}   // one element for each request in work
-	longCapacity   chan struct{}   // likewise, for the long operations
+	short, long    *admission      // of the operations outside Config.Long, and of those in it
 	ctx            context.Context //nolint:containedctx // of the requests, ends with Stop
 	cancelRequests context.CancelFunc
 
 	listeners listeners
 
 	mu       sync.Mutex
-	stopped  bool
+	stopped  chan struct{} // closed by Stop
 	requests sync.WaitGroup
 	stats    map[string]*OperationStats
 }
@@ -78,13 +83,14 @@ type OperationStats struct {
 	Working   int64            `json:"working"`          // now
 	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
 	Refused   int64            `json:"refused"`          // requests without an inbox, or whose sender is not certain, which were not handled
-	TotalTime time.Duration    `json:"total_time"`       // ns, from request to answer
+	Busy      int64            `json:"busy"`             // requests that were not begun, since the service was at its limit
+	TotalTime time.Duration    `json:"total_time"`       // ns, from the start of the handler to the answer
 }
 
 // Serve offers the service until Stop.
 func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	ctx, end := context.WithCancel(context.Background()) // ends with Stop
-	s := &Service{b: b, capacity: make(chan struct{}, cfg.Concurrency), longCapacity: make(chan struct{}, cfg.Concurrency), ctx: ctx, cancelRequests: end, stats: make(map[string]*OperationStats), listeners: newListeners(cfg.Listening)}
+	s := &Service{b: b, short: newAdmission(cfg.Concurrency), long: newAdmission(cfg.Concurrency), ctx: ctx, cancelRequests: end, stopped: make(chan struct{}), stats: make(map[string]*OperationStats), listeners: newListeners(cfg.Listening)}
 	for op := range cfg.Operations {
 		s.stats[op] = &OperationStats{Errors: make(map[string]int64)}
 	}
@@ -98,11 +104,11 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
 	for op, answer := range cfg.Operations {
-		capacity := s.capacity
+		admission := s.short
 		if slices.Contains(cfg.Long, op) {
-			capacity = s.longCapacity
+			admission = s.long
 		}
-		handler := micro.HandlerFunc(func(req micro.Request) { s.handle(op, capacity, req, answer) })
+		handler := micro.HandlerFunc(func(req micro.Request) { s.handle(op, admission, req, answer) })
 		if err := s.micro.AddEndpoint(op, handler, micro.WithEndpointSubject(b.names.operation(op))); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
@@ -116,117 +122,102 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	return s, nil
 }
 
-// handle handles a request in its own goroutine. While the service is at its limit it blocks, and later requests wait;
-// their clients may give up and ask another node.
-func (s *Service) handle(op string, capacity chan struct{}, req micro.Request, answer HandlerFunc) {
+// handle starts a request. It does not block, as later requests of the operation would wait behind it without a word.
+func (s *Service) handle(op string, admission *admission, req micro.Request, answer HandlerFunc) {
 	reply, token := req.Reply(), req.Headers().Get(StreamHeader)
 	in := Incoming{Data: req.Data(), Stream: token != ""}
 	traced := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
 	var err error
 	in.From, err = callerOf(reply, nats.Header(req.Headers()), headersOf(req))
 	if err != nil || !isReply(reply) {
-		s.refuse(op)
+		s.count(op, func(st *OperationStats) { st.Refused++ })
+		return
+	}
+	if !s.accept() {
+		s.decline(reply, goneStopped)
 		return
 	}
 	if req.Headers().Get(headerServes) != "" {
-		s.acknowledge(reply)
+		_ = s.b.nc.Publish(reply, nil)
+		s.requests.Done()
 		return
 	}
 	ctx, forget, ok := s.listeners.watch(traced, listenerKey{in.From, token})
 	if ok {
 		in.SendChunk = s.chunkSender(reply)
 	}
-	if !acquireCapacity(ctx, capacity) {
-		forget()
-		return
-	}
-	if !s.countStarted(op) {
-		<-capacity
-		forget()
-		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerGone: {"1"}}})
-		return
-	}
 	go func() { // Stop waits for it
 		defer s.requests.Done()
-		defer func() { <-capacity }() // given back also by requests that are cut off
 		defer forget()
-		s.respond(op, reply, func() ([]byte, string) { return answer(ctx, in) })
+		release, err := admission.acquire(ctx, s.stopped, in.From, len(in.Data))
+		switch {
+		case errors.Is(err, errBusy):
+			s.count(op, func(st *OperationStats) { st.Busy++ })
+			s.decline(reply, goneBusy)
+		case errors.Is(err, errStopped):
+			s.decline(reply, goneStopped)
+		case err == nil:
+			defer release()
+			s.respond(op, reply, func() ([]byte, string) { return answer(ctx, in) })
+		}
 	}()
 }
 
-// acknowledge answers a request of [Bus.Serves].
-func (s *Service) acknowledge(reply string) {
-	m := &nats.Msg{Subject: reply}
-	s.mu.Lock()
-	if s.stopped {
-		m.Header = nats.Header{headerGone: {"1"}}
-	}
-	s.mu.Unlock()
-	_ = s.b.nc.PublishMsg(m)
+// decline tells the client that its request was not done.
+func (s *Service) decline(reply, why string) {
+	_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerGone: {why}}})
 }
 
-// acquireCapacity waits for capacity. It returns false if the client of the request stops to listen before.
-func acquireCapacity(ctx context.Context, capacity chan struct{}) bool {
-	clientGone := make(chan struct{})
-	defer context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errNotListening) {
-			close(clientGone)
-		}
-	})()
+// accept adds a request to those that Stop waits for, unless the service has stopped.
+func (s *Service) accept() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	select {
-	case <-clientGone:
+	case <-s.stopped:
 		return false
-	case capacity <- struct{}{}:
+	default:
+		s.requests.Add(1)
+		return true
 	}
-	if errors.Is(context.Cause(ctx), errNotListening) {
-		<-capacity
-		return false
-	}
-	return true
 }
 
-// refuse counts a request whose reply subject is no inbox, or that does not name its sender.
-func (s *Service) refuse(op string) {
+// refuseAll makes accept refuse what comes from now on.
+func (s *Service) refuseAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats[op].Refused++
+	select {
+	case <-s.stopped: // Stop was called before
+	default:
+		close(s.stopped)
+	}
 }
 
-// countStarted counts a started request, unless the service has stopped.
-func (s *Service) countStarted(op string) bool {
+// count changes the statistics of an operation.
+func (s *Service) count(op string, change func(*OperationStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped {
-		return false
-	}
-	s.stats[op].Working++
-	s.requests.Add(1)
-	return true
+	change(s.stats[op])
 }
 
 // respond performs a request and sends the answer. Until then the client receives every second that a node works on it.
 func (s *Service) respond(op, reply string, answer func() (data []byte, code string)) {
+	s.count(op, func(st *OperationStats) { st.Working++ })
 	start := time.Now()
 	end := publishEverySecond(func() {
 		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerWorking: {"1"}}})
 	})
 	data, code := answer()
 	end()
-	s.countFinished(op, code, time.Since(start))
+	s.count(op, func(st *OperationStats) {
+		st.Working--
+		st.Answered++
+		st.TotalTime += time.Since(start)
+		if code != "" {
+			st.Errors[code]++
+		}
+	})
 	if s.ctx.Err() == nil {
 		_ = s.b.nc.Publish(reply, data) // a client that misses it asks again
-	}
-}
-
-func (s *Service) countFinished(op, code string, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := s.stats[op]
-	st.Working--
-	st.Answered++
-	st.TotalTime += took
-	if code != "" {
-		st.Errors[code]++
 	}
 }
 
@@ -271,9 +262,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	once, cancel := s.b.timeout(ctx)
 	_ = s.b.nc.FlushWithContext(once) // so that the server sends no more; a later request is answered with Lash-Gone
 	cancel()
-	s.mu.Lock()
-	s.stopped = true
-	s.mu.Unlock()
+	s.refuseAll()
 	cut := context.AfterFunc(ctx, s.cancelRequests)
 	s.requests.Wait()
 	s.listeners.stop()
@@ -306,12 +295,24 @@ func (b *Bus) Serves(ctx context.Context, op string) error {
 		err = ErrNoResponder
 	case err != nil:
 		err = mapError(err)
-	case m.Header.Get(headerGone) != "":
-		err = ErrNoResponder
+	case goneError(m) != nil:
+		err = goneError(m)
 	default:
 		return nil
 	}
 	return fmt.Errorf("request %s: %w", op, err)
+}
+
+// goneError is the error of an answer with [headerGone], and nil for any other.
+func goneError(m *nats.Msg) error {
+	switch m.Header.Get(headerGone) {
+	case "":
+		return nil
+	case goneBusy:
+		return fmt.Errorf("%w now: it has too many requests", ErrNoResponder)
+	default:
+		return ErrNoResponder
+	}
 }
 
 // Request sends one request for an operation, and waits while the node that handles it says that it works: at most
@@ -349,8 +350,8 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		case errors.Is(err, nats.ErrSlowConsumer): // chunks were lost, as chunk was too slow
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
-		case m.Header.Get(headerGone) != "":
-			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
+		case goneError(m) != nil:
+			return nil, fmt.Errorf("request %s: %w", op, goneError(m))
 		case m.Header.Get(headerWorking) != "":
 		case m.Header.Get(headerChunk) != "":
 			if n, err := strconv.Atoi(m.Header.Get(headerChunk)); err == nil && chunk != nil {

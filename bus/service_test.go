@@ -291,3 +291,50 @@ func TestServesAsksNoHandler(t *testing.T) {
 		t.Errorf("after: got %v, want %v", err, bus.ErrNoResponder)
 	}
 }
+
+// TestServiceAtItsLimit has a request hold all of a service's capacity: the service says at once that it serves, a request
+// that cannot begin ends as one that was not done, and one that comes just before the end is done.
+func TestServiceAtItsLimit(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	began, finish := make(chan string, 8), make(chan struct{})
+	s, err := bustest.Open(t, server).Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 1, Operations: map[string]bus.HandlerFunc{
+		"do": func(_ context.Context, r bus.Incoming) ([]byte, string) {
+			began <- string(r.Data)
+			<-finish
+			return r.Data, ""
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop(t.Context()) }()
+	asking := bustest.Open(t, server)
+	answers := make(chan error, 2)
+	do := func(text string) {
+		go func() { _, err := asking.Request(t.Context(), "do", []byte(text), time.Minute, nil); answers <- err }()
+	}
+	do("first")
+	<-began
+	for range 6 { // more than may wait
+		do("later")
+	}
+	for range 6 {
+		if err := <-answers; !errors.Is(err, bus.ErrNoResponder) || errors.Is(err, events.ErrOutcomeUnknown) {
+			t.Errorf("at the limit: got %v, want an error that says that it was not done", err)
+		}
+	}
+	if err := asking.Serves(t.Context(), "do"); err != nil {
+		t.Errorf("a service at its limit: got %v, want that it serves", err)
+	}
+	close(finish)
+	do("last")
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Errorf("got %v", err)
+		}
+	}
+	if got := <-began; got != "last" {
+		t.Errorf("got %s begun, want only the last", got)
+	}
+}

@@ -128,12 +128,12 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 			continue
 		}
 		seen.Store(op, true)
-		reply, err := r.bus.Conn().RequestWithContext(ctx, m.Subject, m.Data)
+		reply, err := r.bus.Request(ctx, string(op), m.Data, time.Minute, nil)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		var again api.Response
-		if err := events.DecodePayload(reply.Data, &again); err != nil {
+		if err := events.DecodePayload(reply, &again); err != nil {
 			r.t.Fatal(err)
 		}
 		switch {

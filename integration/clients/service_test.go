@@ -230,7 +230,7 @@ func TestServiceWithoutNodes(t *testing.T) {
 	r, err := c.Await(ctx, id, records[0].ID)
 	harness.WantError(t, "await of what has ended", err, nil)
 	harness.Equal(t, "text", r.Text, "you said x")
-	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 2*time.Second) // several tries
 	defer cancel()
 	_, err = c.Inject(short, id, api.InjectRequest{Parts: harness.UserMessages("b")[0].Message.Parts})
 	harness.WantError(t, "inject", err, bus.ErrNoResponder)

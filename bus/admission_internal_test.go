@@ -1,0 +1,62 @@
+package bus
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAdmission has more requests than may run: a quarter of those that may wait is left to each user, no request waits
+// longer than the limit, and one that has ended lets the next run.
+func TestAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, stopped := newAdmission(4), make(chan struct{}) // 16 may wait
+		for range 4 {
+			if _, err := a.acquire(t.Context(), stopped, "Ann", 1); err != nil {
+				t.Fatalf("free capacity: got %v", err)
+			}
+		}
+		began, results := time.Now(), make(chan error, 64)
+		acquire := func(user string, size int) {
+			go func() {
+				_, err := a.acquire(t.Context(), stopped, user, size)
+				results <- err
+			}()
+			synctest.Wait()
+		}
+		for range 7 {
+			acquire("Ann", 1)
+		}
+		acquire("Bob", maxWaitingBytes)
+		if got := len(results); got != 4 { // three of Ann's are over her quarter, and Bob's is too large
+			t.Fatalf("declined at once: got %d, want 4", got)
+		}
+		for range 4 {
+			if err := <-results; !errors.Is(err, errBusy) {
+				t.Errorf("got %v, want errBusy", err)
+			}
+		}
+		acquire("Bob", 1)
+		a.end()
+		if err := <-results; err != nil {
+			t.Errorf("after an end: got %v, want that the next runs", err)
+		}
+		for range 4 {
+			if err := <-results; !errors.Is(err, errBusy) {
+				t.Errorf("got %v, want errBusy", err)
+			}
+		}
+		if took := time.Since(began); took != waitsAtMost {
+			t.Errorf("waited %s, want %s", took, waitsAtMost)
+		}
+		if a.total != 0 || a.bytes != 0 || len(a.waiting) != 0 {
+			t.Errorf("got %+v, want that none waits", a)
+		}
+		acquire("Bob", 1)
+		close(stopped)
+		if err := <-results; !errors.Is(err, errStopped) {
+			t.Errorf("got %v, want errStopped", err)
+		}
+	})
+}
