@@ -5,7 +5,7 @@ import { maxSessions } from "./limits.js";
 
 /** The sessions whose placement is on this instance, of a plugin of scope session. */
 export class Sessions {
-  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number, hooks: number, idleMs: number, kept: boolean, deciding?: Promise<unknown> }>} */
+  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number, hooks: number, idleMs: number, kept: boolean, ended: boolean, deciding?: Promise<unknown> }>} */
   #placed = new Map();
 
   /** Whether calls of a session run. @type {(session: string) => boolean} */
@@ -73,8 +73,8 @@ export class Sessions {
   /** Makes room for one more session: the one used the longest ago goes, of those where nothing runs. */
   #room() {
     if (this.#placed.size < maxSessions) return;
-    for (const [session, { open, hooks }] of this.#placed) {
-      if (open && hooks === 0 && !this.runs(session)) return void this.#placed.delete(session);
+    for (const [session, { open, ended, hooks }] of this.#placed) {
+      if ((open || ended) && hooks === 0 && !this.runs(session)) return void this.#placed.delete(session);
     }
   }
 
@@ -82,9 +82,9 @@ export class Sessions {
   async start({ session, parent, epoch, labels = {}, idle_ms = 0 }) {
     await this.#decided(session);
     let placed = this.#placed.get(session);
-    if (placed && epoch < placed.epoch) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
+    if (placed && (epoch < placed.epoch || (placed.ended && epoch === placed.epoch))) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
     if (placed?.epoch !== epoch) {
-      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, epoch, labels }))(), open: false, used: performance.now(), hooks: 0, idleMs: idle_ms, kept: false };
+      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, epoch, labels }))(), open: false, used: performance.now(), hooks: 0, idleMs: idle_ms, kept: false, ended: false };
       if (!this.#placed.has(session)) this.#room();
       this.#placed.set(session, placed);
     }
@@ -123,7 +123,7 @@ export class Sessions {
       placed.open = placed.kept = !ended;
       placed.deciding = undefined;
     }
-    if (ended && this.#placed.get(session) === placed) this.#placed.delete(session);
+    placed.ended = ended; // it stays known: a late repeat of its start must not start it again
     return { ended };
   }
 }

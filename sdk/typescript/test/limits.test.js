@@ -123,3 +123,13 @@ test("65536 sessions are kept, and of the others those where something runs", as
   assert.deepEqual(["0", "1", "2", "3", "4", "new"].map((id) => sessions.refuse(id, 1)?.code), [undefined, undefined, undefined, "not_owner", undefined, undefined]);
   end?.();
 });
+
+test("a session that has ended starts again with a higher epoch only", async () => {
+  let starts = 0;
+  const sessions = new Sessions({ name: "p", version: "1", scope: "session", onSessionStart: () => void starts++, onIdle: () => true });
+  await sessions.start({ session: "s", epoch: 3 });
+  assert.deepEqual(await sessions.idle({ session: "s", epoch: 3, quiet_ms: 0 }, false), { ended: true });
+  assert.equal((await sessions.start({ session: "s", epoch: 3 })).error?.code, "not_owner");
+  assert.equal(sessions.refuse("s", 3)?.code, "not_owner");
+  assert.deepEqual([await sessions.start({ session: "s", epoch: 4 }), sessions.refuse("s", 4), starts], [{}, undefined, 2]);
+});
