@@ -285,7 +285,8 @@ func TestOwnedSessionsCost(t *testing.T) {
 	}
 	out, in := cost(0)
 	limitedOut, limitedIn := cost(1000)
-	if limitedOut > out+n || limitedIn > in+2*n {
-		t.Errorf("%d creates: got %d messages out and %d in without a limit, %d and %d with it, want at most one request and its answer more each", n, out, in, limitedOut, limitedIn)
+	const room = n / 2 // where the machine is slow, some reads are repeated
+	if limitedOut > out+n+room || limitedIn > in+2*n+room {
+		t.Errorf("%d creates: got %d messages out and %d in without a limit, %d and %d with it, want about one request and its answer more each", n, out, in, limitedOut, limitedIn)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +40,11 @@ func from(t *testing.T, local, to, text string) net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
 	c, err := dialer.DialContext(t.Context(), "tcp", to)
+	if errors.Is(err, syscall.ECONNRESET) { // the server cut it before the dial returned
+		cut, other := net.Pipe()
+		_ = other.Close()
+		return cut
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
