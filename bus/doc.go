@@ -15,7 +15,7 @@
 //	histories     log.go read.go location.go streamcache.go archive.go restore.go cutoff.go erase.go redact.go priority.go
 //	queues        wake.go timer.go deadletter.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go
-//	bodies        bodies.go keycheck.go
+//	bodies        bodies.go keycheck.go plain.go
 //	requests      service.go sender.go listener.go peer.go
 //	plugins       plugin.go pluginevent.go
 //
@@ -184,6 +184,18 @@
 //	[1 2], one by one      1           [1] runs on: nothing is encrypted with 2 yet
 //	[2 1], one by one      2           [1] is refused; one that still runs leaves sessions with 2 to other nodes
 //	[2]                    2           [2] leaves sessions with 1 to other nodes; without any, they are erased
+//
+// A history is encrypted from its first commit with a ciphertext on: that commit is its mark ([events.Mark]). A writer without the
+// key cannot make a ciphertext for a later place, and a node without it decides nothing on such a history. So a bus with keys reads
+// no plain commit after the mark, where it comes from a stream, an archive file, a restored archive or a live message. Before the mark:
+//
+//	plain commits                          read with keys
+//	stored before the store's first keys   yes: the session was plain, and its next commit is the mark
+//	stored within a minute after them      yes: a node that was started before them may have written it
+//	stored later                           no: the bucket of manifests has the time of the first keys, encrypted, and the
+//	                                       server has the time of each message
+//	restored from a plain archive          yes, up to the next commit
+//	archived while plain                   yes: archive files have no times of the server
 //
 // Two nodes that start with different first keys both write the check: the replacement is by revision, and the later one
 // reads it again and is refused.

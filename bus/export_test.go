@@ -96,3 +96,9 @@ func (b *Bus) IsOpening(ctx context.Context, session events.SessionID) (bool, er
 	end, err := b.streamEnd(ctx, entry.Next)
 	return end.opening, err
 }
+
+// Switched is since when the store's bodies are encrypted, as this bus knows it.
+func (b *Bus) Switched() time.Time { return events.Millis(b.bodies.since.Load()).Time() }
+
+// SwitchedAt has this bus take another time for it.
+func (b *Bus) SwitchedAt(at time.Time) { b.bodies.since.Store(at.UnixMilli()) }

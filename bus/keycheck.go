@@ -36,14 +36,14 @@ func (b *Bus) agreeKeys(ctx context.Context) error {
 			}
 		}
 		if b.bodies.store.Load() == keys.Current() || b.reader {
-			return nil
+			return b.agreeSince(ctx)
 		}
 		if check, err = keys.Check(); err == nil {
-			err = b.putKeyCheck(ctx, check, revision)
+			err = b.putKeyFact(ctx, bodiesKey, check, revision)
 		}
 		if !errors.Is(err, events.ErrMoved) {
 			b.bodies.store.Store(keys.Current())
-			return err
+			return errors.Join(err, b.agreeSince(ctx))
 		}
 		if err := pause(ctx, try); err != nil { // another node wrote first
 			return err
@@ -53,31 +53,38 @@ func (b *Bus) agreeKeys(ctx context.Context) error {
 
 // keyCheck is the store's check; revision 0 without one.
 func (b *Bus) keyCheck(ctx context.Context) (check []byte, revision uint64, err error) {
+	check, revision, err = b.keyFact(ctx, bodiesKey)
+	if err == nil && revision != 0 && bodykey.KeyOfStored(check) == 0 {
+		err = fmt.Errorf("%w: the check of the keys of bodies is no ciphertext", events.ErrMalformed)
+	}
+	return check, revision, err
+}
+
+// keyFact reads what nodes with keys agree on, from the bucket of manifests; revision 0 where there is none.
+func (b *Bus) keyFact(ctx context.Context, key string) (stored []byte, revision uint64, err error) {
 	if b.manifests == nil { // a reader, of a store without plugins
 		return nil, 0, nil
 	}
 	err = b.retry(ctx, "read the check of the keys of bodies", func(ctx context.Context) error {
-		entry, err := b.manifests.Get(ctx, bodiesKey)
+		entry, err := b.manifests.Get(ctx, key)
 		if err == nil {
-			check, revision = entry.Value(), entry.Revision()
+			stored, revision = entry.Value(), entry.Revision()
 		}
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
 		return nil, 0, nil
 	}
-	if err == nil && bodykey.KeyOfStored(check) == 0 {
-		err = fmt.Errorf("%w: the check of the keys of bodies is no ciphertext", events.ErrMalformed)
-	}
-	return check, revision, err
+	return stored, revision, err
 }
 
-func (b *Bus) putKeyCheck(ctx context.Context, check []byte, revision uint64) error {
+// putKeyFact stores it at a revision. [events.ErrMoved]: another node was first.
+func (b *Bus) putKeyFact(ctx context.Context, key string, stored []byte, revision uint64) error {
 	return b.once(ctx, func(ctx context.Context) (err error) {
 		if revision == 0 {
-			_, err = b.manifests.Create(ctx, bodiesKey, check)
+			_, err = b.manifests.Create(ctx, key, stored)
 		} else {
-			_, err = b.manifests.Update(ctx, bodiesKey, check, revision)
+			_, err = b.manifests.Update(ctx, key, stored, revision)
 		}
 		return err
 	})

@@ -120,8 +120,9 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	}
 }
 
-// Entry is the commit of a live message. Errors: those of [events.Decode].
-func (b *Bus) Entry(m LiveMessage) (events.Entry, error) { return b.decodeCommit(m.Seq, m.Data) }
+// Entry is the commit of a live message. Errors: those of [events.Decode]; [events.ErrOutcomeUnknown] for a plain commit where
+// there are keys, which only a read of the log judges.
+func (b *Bus) Entry(m LiveMessage) (events.Entry, error) { return b.decodeAlone(m.Seq, m.Data) }
 
 // Delta is the delta of a live message. Errors: a [*events.KeyError], [events.ErrMalformed].
 func (b *Bus) Delta(m LiveMessage) ([]byte, error) { return b.loadBody(m.Data, m.subject) }

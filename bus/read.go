@@ -37,8 +37,15 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 			return
 		}
 		next, last := max(from, 1), loc.last
+		check := l.checkPlain(session, next)
+		checked := func(e events.Entry, err error) bool {
+			if err == nil {
+				err = check.next(ctx, e)
+			}
+			return yield(e, err) && err == nil
+		}
 		for next <= last {
-			err := l.readLocation(ctx, session, loc, &next, last, yield)
+			err := l.readLocation(ctx, session, loc, &next, last, checked)
 			switch {
 			case errors.Is(err, errEnough):
 				return
@@ -49,6 +56,9 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
 				return
 			}
+		}
+		if err := check.end(ctx); err != nil {
+			yield(events.Entry{}, fmt.Errorf("read %s: %w", session, err))
 		}
 	}
 }
@@ -301,11 +311,23 @@ func (l Log) readOne(ctx context.Context, stream string, seq events.Seq) (rawEnt
 
 // CommitInFirstStream is the commit at a sequence of a session that was never archived, in one request to any replica. [ErrNotFound]
 // does not mean that the session ends there: a replica that is behind may have answered. [Log.Read] finds such a
-// commit.
+// commit, and judges one that is plain though there are keys: [events.ErrOutcomeUnknown].
 func (l Log) CommitInFirstStream(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
 	raw, err := l.readOne(ctx, l.b.names.firstStream(session), seq)
 	if err != nil {
 		return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, err)
 	}
-	return l.b.decodeCommit(seq, raw.data)
+	return l.b.decodeAlone(seq, raw.data)
+}
+
+// CommitIDInFirstStream is the id of that commit, whether it is plain or encrypted. Errors: those of [Log.CommitInFirstStream].
+func (l Log) CommitIDInFirstStream(ctx context.Context, session events.SessionID, seq events.Seq) (events.CommitID, error) {
+	raw, err := l.readOne(ctx, l.b.names.firstStream(session), seq)
+	if err == nil {
+		var e events.Entry
+		if e, err = events.DecodeEntry(seq, raw.data); err == nil {
+			return e.Commit.ID, nil
+		}
+	}
+	return "", fmt.Errorf("read %s at %d: %w", session, seq, err)
 }

@@ -38,8 +38,8 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 			return 0, err
 		}
 		seq, backErr := p.readBack(ctx, errors.Is(err, ErrMoved))
-		if _, conflict := errors.AsType[*ConflictError](backErr); conflict || seq != 0 || errors.Is(err, ErrMoved) && p.gone(backErr) {
-			return seq, backErr
+		if _, conflict := errors.AsType[*ConflictError](backErr); conflict || seq != 0 || errors.Is(err, ErrMoved) && (p.gone(backErr) || errors.Is(backErr, ErrMalformed)) {
+			return seq, backErr // a malformed commit is another one, and stays
 		}
 		// The tail does not contain the commit: the refusal was wrong, the publish never arrived, or the tail was
 		// unreadable. In all three cases the same publish is safe to repeat.

@@ -55,6 +55,8 @@ func TestSettle(t *testing.T) {
 		{"arrives_between_read_and_last", []settleStep{{err: moved, last: 1001}, {err: moved, tail: "c", last: 1001}}, 1001, nil},
 		{"tail_unreadable", []settleStep{{err: moved, readErr: errRead}, {err: unknown, tail: "c"}}, 1001, nil},
 		{"tail_cut_before_the_end", []settleStep{{err: moved, tail: "x", readErr: errRead}, {err: moved, tail: "x", last: 1001}}, 0, conflict(1001)},
+		{"tail_malformed", []settleStep{{err: moved, readErr: events.ErrMalformed}}, 0, events.ErrMalformed},
+		{"malformed_after_this_one", []settleStep{{err: moved, tail: "c", readErr: events.ErrMalformed}}, 1001, nil},
 		{"out_of_time", []settleStep{{err: unknown}, {err: unknown, readErr: errRead}}, 0, events.ErrOutcomeUnknown},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

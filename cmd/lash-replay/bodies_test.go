@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,4 +111,99 @@ func TestEncryptedHistory(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "1 heads verified") {
 		t.Errorf("the independent verifier: %v:\n%s", err, out)
 	}
+}
+
+// TestVerifyNamesPlainCommits verifies archives of an encrypted history with a plain commit at its end or in its middle, with the key
+// and without, and one that is plain up to its middle.
+func TestVerifyNamesPlainCommits(t *testing.T) {
+	t.Parallel()
+	store, file := makeEncrypted(t)
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole.lash")
+	if out, code := both(t, "export", "s", "--store", store, "-o", whole, "--bodies-key", file); code != 0 {
+		t.Fatal(out)
+	}
+	for name, at := range map[string]int{"end": -1, "middle": 3} {
+		forged := filepath.Join(dir, name+".lash")
+		seq := insertPlain(t, whole, forged, at)
+		for _, flags := range [][]string{nil, {"--bodies-key", file}} {
+			out, code := both(t, append([]string{"verify", forged}, flags...)...)
+			if want := fmt.Sprintf("commit %d, 01ARZ3NDEKTSV4RRFFQ69G5FAV, has plain payloads", seq); code != 1 || !strings.Contains(out, want) {
+				t.Errorf("%s, %q: got exit code %d, want 1 with %q:\n%.1500s", name, flags, code, want, out)
+			}
+		}
+		for _, command := range []string{"show", "check", "events"} {
+			out, code := both(t, command, forged, "--bodies-key", file)
+			if code == 0 || !strings.Contains(out, "without its key") {
+				t.Errorf("%s of %s: got exit code %d:\n%.1500s", command, name, code, out)
+			}
+		}
+	}
+	plain := filepath.Join(dir, "plain.lash")
+	insertPlain(t, "", plain, -1)
+	if out, _ := both(t, "verify", plain, "--bodies-key", file); !strings.Contains(out, "session s: it is stored plain as a whole") {
+		t.Errorf("a plain archive: no note:\n%.1500s", out)
+	}
+}
+
+// insertPlain copies an archive with a plain commit after a number of commits, -1 for all, and returns its sequence. Without an archive it is
+// the only commit.
+func insertPlain(t *testing.T, from, to string, after int) events.Seq {
+	t.Helper()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := events.NewArchiveWriter(out, "s", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := events.Seq(0)
+	insert := func() events.Seq {
+		seq++
+		c := &events.Commit{ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorClient, ID: "eve"}, Events: []events.Event{events.Of("", &events.SessionOpened{})}}
+		data, err := events.Encode(c)
+		if err == nil {
+			err = w.Commit(events.Entry{Seq: seq, Commit: c, Data: data})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	inserted := events.Seq(0)
+	if from != "" {
+		in, err := os.Open(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := events.ReadArchive(in, 64<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range a.Blobs {
+			if err := w.Blob(body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for e, err := range a.Log.Read(t.Context(), "s", 1) {
+			seq++
+			if e.Seq = seq; err == nil {
+				err = w.Commit(e)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if int(seq) == after {
+				inserted = insert()
+			}
+		}
+	}
+	if inserted == 0 {
+		inserted = insert()
+	}
+	if err := errors.Join(w.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return inserted
 }

@@ -34,6 +34,7 @@ type verification struct {
 	records  []*storedRedaction // redactions of the store
 	redacted events.Seq         // first commit without a payload: nothing is folded from there on
 	locked   uint32             // key without which that commit cannot be read; 0 where it is redacted
+	mark     events.Mark        // from where on the history is encrypted
 }
 
 func (v *verification) run(ctx context.Context) error {
@@ -66,6 +67,7 @@ func (v *verification) run(ctx context.Context) error {
 		}
 	}
 	v.endAudit(last)
+	v.notePlain()
 	if v.redacted > 0 {
 		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are %s", v.id, v.redacted, v.absent()))
 		return nil
@@ -77,6 +79,18 @@ func (v *verification) run(ctx context.Context) error {
 		v.violation(0, -1, checkSnapshot, fmt.Sprintf("the snapshot is of sequence %d, the history can be folded to %d", v.stored.Seq, at))
 	}
 	return nil
+}
+
+// notePlain names the commits that any writer could have made, where there are keys of bodies.
+func (v *verification) notePlain() {
+	if v.src.Keys() == nil || v.mark.Plain == 0 {
+		return
+	}
+	upto := fmt.Sprintf("up to commit %d", v.mark.Plain)
+	if v.mark.From == 0 {
+		upto = "as a whole"
+	}
+	v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: it is stored plain %s: no key shows that a node made these commits", v.id, upto))
 }
 
 // absent says why payloads cannot be read.
@@ -120,6 +134,9 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 		v.redacted, v.locked = e.Seq, e.Commit.Locked()
 	}
 	v.unrecorded(e)
+	if err := v.mark.Next(e); err != nil {
+		v.violation(e.Seq, -1, checkHistory, err.Error())
+	}
 	if v.redacted > 0 {
 		return nil
 	}

@@ -300,8 +300,8 @@ func ofOtherHistory(ctx context.Context, b *bus.Bus, s *projector.State) bool {
 	if s.LastCommit() == "" {
 		return false
 	}
-	entry, err := b.Log().CommitInFirstStream(ctx, s.Session, s.Seq)
-	return err == nil && entry.Commit.ID != s.LastCommit()
+	id, err := b.Log().CommitIDInFirstStream(ctx, s.Session, s.Seq)
+	return err == nil && id != s.LastCommit()
 }
 
 // Save writes a snapshot of s after its fresh segments, unless a usable snapshot that is at least as new exists. It
