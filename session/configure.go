@@ -25,21 +25,23 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	reqMeta.Key = cmp.Or(req.IdempotencyKey, reqMeta.Key)
 	var change plugin.ConfigChange
-	for moved := true; moved; {
+	var wanted requestContent
+	err := decideWithPlugins(func() (done bool, err error) {
+		change = plugin.ConfigChange{}
 		s, err := h.State(ctx, id)
 		if err != nil {
-			return err
+			return false, err
 		}
 		// The repeat is found first: the configuration may already contain this change and later ones.
-		if done, err := h.configured(ctx, s, reqMeta, req); err != nil || done {
-			return err
+		if done, err = h.configured(ctx, s, reqMeta, req); done || err != nil {
+			return done, err
 		}
-		if change, err = h.mutated(ctx, s, req); err == nil {
-			moved, err = h.configure(ctx, reqMeta, change, h.wanted(s, req))
-		}
-		if err != nil {
-			return err
-		}
+		wanted = h.wanted(s, req)
+		change, err = h.mutated(ctx, s, req)
+		return false, err
+	}, func() (stale bool, err error) { return h.configure(ctx, reqMeta, change, wanted) })
+	if err != nil {
+		return err
 	}
 	if h.plugins == nil || change.Current.Equal(change.Previous) {
 		return nil
@@ -140,19 +142,19 @@ func (w Worker) OpenOptions(options map[string]string) map[string]string {
 	return w.Host.locks.Open(options)
 }
 
-// configure records a change. It reports moved where the configuration is no longer the one that the change was made
+// configure records a change. It reports stale where the configuration is no longer the one that the change was made
 // from.
-func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change plugin.ConfigChange, wanted requestContent) (moved bool, err error) {
+func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change plugin.ConfigChange, wanted requestContent) (stale bool, err error) {
 	if change.Current.Equal(change.Previous) {
 		return false, nil
 	}
 	err = h.decideRequest(ctx, change.Session, wanted, reqMeta, func(s *projector.State) ([]events.Event, error) {
-		if moved = !s.Config.Equal(change.Previous); moved {
+		if stale = !s.Config.Equal(change.Previous); stale {
 			return nil, nil
 		}
 		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, check.Open(s)
 	})
-	return moved && err == nil, err
+	return stale && err == nil, err
 }
 
 // SetProtocolOptions sets the protocol's durable turn options, of the current frame or of all frames. A new frame

@@ -36,27 +36,29 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
 	}
-	for checked, retry := !mustCall, true; retry; {
+	checked := !mustCall // by the protocol
+	err = decideWithPlugins(func() (_ bool, err error) {
 		if !checked {
-			if checked, err = h.protocolAppend(ctx, id, req, meta); err != nil {
-				return api.AppendedNodes{}, err
-			}
+			checked, err = h.protocolAppend(ctx, id, req, meta)
 		}
+		return false, err
+	}, func() (unchecked bool, err error) {
 		err = h.decideUntilAppended(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) (list []events.Event, err error) {
-			retry = false
+			unchecked = false
 			result, err = earlierAppend(s, req)
 			if err != nil || result.IDs != nil {
 				return nil, err
 			}
-			if retry = !checked; retry { // the cached state refused what this one accepts: the protocol has not checked the nodes
+			if unchecked = !checked; unchecked { // the cached state refused what this one accepts: the protocol has not checked the nodes
 				return nil, nil
 			}
 			list, result, err = appendNodes(s, req)
 			return list, err
 		})
-		if err != nil {
-			return api.AppendedNodes{}, err
-		}
+		return unchecked, err
+	})
+	if err != nil {
+		return api.AppendedNodes{}, err
 	}
 	return result, nil
 }

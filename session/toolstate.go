@@ -107,45 +107,51 @@ func (h *Host) decideTools(ctx context.Context, id events.SessionID, c requestCo
 	if err != nil {
 		return 0, err
 	}
-	for moved := true; moved; {
-		current, err := h.State(ctx, id)
-		if err != nil {
-			return 0, err
+	var current *projector.State
+	var known []events.ToolEntry
+	err = decideWithPlugins(func() (done bool, err error) {
+		if current, err = h.State(ctx, id); err != nil {
+			return false, err
 		}
 		// The repeat is found first: after the request's commit the tools are no longer those that it was made for.
-		seq, err := meta.repeatOf(ctx, current)
-		if err != nil {
-			return 0, err
+		if generation, done, err = h.generationOfRepeat(ctx, current, meta); done || err != nil {
+			return done, err
 		}
-		if seq != 0 {
-			before, err := h.stateBeforeCommit(ctx, current, seq)
-			if err != nil {
-				return 0, err
-			}
-			return toolset.NextGeneration(before), nil
+		if err = check.Open(current); err == nil {
+			known, err = find(ctx, current)
 		}
-		if err := check.Open(current); err != nil {
-			return 0, err
-		}
-		known, err := find(ctx, current)
-		if err != nil {
-			return 0, err
-		}
+		return false, err
+	}, func() (stale bool, err error) {
 		err = h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil {
 				return nil, err
 			}
-			if moved = s.Catalog.Generation != current.Catalog.Generation; moved {
+			if stale = s.Catalog.Generation != current.Catalog.Generation; stale {
 				return nil, nil
 			}
 			generation = toolset.NextGeneration(s)
 			return d(s, known)
 		})
-		if err != nil {
-			return 0, err
-		}
+		return stale, err
+	})
+	if err != nil {
+		return 0, err
 	}
 	return generation, nil
+}
+
+// generationOfRepeat is the generation that an earlier commit of the same request gave; found is false where the
+// history has none.
+func (h *Host) generationOfRepeat(ctx context.Context, s *projector.State, meta commitMeta) (generation int64, found bool, err error) {
+	seq, err := meta.repeatOf(ctx, s)
+	if err != nil || seq == 0 {
+		return 0, false, err
+	}
+	before, err := h.stateBeforeCommit(ctx, s, seq)
+	if err != nil {
+		return 0, false, err
+	}
+	return toolset.NextGeneration(before), true, nil
 }
 
 // SetToolsAvailability overrides the level of tools in one step, all or none, and returns the new generation; ""
