@@ -183,12 +183,12 @@ func (l Log) createArchived(ctx context.Context, session events.SessionID, entry
 		return nil // the stream accepts or refuses the commit
 	}
 	for try := 1; ; try++ { // the session never had a commit, and its first stream is gone
-		err := l.makeHot(ctx, session, nil)
+		hot, err := l.makeHot(ctx, session, nil)
+		if hot {
+			return nil
+		}
 		if err == nil {
 			err = pause(ctx, try)
-		}
-		if errors.Is(err, errMadeHot) {
-			return nil
 		}
 		if err != nil {
 			return err
@@ -199,8 +199,8 @@ func (l Log) createArchived(ctx context.Context, session events.SessionID, entry
 // Conflicts counts the appends on this bus that met a newer commit.
 func (b *Bus) Conflicts() int64 { return b.conflicts.Load() }
 
-// errMadeHot is a publish to a cold session, which is hot now.
-var errMadeHot = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
+// errWasCold is a publish to a cold session, which is hot now: the next publish finds its stream.
+var errWasCold = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
 
 // publish tries once, and once more where the session was cold.
 func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
@@ -211,7 +211,7 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 		headerFormat:                    {strconv.Itoa(events.FormatVersion)},
 	}}
 	seq, err := l.publishOnce(ctx, c.Session, msg)
-	if errors.Is(err, errMadeHot) {
+	if errors.Is(err, errWasCold) {
 		seq, err = l.publishOnce(ctx, c.Session, msg)
 	}
 	return seq, err
@@ -227,16 +227,19 @@ func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nat
 	case err == nil:
 		return events.Seq(ack.Sequence), nil
 	case isNoResponder(err), errors.Is(err, events.ErrSealed):
-		err = l.makeHot(ctx, session, err)
+		var hot bool
+		if hot, err = l.makeHot(ctx, session, err); hot {
+			err = errWasCold
+		}
 	}
 	return 0, err
 }
 
 // makeHot handles a publish that met no stream, or a sealed one. The cases: the session does not exist; it is cold;
 // it is being archived, by a process that may be dead; its stream has no leader. makeHot completes the archive and
-// opens the next stream. It returns [errMadeHot] where the append can be tried again, refusal where that is not certain, and else
-// why the session cannot be made hot.
-func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal error) error {
+// opens the next stream. hot: the append can be tried again. Else the error is refusal where that is not certain, and
+// otherwise why the session cannot be made hot.
+func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal error) (hot bool, err error) {
 	if errors.Is(refusal, events.ErrSealed) {
 		refusal = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)
 	}
@@ -246,7 +249,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 			err = l.b.Discard(ctx, session)
 		}
 		if errors.As(err, new(*events.ConflictError)) {
-			return refusal // it is hot again
+			return false, refusal // it is hot again
 		}
 		if err == nil {
 			loc, err = l.b.locate(ctx, session)
@@ -262,13 +265,13 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 	}
 	switch {
 	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull), errors.Is(err, ErrRedacted), errors.As(err, new(*CutOffError)):
-		return err // nothing was written, and a retry would not help
+		return false, err // nothing was written, and a retry would not help
 	case err != nil || loc.entry.Next == "":
-		return refusal
+		return false, refusal
 	case l.b.bind(ctx, session, loc.entry) != nil:
-		return refusal
+		return false, refusal
 	}
-	return errMadeHot
+	return true, nil
 }
 
 // lastAfterRefusal is [Log.Last] for an append that was refused though no commit follows. An empty stream may have
@@ -283,10 +286,7 @@ func (l Log) lastAfterRefusal(ctx context.Context, session events.SessionID) (ev
 	entry, err := l.b.readEntry(ctx, session)
 	if err == nil && entry.Revision != 0 && entry.Erased.IsZero() {
 		if err = l.b.removeArchivedStreams(ctx, session, entry); err == nil {
-			err = l.makeHot(ctx, session, nil)
-		}
-		if errors.Is(err, errMadeHot) {
-			err = nil
+			_, err = l.makeHot(ctx, session, nil)
 		}
 	}
 	if err != nil {
