@@ -51,14 +51,14 @@ func (t *Task) Live() bool { return t.To == "" && !t.State.Terminal() }
 // LeavePending reports whether the session closed and the target session has not accepted the task yet.
 func (t *Task) LeavePending() bool { return t.Live() && t.Leaves != "" }
 
-// Passing reports whether the task was cancelled and the session that does its work has not received the cancel yet.
-func (t *Task) Passing() bool {
+// PassOnPending reports whether the task was cancelled and the session that does its work has not received the cancel yet.
+func (t *Task) PassOnPending() bool {
 	cancelled := t.State == events.TaskCancelling || t.State == events.TaskCancelled
 	return t.To == "" && t.Child != "" && t.Runner == "" && t.Worker == "" && cancelled && !t.PassedOn
 }
 
 // Unfinished reports whether the task is live, or its cancel must still be passed on.
-func (t *Task) Unfinished() bool { return t.Live() || t.Passing() }
+func (t *Task) Unfinished() bool { return t.Live() || t.PassOnPending() }
 
 // Task finds a task by id, including ended ones. The caller must not change it.
 func (s *State) Task(id events.TaskID) (*Task, bool) {

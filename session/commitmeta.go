@@ -108,7 +108,7 @@ func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 //  1. Both decide on the state at sequence n.
 //  2. One append commits n+1.
 //  3. The other append expects n and conflicts; its next try finds the commit in the newer state.
-func (h *Host) decideOrRepeat(ctx context.Context, s *projector.State, meta commitMeta, d decision, fresh bool) ([]events.Event, error) {
+func (h *Host) decideOrRepeat(ctx context.Context, s *projector.State, meta commitMeta, d decideFunc, fresh bool) ([]events.Event, error) {
 	seq, err := meta.committedAt(s)
 	switch {
 	case err != nil || seq != 0 && !fresh:

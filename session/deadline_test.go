@@ -19,7 +19,7 @@ func TestDeadlineBehindAnAppend(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	appended := make(chan error, 1)
 	go func() {
-		_, err := b.Host.Worker().AppendAs(ctx, &events.Commit{
+		_, err := b.Host.Worker().AppendCommit(ctx, &events.Commit{
 			ID: "c1", Session: sid, Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
 			Events: []events.Event{events.Of("", &events.SessionClosed{})},
 		}, on, func(*events.Commit) (*projector.State, error) { return nil, nil })

@@ -32,7 +32,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.Frame
 }
 
 // openFrame decides on a frame, and sets opened where it opens it.
-func openFrame(req *api.FrameRequest, opened *bool) decision {
+func openFrame(req *api.FrameRequest, opened *bool) decideFunc {
 	return func(s *projector.State) ([]events.Event, error) {
 		*opened = false
 		if err := check.Open(s); err != nil {

@@ -168,12 +168,12 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// decision returns the events to append for a state; none where the state needs no change. It runs in:
+// decideFunc returns the events to append for a state; none where the state needs no change. It runs in:
 //
 //	decide              a decision of the host itself
 //	decideRequest       a request: its key tells a repeat
 //	decideByID          a request that creates something with an id: the id tells a repeat
-//	decideTools         a request about tools: it calls the plugins first
+//	decideTools         a request about tools: it calls the plugins first, see decideWithPlugins
 //	decideMonitors      a request about monitors of an open session
 //	decideTask          a decision about one task, for the task's record
 //	decideOwnTask       a report of a program about a task that it runs
@@ -182,16 +182,16 @@ func New(cfg Config) (*Host, error) {
 //
 // A request whose plugins have effects first uses [Host.appliedBefore], which finds a repeat, and then
 // [Host.withStackOf].
-type decision func(*projector.State) ([]events.Event, error)
+type decideFunc func(*projector.State) ([]events.Event, error)
 
 // decide runs a decision that follows from a request, or that the host makes by itself; cause is that of the commit.
-func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
+func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decideFunc) error {
 	return h.decideUntilAppended(ctx, id, decideOptions{meta: h.followingMeta(ctx, cause)}, d)
 }
 
 // decideRequest runs the decision of a client's request. Where the history already has the request it publishes the
 // hints again.
-func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decision) error {
+func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decideFunc) error {
 	meta, err := h.keyedMeta(c, reqMeta)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c request
 }
 
 // decideByID is decideRequest for a request that creates something with an id.
-func (h *Host) decideByID(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decision) error {
+func (h *Host) decideByID(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decideFunc) error {
 	meta, err := h.keyedMetaByID(c, reqMeta)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ type decideOptions struct {
 // decideUntilAppended runs a decision until its events are committed or the decision refuses: fold, decide, append at that
 // sequence; where the session has new commits, fold them and decide again. The first try uses the cached state: if
 // that is behind, the append conflicts. Only a current state can refuse.
-func (h *Host) decideUntilAppended(ctx context.Context, id events.SessionID, o decideOptions, d decision) error {
+func (h *Host) decideUntilAppended(ctx context.Context, id events.SessionID, o decideOptions, d decideFunc) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
 		err := h.tryDecide(ctx, id, o, d, conflicts > 0, began)
@@ -248,7 +248,7 @@ const (
 
 // tryDecide makes one try, under the session's lock. It decides on the cached state, unless that is known to be old. Where that
 // decision refuses or has no event, it reads the log and decides again: only the current state may say so. Errors: [*events.ConflictError] for another append in between.
-func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptions, d decision, old bool, began time.Time) error {
+func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptions, d decideFunc, old bool, began time.Time) error {
 	s, yielded, err := h.states.LockYielding(ctx, id, began)
 	if err != nil {
 		return err

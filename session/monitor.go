@@ -54,7 +54,7 @@ func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []e
 	})
 }
 
-func (h *Host) decideMonitors(ctx context.Context, reqMeta api.RequestMeta, id events.SessionID, c requestContent, d decision) error {
+func (h *Host) decideMonitors(ctx context.Context, reqMeta api.RequestMeta, id events.SessionID, c requestContent, d decideFunc) error {
 	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err

@@ -98,7 +98,7 @@ func (h *Host) record(ctx context.Context, id events.SessionID, cause string, li
 
 // saveStates records the plugin states that changed outside of a turn, and the events of with, which may be nil.
 // Where a copy of the request did so meanwhile, saveStates drops these changes.
-func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitMeta, p *plugin.Stack, with decision) error {
+func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitMeta, p *plugin.Stack, with decideFunc) error {
 	list, err := p.Unsaved()
 	if err != nil || len(list) == 0 && with == nil {
 		return err

@@ -36,7 +36,7 @@ func TestHeadsNeedAValidCertificate(t *testing.T) {
 				ID: events.CommitID(ulid.Make().String()), Session: sid, At: events.MillisOf(now), Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
 				Salt: session.NewSalt(), Events: []events.Event{events.Of("t1", &events.TurnCompleted{End: events.EndFailed, Issue: events.Issue{Code: "x"}})},
 			}
-			_, err = h.Worker().AppendAs(t.Context(), c, on, func(*events.Commit) (*projector.State, error) { return on.Clone(), nil })
+			_, err = h.Worker().AppendCommit(t.Context(), c, on, func(*events.Commit) (*projector.State, error) { return on.Clone(), nil })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 
 // keepingSystem wraps a decision that moves the conversation with one rule: a caller without [api.RightConfigure]
 // must not remove a system message from it, nor move one.
-func keepingSystem(ctx context.Context, d decision) decision {
+func keepingSystem(ctx context.Context, d decideFunc) decideFunc {
 	return func(s *projector.State) ([]events.Event, error) {
 		list, err := d(s)
 		if err != nil || len(list) == 0 || api.Allows(ctx, api.RightConfigure, s) {

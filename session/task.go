@@ -65,7 +65,7 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 
 // decideTask runs a decision about one task, and returns the task's record right after its commit. The record does
 // not include later decisions.
-func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitMeta, name events.TaskID, d decision) (projector.Task, error) {
+func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitMeta, name events.TaskID, d decideFunc) (projector.Task, error) {
 	var t projector.Task
 	err := h.decideUntilAppended(ctx, id, decideOptions{meta: meta, then: func(s *projector.State, _ bool) (err error) {
 		t, err = reader.TaskOf(ctx, s, name)

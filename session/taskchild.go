@@ -14,14 +14,14 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// PassOn applies the cancel of a task in the session that does the task's work. It cancels the session's running and
+// PassCancelOn applies the cancel of a task in the session that does the task's work. It cancels the session's running and
 // waiting turns, and closes the session where the task's policy ends it with the task. The close ends the session's
 // own tasks, and their children follow the same way. done is false while a turn still runs; then nothing is recorded,
 // and the worker calls again. No command reaches a session that no node can fold: workers retry it as often as any
 // session, and once it has a dead letter the task fails with that reason.
-func (w Worker) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
+func (w Worker) PassCancelOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
 	why := ""
-	done, err = w.Host.stopChild(ctx, id, &t)
+	done, err = w.Host.cancelChildSession(ctx, id, &t)
 	if err != nil {
 		why, err = w.Host.unreachable(ctx, t.Child, err)
 		done = err == nil
@@ -50,7 +50,7 @@ func (h *Host) unreachable(ctx context.Context, id events.SessionID, err error) 
 	return "", errors.Join(err, none)
 }
 
-func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projector.Task) (done bool, err error) {
+func (h *Host) cancelChildSession(ctx context.Context, parent events.SessionID, t *projector.Task) (done bool, err error) {
 	s, err := h.State(ctx, t.Child)
 	switch {
 	case errors.Is(err, events.ErrNoSession):

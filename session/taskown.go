@@ -44,7 +44,7 @@ func (h *Host) EndOwnTask(ctx context.Context, id events.SessionID, name events.
 	return t, err
 }
 
-func (h *Host) decideOwnTask(ctx context.Context, id events.SessionID, c requestContent, name events.TaskID, d decision) (projector.Task, error) {
+func (h *Host) decideOwnTask(ctx context.Context, id events.SessionID, c requestContent, name events.TaskID, d decideFunc) (projector.Task, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	meta, err := h.keyedMeta(c, reqMeta)
 	if err != nil {

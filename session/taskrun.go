@@ -18,18 +18,18 @@ func (w Worker) ClaimTask(ctx context.Context, id events.SessionID, seen task.Cl
 	})
 }
 
-// EndTaskAs records the end of a task that its runner reports.
-func (w Worker) EndTaskAs(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
+// EndClaimedTask records the end of a task that its runner reports.
+func (w Worker) EndClaimedTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
 	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.End(s, c.Task, state, clipText(summary)) })
 }
 
-// ProgressTaskAs records a progress message of a task's runner.
-func (w Worker) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
+// ProgressClaimedTask records a progress message of a task's runner.
+func (w Worker) ProgressClaimedTask(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
 	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
 }
 
-// TransitionTaskAs moves a task to running or waiting, as its runner reports.
-func (w Worker) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
+// TransitionClaimedTask moves a task to running or waiting, as its runner reports.
+func (w Worker) TransitionClaimedTask(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
 	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
 }
 
@@ -39,8 +39,8 @@ func (h *Host) decideWithClaim(ctx context.Context, id events.SessionID, c task.
 	})
 }
 
-// CancelTaskAs cancels a task with a requested cancel whose worker is gone.
-func (w Worker) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
+// CancelClaimedTask cancels a task with a requested cancel whose worker is gone.
+func (w Worker) CancelClaimedTask(ctx context.Context, id events.SessionID, c task.Claim) error {
 	return w.Host.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
 }
 

@@ -19,9 +19,9 @@ type Worker struct {
 // Worker returns the host for the workers of its process.
 func (h *Host) Worker() Worker { return Worker{h} }
 
-// WakePassing publishes the wakes of the tasks whose cancel has to reach their child session. A worker calls it for a
+// WakeCancelsToPassOn publishes the wakes of the tasks whose cancel has to reach their child session. A worker calls it for a
 // state that has such tasks.
-func (w Worker) WakePassing(s *projector.State) { w.Host.hints.Passing(s) }
+func (w Worker) WakeCancelsToPassOn(s *projector.State) { w.Host.hints.CancelsToPassOn(s) }
 
 // TakeState moves the cached state of a session to a worker, with the values computed from it; nil where the cache
 // has none. The state may be behind the log. The host keeps a copy.
@@ -41,10 +41,10 @@ func (w Worker) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bo
 	return w.Host.states.Subscribe(id, relevant)
 }
 
-// AppendAs appends a commit that a worker of this process decided on a state. It holds the session's lock, as the host's
+// AppendCommit appends a commit that a worker of this process decided on a state. It holds the session's lock, as the host's
 // own decisions do: the two do not conflict with each other. after runs once the commit is in the log, with the commit
 // as it is there, and returns the state with it.
-func (w Worker) AppendAs(ctx context.Context, c *events.Commit, on *projector.State, after func(*events.Commit) (*projector.State, error)) (events.Seq, error) {
+func (w Worker) AppendCommit(ctx context.Context, c *events.Commit, on *projector.State, after func(*events.Commit) (*projector.State, error)) (events.Seq, error) {
 	s, err := w.Host.states.Lock(ctx, c.Session)
 	if err != nil {
 		return 0, err

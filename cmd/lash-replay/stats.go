@@ -158,7 +158,7 @@ func withErased(ctx context.Context, src source, ids []events.SessionID) ([]even
 
 func (t *totals) session(ctx context.Context, src source, id events.SessionID) error {
 	t.Sessions++
-	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]call), scheduled: make(map[events.TurnID]bool)}
+	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]countedCall), scheduled: make(map[events.TurnID]bool)}
 	for entry, err := range src.Log().Read(ctx, id, 1) {
 		if err != nil {
 			return err
@@ -177,7 +177,7 @@ func (t *totals) session(ctx context.Context, src source, id events.SessionID) e
 type counter struct {
 	*totals
 	blobs     map[string]bool
-	calls     map[replyKey][]call
+	calls     map[replyKey][]countedCall
 	scheduled map[events.TurnID]bool
 }
 
@@ -186,7 +186,7 @@ type replyKey struct {
 	iteration int64
 }
 
-type call struct {
+type countedCall struct {
 	tool string
 	done bool
 }
@@ -252,7 +252,7 @@ func (c *counter) replied(turn events.TurnID, p *events.ModelReplied) {
 	}
 	for i := range p.Parts {
 		if p.Parts[i].Kind == events.PartToolCall {
-			c.calls[key] = append(c.calls[key], call{tool: p.Parts[i].Tool})
+			c.calls[key] = append(c.calls[key], countedCall{tool: p.Parts[i].Tool})
 		}
 	}
 }

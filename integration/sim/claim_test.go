@@ -25,32 +25,32 @@ func (r *run) claim() turn.Claim {
 func (r *run) claimNext() error {
 	switch {
 	case r.n.draining:
-		return r.handOver()
+		return r.endForStop()
 	case r.turns >= fairTurns && r.n.full():
-		return r.yields()
+		return r.yield()
 	}
 	r.turns++
-	return r.stepMachine(r.claim())
+	return r.step(r.claim())
 }
 
-// yields ends a run between two turns, and publishes a new wake at the end of the queue.
-func (r *run) yields() error {
+// yield ends a run between two turns, and publishes a new wake at the end of the queue.
+func (r *run) yield() error {
 	if len(r.batch.events) > 0 {
 		return r.flush()
 	}
 	return errYields
 }
 
-func (r *run) handOver() error {
+func (r *run) endForStop() error {
 	if len(r.batch.events) > 0 {
 		return r.flush()
 	}
 	return errHandedOver
 }
 
-// meet handles a running turn that this run has not claimed. It passes its wake to the worker that runs the turn, or
+// transferOrTakeOver handles a running turn that this run has not claimed. It passes its wake to the worker that runs the turn, or
 // takes the turn over.
-func (r *run) meet(t *projector.Turn) error {
+func (r *run) transferOrTakeOver(t *projector.Turn) error {
 	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
 		return errSuperseded
 	}
@@ -60,7 +60,7 @@ func (r *run) meet(t *projector.Turn) error {
 	}
 	r.unclaimed = false
 	if r.n.draining {
-		return r.handOver()
+		return r.endForStop()
 	}
 	return r.takeOver(t)
 }
@@ -69,15 +69,15 @@ func (r *run) meet(t *projector.Turn) error {
 func (r *run) takeOver(t *projector.Turn) error {
 	switch {
 	case t.Starts >= attempts:
-		return r.giveUp()
+		return r.fail()
 	case t.Starts >= free && r.w.now-t.ClaimedAt < 1000:
 		return errSoon
 	}
-	return r.stepMachine(r.claim())
+	return r.step(r.claim())
 }
 
-// giveUp ends a turn whose attempts all failed.
-func (r *run) giveUp() error {
+// fail ends a turn whose attempts all failed.
+func (r *run) fail() error {
 	list, err := turn.GiveUp(r.state, events.Issue{Kind: "runtime", Code: "poisoned", Message: "given up"})
 	if err != nil {
 		return unlessStale(err)
@@ -88,7 +88,7 @@ func (r *run) giveUp() error {
 // offerWake asks the worker of the turn whether it runs the turn.
 func (r *run) offerWake() {
 	t := r.state.Turn()
-	r.accepted = r.w.request(t.Worker, func(to *node) bool { return to.receiveWake(r.session, t.ID, t.Attempt, r.transferred) })
+	r.accepted = r.w.request(t.Worker, func(to *node) bool { return to.respond(r.session, t.ID, t.Attempt, r.transferred) })
 	r.w.t.Logf("%s asks %s about %s of %s: %t", r.n.id, t.Worker, t.ID, r.session, r.accepted)
 	r.phase = responded
 }
@@ -108,12 +108,12 @@ func (r *run) release(t *projector.Turn) error {
 	if err := r.record([]events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.n.id})}); err != nil {
 		return err
 	}
-	r.claimAs("", 0)
+	r.setClaim("", 0)
 	return errHandedOver
 }
 
-// hasOpenCall reports whether the history has the start of a call without its result.
-func hasOpenCall(t *projector.Turn) bool {
+// hasStartedCall reports whether the history has the start of a call without its result.
+func hasStartedCall(t *projector.Turn) bool {
 	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Called && !c.Done && !c.Pended })
 }
 

@@ -18,8 +18,8 @@ type batch struct {
 	at      events.Millis
 }
 
-// stepMachine steps the machine with an input. Events that may not wait are appended before it returns.
-func (r *run) stepMachine(in turn.Input) error {
+// step steps the machine with an input. Events that may not wait are appended before it returns.
+func (r *run) step(in turn.Input) error {
 	out, err := r.decide(in)
 	if err != nil {
 		return unlessStale(err)
@@ -94,7 +94,7 @@ func (r *run) flush() error {
 		if !errors.As(err, new(*events.ConflictError)) {
 			return err
 		}
-		if err := r.redo(inputs, ahead); err != nil {
+		if err := r.stepAgain(inputs, ahead); err != nil {
 			return err
 		}
 	}
@@ -114,14 +114,14 @@ func (r *run) committed(c *events.Commit) error {
 	}
 	for i := range list {
 		if p, ok := list[i].Payload.(*events.TurnStarted); ok {
-			r.claimAs(list[i].Turn, p.Attempt)
+			r.setClaim(list[i].Turn, p.Attempt)
 		}
 	}
 	return nil
 }
 
-// redo folds the tail and steps the same inputs again.
-func (r *run) redo(inputs []turn.Input, ahead bool) error {
+// stepAgain folds the tail and steps the same inputs again.
+func (r *run) stepAgain(inputs []turn.Input, ahead bool) error {
 	r.w.t.Logf("%s conflicts in %s", r.n.id, r.session)
 	if err := follow.SyncAfterConflict(r.w.ctx, r.w.log, nil, r.state); err != nil {
 		return err
@@ -130,10 +130,10 @@ func (r *run) redo(inputs []turn.Input, ahead bool) error {
 		if _, claims := in.(turn.Claim); claims {
 			return nil // stepped again
 		}
-		if !r.ours(r.state.Turn()) {
+		if !r.isOurs(r.state.Turn()) {
 			return errSuperseded
 		}
-		if reply, ok := in.(turn.Reply); ok && ahead && !r.prompts(reply.Prompt.Digest) {
+		if reply, ok := in.(turn.Reply); ok && ahead && !r.hasPrompt(reply.Prompt.Digest) {
 			continue
 		}
 		out, err := turn.Step(r.state, in)
@@ -148,7 +148,7 @@ func (r *run) redo(inputs []turn.Input, ahead bool) error {
 	}
 	running := r.inflight[:0]
 	for _, e := range r.inflight {
-		if e.cancelled = e.ahead && !r.prompts(e.prompt); !e.cancelled {
+		if e.cancelled = e.ahead && !r.hasPrompt(e.prompt); !e.cancelled {
 			running = append(running, e)
 		}
 	}
@@ -156,8 +156,8 @@ func (r *run) redo(inputs []turn.Input, ahead bool) error {
 	return nil
 }
 
-// prompts reports whether the state produces the prompt with the digest.
-func (r *run) prompts(digest string) bool {
+// hasPrompt reports whether the state produces the prompt with the digest.
+func (r *run) hasPrompt(digest string) bool {
 	p, err := r.state.Prompt()
 	return err == nil && p.Ref.Digest == digest
 }

@@ -72,8 +72,8 @@ type fact struct {
 	refused bool
 }
 
-// starts reports whether the state needs an effect that does not run yet.
-func (r *run) starts(needs turn.Needs) bool {
+// hasNewEffect reports whether the state needs an effect that does not run yet.
+func (r *run) hasNewEffect(needs turn.Needs) bool {
 	switch {
 	case needs.Hooks != "":
 		return !r.flies(turn.HookEffect(needs))
@@ -233,8 +233,8 @@ func (e *effect) reply() turn.Input {
 	return turn.Reply{ModelReplied: m}
 }
 
-// complete steps the machine with an effect's outcome. Other completed results join the batch.
-func (r *run) complete(e *effect) error {
+// handleResult steps the machine with an effect's outcome. Other completed results join the batch.
+func (r *run) handleResult(e *effect) error {
 	first := r.removeInflight(e)
 	results, ok := first.(turn.Results)
 	for ok && len(r.completions) > 0 {
@@ -257,7 +257,7 @@ func (r *run) complete(e *effect) error {
 	if first == nil {
 		return nil
 	}
-	return r.stepMachine(first)
+	return r.step(first)
 }
 
 // removeInflight removes an effect from the running ones. It drops cancelled effects and those of an earlier turn.
@@ -274,14 +274,14 @@ func (r *run) removeInflight(e *effect) turn.Input {
 	return e.in
 }
 
-// stopTurn ends a turn with a cancel request. It cancels the effects, records the outcomes that they still deliver,
+// stop ends a turn with a cancel request. It cancels the effects, records the outcomes that they still deliver,
 // and discards the rest.
-func (r *run) stopTurn() error {
+func (r *run) stop() error {
 	if len(r.completions) > 0 {
 		e := r.completions[0]
 		r.completions = r.completions[1:]
-		return r.complete(e)
+		return r.handleResult(e)
 	}
 	r.cancelAll()
-	return r.stepMachine(turn.Stop{})
+	return r.step(turn.Stop{})
 }

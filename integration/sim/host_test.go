@@ -87,17 +87,17 @@ func (h *host) load(id events.SessionID, fresh bool) *projector.State {
 	return s
 }
 
-// decision returns the events to append to a state; none: there is nothing to do.
-type decision func(*projector.State) ([]events.Event, error)
+// decideFunc returns the events to append to a state; none: there is nothing to do.
+type decideFunc func(*projector.State) ([]events.Event, error)
 
 // decide appends a decision on the cached state, or on the newest one where the cached one is too old. The caller then
 // executes the returned wakes and notifications.
-func (h *host) decide(id events.SessionID, d decision) (hints []func(), err error) {
+func (h *host) decide(id events.SessionID, d decideFunc) (hints []func(), err error) {
 	return h.decideAs(id, act{}, d)
 }
 
 // decideAs is decide for a worker that acts on a claim of a task.
-func (h *host) decideAs(id events.SessionID, by act, d decision) (hints []func(), err error) {
+func (h *host) decideAs(id events.SessionID, by act, d decideFunc) (hints []func(), err error) {
 	for fresh := h.states[id] == nil; ; {
 		s := h.load(id, fresh)
 		list, err := d(s)
@@ -179,7 +179,7 @@ func (h *host) wake(s *projector.State) (hints []func()) {
 	if h.id != "" {
 		hints = append(hints, func() {
 			if n := h.w.node(h.id); n != nil {
-				n.hinted(id)
+				n.NeedsWorker(id)
 			}
 		})
 	}

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,19 +14,20 @@ import (
 	"testing"
 )
 
-// match is a function of a package of workers, and the one of the simulation for it: "TYPE.METHOD" or "FUNCTION".
-// Both make the same calls in the same order, as far as the names of [matched] say. Calls of packages turn and follow
-// all count.
+// match is a function of a package of workers: "TYPE.METHOD" or "FUNCTION". The simulation has one of the same name that
+// makes the same calls in the same order, as far as [matched] names them. Calls of packages turn and follow all count.
 type match struct {
-	real, sim string
-	skips     []string // calls of real that sim lacks at this place: each leaves out one, the first
-	adds      []string // the same for sim
-	loose     bool     // the steps differ; only the names are compared
+	real  string
+	sim   string   // its name in the simulation, where that is another one
+	skips []string // calls of real that sim lacks at this place: each leaves out one, the first
+	adds  []string // the same for sim
+	loose bool     // the steps differ; only the names are compared
 }
 
 // matched is what the simulation has of a package of workers.
 type matched struct {
-	names   map[string]string // calls in the package, and the same in the simulation
+	same    []string          // calls with the same name in the package and in the simulation
+	others  map[string]string // calls of the package for which the simulation calls another part of the product, or of its world
 	omitted []string          // methods and functions that the simulation does not have
 	list    []match
 }
@@ -32,21 +35,20 @@ type matched struct {
 // matches are the packages of workers by folder.
 var matches = map[string]matched{
 	"run": {
-		names: map[string]string{
-			"AppendAs": "Append", "Last": "Last", "SetTimer": "setTimer", "TakeState": "cached",
-			"add": "add", "flushOrDo": "byItself", "branchOff": "branchOff", "branching": "turn.Branching", "catchUp": "catchUp",
-			"checkEffect": "isCurrent", "claim": "claim", "claimNext": "claimNext", "commit": "commit", "committed": "committed",
-			"handleResult": "complete", "decide": "decide", "endForStop": "handOver", "fail": "giveUp", "flush": "flush", "giveUp": "giveUp",
-			"hasNewEffect": "starts", "hasPrompt": "prompts", "hasStartedCall": "hasOpenCall", "isAged": "aged", "isOurs": "ours",
-			"logMovedLocked": "markMoved", "foldNextCommit": "turn.NeedsWorker", "promptOf": "turn.Reply", "readLog": "catchUp", "record": "record",
-			"handleRecordRequest": "recordFact", "release": "release", "removeInflight": "removeInflight", "renewState": "renew", "rest": "checkEndOfLog",
-			"rollBack": "rollBack", "setClaim": "claimAs", "start": "start", "step": "stepMachine", "stepAgain": "redo", "stop": "stopTurn",
-			"takeOver": "takeOver", "transferOrTakeOver": "meet", "yield": "yields",
+		same: []string{
+			"Last", "TakeState", "add", "branchOff", "catchUp", "checkEffect", "claim", "claimNext", "commit", "committed", "decide", "endForStop", "fail",
+			"flush", "flushOrDo", "handleRecordRequest", "handleResult", "hasNewEffect", "hasPrompt", "hasStartedCall", "isAged", "isOurs",
+			"logMovedLocked", "record", "release", "removeInflight", "renewState", "rest", "rollBack", "setClaim", "start", "step", "stepAgain", "stop",
+			"takeOver", "transferOrTakeOver", "yield",
+		},
+		others: map[string]string{
+			"AppendCommit": "Append", "SetTimer": "setTimer", "branching": "turn.Branching", "foldNextCommit": "turn.NeedsWorker", "giveUp": "fail",
+			"promptOf": "turn.Reply", "readLog": "catchUp",
 		},
 		omitted: []string{
 			// plugins
-			"abandoned", "checkPatience", "closeStack", "declared", "discard", "extraOf", "notificationReturned", "notifiedEvents", "notifyPlugins",
-			"openStack", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
+			"abandoned", "checkPatience", "closeStack", "declared", "discard", "extraOf", "notificationReturned", "notifiedEvents",
+			"notifyPlugins", "openStack", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",
 			// goroutines, clocks and the log of the program: the world has its own
@@ -56,68 +58,81 @@ var matches = map[string]matched{
 		},
 		list: []match{
 			{real: "run.advanceOnce", sim: "run.advance"},
-			{real: "run.flushOrDo", sim: "run.byItself"},
-			{real: "run.rest", sim: "run.checkEndOfLog", skips: []string{"record", "endForStop"}},
+			{real: "run.flushOrDo"},
+			{real: "run.rest", skips: []string{"record", "endForStop"}},
 			{real: "run.end", sim: "run.setTimer"},
-			{real: "run.step", sim: "run.stepMachine"},
-			{real: "run.decide", sim: "run.decide"},
-			{real: "run.record", sim: "run.record"},
-			{real: "run.flush", sim: "run.flush"},
-			{real: "run.stepAgain", sim: "run.redo"},
-			{real: "run.committed", sim: "run.committed", adds: []string{"claimAs"}}, // setClaimEarly does it
-			{real: "run.rollBack", sim: "run.rollBack"},
-			{real: "run.claimNext", sim: "run.claimNext", skips: []string{"giveUp", "add"}},
-			{real: "run.transferOrTakeOver", sim: "run.meet"},
-			{real: "run.takeOver", sim: "run.takeOver", skips: []string{"giveUp", "fail"}},
-			{real: "run.fail", sim: "run.giveUp"},
-			{real: "run.release", sim: "run.release"},
-			{real: "run.claim", sim: "run.claim", skips: []string{"turn.Claim"}},
-			{real: "run.wait", sim: "run.wait"},
-			{real: "run.catchUp", sim: "run.catchUp"},
-			{real: "run.renewState", sim: "run.renew"},
-			{real: "run.stop", sim: "run.stopTurn", skips: []string{"handleRecordRequest", "turn.Next"}},
-			{real: "run.hasNewEffect", sim: "run.starts"},
-			{real: "run.handleRecordRequest", sim: "run.recordFact", skips: []string{"isAged"}},
-			{real: "run.checkEffect", sim: "run.isCurrent", skips: []string{"turn.ErrStale"}},
-			{real: "run.load", sim: "run.load", skips: []string{"follow.Whole"}},
-			{real: "run.dropTurn", sim: "run.forget"},
-			{real: "run.replaceWakeLocked", sim: "run.receive"},
-			{real: "unlessStale", sim: "unlessStale"},
-			{real: "run.branchOff", sim: "run.branchOff", loose: true},
-			{real: "run.handleResult", sim: "run.complete", loose: true},
-			{real: "run.removeInflight", sim: "run.removeInflight", loose: true},
-			{real: "run.start", sim: "run.start", loose: true},
-			{real: "Pool.finish", sim: "run.returnWake", loose: true},
-			{real: "Pool.respond", sim: "node.receiveWake", loose: true},
-			{real: "Pool.NeedsWorker", sim: "node.hinted", loose: true},
-			{real: "Pool.Drain", sim: "node.drain", loose: true},
+			{real: "run.step"},
+			{real: "run.decide"},
+			{real: "run.record"},
+			{real: "run.flush"},
+			{real: "run.stepAgain"},
+			{real: "run.committed", adds: []string{"setClaim"}}, // setClaimEarly does it
+			{real: "run.rollBack"},
+			{real: "run.claimNext", skips: []string{"giveUp", "add"}},
+			{real: "run.transferOrTakeOver"},
+			{real: "run.takeOver", skips: []string{"giveUp", "fail"}},
+			{real: "run.fail"},
+			{real: "run.release"},
+			{real: "run.claim", skips: []string{"turn.Claim"}},
+			{real: "run.wait"},
+			{real: "run.catchUp"},
+			{real: "run.renewState"},
+			{real: "run.stop", skips: []string{"handleRecordRequest", "turn.Next"}},
+			{real: "run.hasNewEffect"},
+			{real: "run.handleRecordRequest", skips: []string{"isAged"}},
+			{real: "run.checkEffect", skips: []string{"turn.ErrStale"}},
+			{real: "run.load", skips: []string{"follow.Whole"}},
+			{real: "run.dropTurn"},
+			{real: "run.replaceWakeLocked"},
+			{real: "unlessStale"},
+			{real: "run.branchOff", loose: true},
+			{real: "run.handleResult", loose: true},
+			{real: "run.removeInflight", loose: true},
+			{real: "run.start", loose: true},
+			{real: "Pool.finish", sim: "run.finish", loose: true},
+			{real: "Pool.respond", sim: "node.respond", loose: true},
+			{real: "Pool.NeedsWorker", sim: "node.NeedsWorker", loose: true},
+			{real: "Pool.Drain", sim: "node.Drain", loose: true},
 		},
 	},
 	"task": {
-		names: map[string]string{
-			"AbandonTask": "task.Abandon", "CancelTaskAs": "task.Cancel", "ClaimTask": "task.ClaimFor", "hint.TaskNeedsWorker": "hint.TaskNeedsWorker",
-			"ackWake": "finishWake", "cancelledCall": "cancelledCall", "gone": "workerGone", "launch": "launch", "move": "moves",
-			"resolveCall": "resolve", "resolveEnded": "resolveEnded", "returnWake": "nak", "startTask": "begin", "takeOver": "takeOver",
+		same: []string{
+			"ackWake", "cancelledCall", "gone", "hint.TaskNeedsWorker", "launch", "move", "resolveCall", "resolveEnded", "returnWake", "startTask", "takeOver",
 		},
+		others: map[string]string{"AbandonTask": "task.Abandon", "CancelClaimedTask": "task.Cancel", "ClaimTask": "task.ClaimFor"},
 		omitted: []string{
-			"abandonFailing", "adopt", "cancelChild", "leaveToOwner", "listen", "newRun", "notify", "reserve", "resolve", "resolveLost",
+			"abandonFailing", "adopt", "leaveToOwner", "listen", "newRun", "notify", "passCancelOn", "reserve", "resolve", "resolveLost",
 			"unlistLocked", "unreserve",
 		},
 		list: []match{
-			{real: "Service.decide", sim: "taskRun.decideOnWake"},
+			{real: "Service.decide", sim: "taskRun.decide"},
 			{real: "Service.takeOver", sim: "taskRun.takeOver"},
-			{real: "Service.startTask", sim: "taskRun.begin"},
+			{real: "Service.startTask", sim: "taskRun.startTask"},
 			{real: "Service.resolveEnded", sim: "taskRun.resolveEnded", skips: []string{"turn.ToolEffect"}},
-			{real: "taskRun.compare", sim: "taskRun.compare", skips: []string{"ackWake"}}, // an erased session
-			{real: "taskRun.move", sim: "taskRun.moves", skips: []string{"ackWake"}},
-			{real: "Service.gone", sim: "taskRun.workerGone", loose: true},
-			{real: "taskRun.endMonitor", sim: "taskRun.endMonitor", loose: true},
-			{real: "taskRun.finish", sim: "taskRun.finish", loose: true},
-			{real: "taskRun.record", sim: "taskRun.recordEnd", loose: true},
-			{real: "taskRun.report", sim: "taskRun.report", loose: true},
-			{real: "taskRun.storeWake", sim: "taskRun.receive", loose: true},
+			{real: "taskRun.compare", skips: []string{"ackWake"}}, // an erased session
+			{real: "taskRun.move", skips: []string{"ackWake"}},
+			{real: "Service.gone", sim: "taskRun.gone", loose: true},
+			{real: "taskRun.endMonitor", loose: true},
+			{real: "taskRun.finish", loose: true},
+			{real: "taskRun.record", loose: true},
+			{real: "taskRun.report", loose: true},
+			{real: "taskRun.storeWake", loose: true},
 		},
 	},
+}
+
+// nameOf is the name in the simulation of a call of the package; it has none of a call that does not count.
+func (m *matched) nameOf(real string) (sim string, has bool) {
+	if slices.Contains(m.same, real) || implied(real) {
+		return real, true
+	}
+	sim, has = m.others[real]
+	return sim, has
+}
+
+// counts reports whether a call of the simulation stands for one of the package.
+func (m *matched) counts(sim string) bool {
+	return implied(sim) || slices.Contains(m.same, sim) || slices.Contains(slices.Collect(maps.Values(m.others)), sim)
 }
 
 // functions are the functions and methods of a package.
@@ -212,7 +227,7 @@ func steps(fn *ast.FuncDecl) (list []step) {
 	return list
 }
 
-// implied reports whether a name counts without an entry in names.
+// implied reports whether a name counts without an entry in [matched].
 func implied(name string) bool {
 	return strings.HasPrefix(name, "turn.") || strings.HasPrefix(name, "follow.")
 }
@@ -223,7 +238,7 @@ func (m *matched) differences(real, sim functions) (list []string) {
 	for name := range real {
 		known[name[strings.Index(name, ".")+1:]] = true
 	}
-	for name := range m.names {
+	for _, name := range slices.Concat(m.same, slices.Collect(maps.Keys(m.others))) {
 		if own := !ast.IsExported(name) && !strings.Contains(name, "."); own && !known[name] {
 			list = append(list, name+" is matched, and does not exist")
 		}
@@ -234,6 +249,7 @@ func (m *matched) differences(real, sim functions) (list []string) {
 		}
 	}
 	for _, pair := range m.list {
+		pair.sim = cmp.Or(pair.sim, pair.real)
 		switch {
 		case real[pair.real] == nil:
 			list = append(list, pair.real+" does not exist: the simulation has "+pair.sim+" for it")
@@ -251,26 +267,20 @@ func (m *matched) compare(pair *match, real functions, sim []step) (list []strin
 	var want, got []string
 	skips, adds := slices.Clone(pair.skips), slices.Clone(pair.adds)
 	for _, s := range steps(real[pair.real]) {
-		name, has := m.names[s.name]
+		name, has := m.nameOf(s.name)
 		switch i := slices.Index(skips, s.name); {
 		case i >= 0:
 			skips = slices.Delete(skips, i, i+1)
 		case has:
 			want = append(want, name)
-		case implied(s.name):
-			want = append(want, s.name)
 		case real[s.own] != nil && !slices.Contains(m.omitted, s.name):
 			list = append(list, pair.real+" calls "+s.name+", which the simulation neither has nor omits")
 		}
 	}
 	for _, s := range sim {
-		has := implied(s.name)
-		for _, name := range m.names {
-			has = has || name == s.name
-		}
 		if i := slices.Index(adds, s.name); i >= 0 {
 			adds = slices.Delete(adds, i, i+1)
-		} else if has {
+		} else if m.counts(s.name) {
 			got = append(got, s.name)
 		}
 	}

@@ -59,11 +59,11 @@ func (e *effect) records(p events.Payload) {
 	e.r.factRequests = append(e.r.factRequests, e.fact)
 }
 
-// recordFact appends a record that an effect requested. It refuses cancelled effects, and those whose turn has ended
+// handleRecordRequest appends a record that an effect requested. It refuses cancelled effects, and those whose turn has ended
 // or belongs to another worker.
-func (r *run) recordFact(f *fact) error {
+func (r *run) handleRecordRequest(f *fact) error {
 	f.done = true
-	if f.refused = !r.isCurrent(f.effect); f.refused {
+	if f.refused = !r.checkEffect(f.effect); f.refused {
 		return nil
 	}
 	_, err := r.decide(turn.Facts{Extra: f.list})
@@ -71,15 +71,15 @@ func (r *run) recordFact(f *fact) error {
 		err = r.flush()
 	}
 	if err == nil && r.w.chance(3, "late") {
-		err = r.renew()
+		err = r.renewState()
 	}
-	f.refused = err != nil || !r.isCurrent(f.effect)
+	f.refused = err != nil || !r.checkEffect(f.effect)
 	return err
 }
 
-func (r *run) isCurrent(e *effect) bool {
+func (r *run) checkEffect(e *effect) bool {
 	t := r.state.Turn()
-	return slices.Contains(r.inflight, e) && t != nil && t.ID == e.needs.Turn && r.ours(t)
+	return slices.Contains(r.inflight, e) && t != nil && t.ID == e.needs.Turn && r.isOurs(t)
 }
 
 func repeatable(tool string) bool {

@@ -58,8 +58,8 @@ func (n *node) kill() {
 // freeze freezes a node between two steps for any time, or continues it.
 func (n *node) freeze() { n.frozen = !n.frozen }
 
-// drain starts an orderly stop of a node.
-func (n *node) drain() {
+// Drain starts an orderly stop of a node.
+func (n *node) Drain() {
 	if !n.draining && n.w.chance(3, "drains") {
 		n.w.t.Logf("%s drains", n.id)
 		n.draining = true
@@ -158,7 +158,7 @@ func (n *node) receiveOffer(m *wake) bool {
 		n.start(m.session, m)
 		return true
 	}
-	r.receive(m)
+	r.replaceWakeLocked(m)
 	return true
 }
 
@@ -166,7 +166,7 @@ func (n *node) receiveOffer(m *wake) bool {
 func (n *node) accept(m *wake) {
 	switch r := n.runOf(m.session); {
 	case r != nil:
-		r.receive(m)
+		r.replaceWakeLocked(m)
 	case n.full() || n.draining:
 		n.w.maybeLost(func() { n.w.queue.nak(m, n.w.now) })
 	default:
@@ -178,23 +178,23 @@ func (n *node) start(id events.SessionID, m *wake) {
 	n.runs = append(n.runs, &run{n: n, w: n.w, session: id, wake: m, arrivals: 1, arrivalsRead: -1, listed: true})
 }
 
-// receiveWake receives the wake of a turn that runs here.
-func (n *node) receiveWake(id events.SessionID, turn events.TurnID, attempt int64, m *wake) bool {
+// respond receives the wake of a turn that runs here.
+func (n *node) respond(id events.SessionID, turn events.TurnID, attempt int64, m *wake) bool {
 	r := n.runOf(id)
 	if r == nil || r.turn != turn || r.attempt != attempt {
 		return false
 	}
 	if m != nil {
-		r.receive(m)
+		r.replaceWakeLocked(m)
 	}
 	return true
 }
 
-// hinted is the notification that a host of this process appended to a session.
-func (n *node) hinted(id events.SessionID) {
+// NeedsWorker is the notification that a host of this process appended to a session.
+func (n *node) NeedsWorker(id events.SessionID) {
 	switch r := n.runOf(id); {
 	case r != nil:
-		r.markMoved()
+		r.logMovedLocked()
 	case !n.full() && !n.draining:
 		n.start(id, nil)
 	}
@@ -202,7 +202,7 @@ func (n *node) hinted(id events.SessionID) {
 
 func (n *node) notified(id events.SessionID) {
 	if r := n.runOf(id); r != nil {
-		r.markMoved()
+		r.logMovedLocked()
 	}
 }
 
@@ -217,7 +217,7 @@ func (n *node) step() {
 		return
 	}
 	if r := pick(n.w, n.runs, "run"); r != nil {
-		r.step()
+		r.nextStep()
 	}
 }
 
@@ -242,8 +242,8 @@ func (n *node) work() {
 	}
 }
 
-// cached is a copy of the cached state; nil where there is none.
-func (n *node) cached(id events.SessionID) *projector.State {
+// TakeState is a copy of the cached state; nil where there is none.
+func (n *node) TakeState(id events.SessionID) *projector.State {
 	if s := n.host.states[id]; s != nil {
 		return s.Clone()
 	}

@@ -73,26 +73,26 @@ var (
 	errSoon       = errors.New("waits for its next attempt")
 )
 
-// receive replaces the wake of the run.
-func (r *run) receive(m *wake) {
+// replaceWakeLocked replaces the wake of the run.
+func (r *run) replaceWakeLocked(m *wake) {
 	r.wake = m
-	r.markMoved()
+	r.logMovedLocked()
 }
 
-// markMoved records that the log may have new commits.
-func (r *run) markMoved() {
+// logMovedLocked records that the log may have new commits.
+func (r *run) logMovedLocked() {
 	r.arrivals++
 	r.moved = true
 }
 
-func (r *run) claimAs(id events.TurnID, attempt int64) { r.turn, r.attempt = id, attempt }
+func (r *run) setClaim(id events.TurnID, attempt int64) { r.turn, r.attempt = id, attempt }
 
-// ours reports whether this run has claimed the turn in that attempt.
-func (r *run) ours(t *projector.Turn) bool {
+// isOurs reports whether this run has claimed the turn in that attempt.
+func (r *run) isOurs(t *projector.Turn) bool {
 	return t != nil && t.Worker == r.n.id && t.ID == r.turn && t.Attempt == r.attempt
 }
 
-func (r *run) step() {
+func (r *run) nextStep() {
 	var err error
 	switch r.phase {
 	case loads:
@@ -108,12 +108,12 @@ func (r *run) step() {
 	case ends:
 		err = r.end()
 	case returnsWake:
-		r.returnWake()
+		r.finish()
 	}
 	if errors.Is(err, errSuperseded) {
-		r.forget()
+		r.dropTurn()
 	} else if err != nil {
-		r.stop(err)
+		r.endWith(err)
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *run) step() {
 func (r *run) load() error {
 	r.phase = works
 	suspicious := r.wake != nil && r.wake.times > 1
-	if r.state = r.n.cached(r.session); r.state == nil {
+	if r.state = r.n.TakeState(r.session); r.state == nil {
 		r.state = projector.New(r.session)
 	} else if !suspicious && turn.NeedsWorker(r.state, r.w.now) {
 		return nil // if the state is old, the first append conflicts
@@ -134,12 +134,12 @@ func (r *run) load() error {
 	return nil
 }
 
-// forget drops a turn that another worker has taken over. The run continues as after a new wake.
-func (r *run) forget() {
+// dropTurn drops a turn that another worker has taken over. The run continues as after a new wake.
+func (r *run) dropTurn() {
 	r.w.t.Logf("%s is superseded in %s", r.n.id, r.session)
 	r.rollBack()
 	r.cancelAll()
-	r.claimAs("", 0)
+	r.setClaim("", 0)
 	r.phase, r.pace = works, goOn
 }
 
@@ -167,44 +167,44 @@ func (r *run) advance() (pace, error) {
 	t := r.state.Turn()
 	needs := turn.Next(r.state)
 	parked := needs.OnlyWaits() && !needs.Stop
-	if t != nil && !parked && !r.ours(t) {
-		return goOn, r.meet(t)
+	if t != nil && !parked && !r.isOurs(t) {
+		return goOn, r.transferOrTakeOver(t)
 	}
 	if q := turn.Branching(r.state); q != nil {
-		return goOn, r.byItself(func() error { return r.branchOff(*q) })
+		return goOn, r.flushOrDo(func() error { return r.branchOff(*q) })
 	}
 	if list := turn.DueEvents(r.state, r.w.now); len(list) > 0 {
-		return goOn, r.byItself(func() error { return r.record(list) })
+		return goOn, r.flushOrDo(func() error { return r.record(list) })
 	}
 	switch {
 	case t == nil && turn.Claimable(r.state):
 		return goOn, r.claimNext()
 	case t == nil, parked && len(r.inflight) == 0:
-		return r.checkEndOfLog()
+		return r.rest()
 	case needs.Stop:
-		return goOn, r.stopTurn()
+		return goOn, r.stop()
 	case r.n.draining && len(r.inflight) > 0:
 		return waits, nil
-	case r.n.draining && !hasOpenCall(t):
+	case r.n.draining && !hasStartedCall(t):
 		return goOn, r.release(t)
 	case turn.NeedsStartCalls(r.state):
-		return goOn, r.stepMachine(turn.StartCalls{})
-	case r.starts(needs) && r.aged():
-		return goOn, r.renew()
+		return goOn, r.step(turn.StartCalls{})
+	case r.hasNewEffect(needs) && r.isAged():
+		return goOn, r.renewState()
 	}
 	return waits, r.start(needs)
 }
 
-// byItself flushes the batch, and then runs do, which appends separately.
-func (r *run) byItself(do func() error) error {
+// flushOrDo flushes the batch, and then runs do, which appends separately.
+func (r *run) flushOrDo(do func() error) error {
 	if len(r.batch.events) > 0 {
 		return r.flush()
 	}
 	return do()
 }
 
-// checkEndOfLog checks that the session needs nothing at the end of the log, read after the newest wake arrived.
-func (r *run) checkEndOfLog() (pace, error) {
+// rest checks that the session needs nothing at the end of the log, read after the newest wake arrived.
+func (r *run) rest() (pace, error) {
 	switch {
 	case len(r.batch.events) > 0:
 		return goOn, r.flush()
@@ -234,8 +234,8 @@ func (r *run) end() error {
 // unlist ends a run. The remaining step is the acknowledgement of its wake.
 func (r *run) unlist() { r.listed, r.phase = false, returnsWake }
 
-// stop ends a run with an error.
-func (r *run) stop(err error) {
+// endWith ends a run with an error.
+func (r *run) endWith(err error) {
 	if !errors.Is(err, errDropped) && !errors.Is(err, errHandedOver) && !errors.Is(err, errYields) &&
 		!errors.Is(err, errSoon) && !errors.Is(err, events.ErrOutcomeUnknown) {
 		r.w.t.Fatal(err)
@@ -246,8 +246,8 @@ func (r *run) stop(err error) {
 	r.unlist()
 }
 
-// returnWake acknowledges or returns the wake of a run.
-func (r *run) returnWake() {
+// finish acknowledges or returns the wake of a run.
+func (r *run) finish() {
 	r.n.runs = slices.DeleteFunc(r.n.runs, func(have *run) bool { return have == r })
 	q, m, wait := &r.w.queue, r.wake, events.Millis(0)
 	switch {
@@ -286,11 +286,11 @@ func (r *run) wait() error {
 	case "completes":
 		e := r.completions[0]
 		r.completions = r.completions[1:]
-		return r.complete(e)
+		return r.handleResult(e)
 	case "records":
 		f := r.factRequests[0]
 		r.factRequests = r.factRequests[1:]
-		return r.recordFact(f)
+		return r.handleRecordRequest(f)
 	case "flushes":
 		return r.flush()
 	}
@@ -314,10 +314,10 @@ func (r *run) catchUp() error {
 // trusted is the time, in ms, for which effects start on a state without a read of the log's end.
 const trusted = 150
 
-func (r *run) aged() bool { return r.w.now-r.current > trusted }
+func (r *run) isAged() bool { return r.w.now-r.current > trusted }
 
-// renew reads the end of the log. Where it has not moved, the batch keeps waiting.
-func (r *run) renew() error {
+// renewState reads the end of the log. Where it has not moved, the batch keeps waiting.
+func (r *run) renewState() error {
 	if len(r.batch.events) > 0 {
 		if last, err := r.w.log.Last(r.w.ctx, r.session); err == nil && last == r.batch.durable.Seq {
 			r.current = r.w.now

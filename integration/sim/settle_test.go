@@ -90,7 +90,7 @@ func (n *node) runAll() {
 	}
 	for range 2 { // a read, and its consequence
 		for _, r := range slices.Clone(n.runs) {
-			r.step()
+			r.nextStep()
 		}
 	}
 	for _, e := range slices.Clone(n.effects) {

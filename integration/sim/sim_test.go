@@ -232,7 +232,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"step": on((*node).step), "step_more": on((*node).step), "step_on": on((*node).step),
 		"finish": on((*node).finish), "finish_more": on((*node).finish), "host": on((*node).goOn),
 		"work": on((*node).work), "work_more": on((*node).work),
-		"freeze": on((*node).freeze), "drain": on((*node).drain), "kill": on((*node).kill),
+		"freeze": on((*node).freeze), "drain": on((*node).Drain), "kill": on((*node).kill),
 		"": w.check,
 	}
 }

@@ -30,19 +30,19 @@ func (r *taskRun) runs() (over bool) {
 		do = r.body()
 	}
 	for r.n.w.settling && len(r.inbox) > 0 {
-		r.receive(r.inbox[0])
+		r.storeWake(r.inbox[0])
 		r.inbox = r.inbox[1:]
 	}
 	switch do {
 	case "holds":
-		r.receive(r.inbox[0])
+		r.storeWake(r.inbox[0])
 		r.inbox = r.inbox[1:]
 	case "look":
 		r.compare()
 	case "says":
-		_ = r.decide(func(s *projector.State) []events.Event { return task.Progress(s, r.task, "half of it") })
+		_ = r.append(func(s *projector.State) []events.Event { return task.Progress(s, r.task, "half of it") })
 	case "waits":
-		_ = r.decide(func(s *projector.State) []events.Event { return task.Transition(s, r.task, events.TaskWaiting) })
+		_ = r.append(func(s *projector.State) []events.Event { return task.Transition(s, r.task, events.TaskWaiting) })
 	case "reports":
 		r.report()
 	case "ends":
@@ -67,7 +67,7 @@ func (r *taskRun) ends() {
 	case r.result == nil:
 		r.n.w.startCall(r.session, r.call.tool, r.call.effect)
 		r.result = &events.ToolResult{Text: "done"}
-	case r.resolve(*r.call, *r.result) == nil:
+	case r.resolveCall(*r.call, *r.result) == nil:
 		r.ended, r.resolved = bodyDone, true
 	}
 }
@@ -82,8 +82,8 @@ func (r *taskRun) report() {
 	r.hints = append(r.hints, hints...)
 }
 
-// decide appends a decision while the run's claim is current.
-func (r *taskRun) decide(d func(*projector.State) []events.Event) error {
+// append appends a decision while the run's claim is current.
+func (r *taskRun) append(d func(*projector.State) []events.Event) error {
 	own := act{by: r.n.id, claim: r.claim, own: true}
 	hints, err := r.n.host.decideAs(r.session, own, func(s *projector.State) ([]events.Event, error) {
 		return task.While(s, r.claim, func() []events.Event { return d(s) })
@@ -99,8 +99,8 @@ func (r *taskRun) stop(cause string) {
 	}
 }
 
-// receive receives a wake that arrives while the task runs.
-func (r *taskRun) receive(m *wake) {
+// storeWake receives a wake that arrives while the task runs.
+func (r *taskRun) storeWake(m *wake) {
 	have := r.wake
 	r.wake = m
 	if r.over { // it may be of a later task of that id, which waits for the end of this run
@@ -109,8 +109,8 @@ func (r *taskRun) receive(m *wake) {
 	}
 }
 
-// finishWake acknowledges the wake: no work is left.
-func (r *taskRun) finishWake() {
+// ackWake acknowledges the wake: no work is left.
+func (r *taskRun) ackWake() {
 	r.over = true
 	r.ack()
 }
@@ -120,18 +120,18 @@ func (r *taskRun) compare() {
 	if r.over {
 		return
 	}
-	rec, ok := r.record(r.session)
+	rec, ok := r.recordOf(r.session)
 	switch {
 	case !ok:
-		r.finishWake()
+		r.ackWake()
 	case rec.To != "" && rec.CreatedAt == r.made:
-		r.moves(rec.To)
+		r.move(rec.To)
 	case rec.Seq != r.claim.Seq: // the id now belongs to another registration
 		r.over = true
-		r.nak()
+		r.returnWake()
 		r.wake = nil
 	case !rec.Live():
-		r.finishWake()
+		r.ackWake()
 		r.stop(causeCancelled)
 	case rec.Worker != r.claim.Worker || rec.Attempt != r.claim.Attempt:
 		r.over, r.listed, r.wake = true, false, nil
@@ -142,11 +142,11 @@ func (r *taskRun) compare() {
 	}
 }
 
-// moves continues the task in another session. The transfer publishes a wake there.
-func (r *taskRun) moves(to events.SessionID) {
-	rec, ok := r.record(to)
+// move continues the task in another session. The transfer publishes a wake there.
+func (r *taskRun) move(to events.SessionID) {
+	rec, ok := r.recordOf(to)
 	if !ok || rec.CreatedAt != r.made {
-		r.finishWake()
+		r.ackWake()
 		return
 	}
 	if r.wake != nil && r.wake.session == r.session { // the wake of the other session may have arrived already
@@ -160,21 +160,21 @@ func (r *taskRun) finish() (over bool) {
 	interrupted := r.cause == causeOutOfTouch || r.cause == causeStopped
 	switch {
 	case r.call != nil && r.cause == causeCancelled && !r.resolved:
-		r.resolved = r.resolve(*r.call, cancelledCall()) == nil
+		r.resolved = r.resolveCall(*r.call, cancelledCall()) == nil
 		return false
 	case r.over:
 		return true
 	case interrupted && r.again:
-		_ = r.decide(func(s *projector.State) []events.Event { return task.Transition(s, r.task, events.TaskWaiting) })
-		return r.nak()
+		_ = r.append(func(s *projector.State) []events.Event { return task.Transition(s, r.task, events.TaskWaiting) })
+		return r.returnWake()
 	case r.call != nil && r.ended == bodyFailed && !r.resolved:
-		r.resolved = r.resolve(*r.call, events.ToolResult{Outcome: events.OutcomeLost, Text: "lost"}) == nil
+		r.resolved = r.resolveCall(*r.call, events.ToolResult{Outcome: events.OutcomeLost, Text: "lost"}) == nil
 		return false
 	}
-	return r.recordEnd(interrupted)
+	return r.record(interrupted)
 }
 
-func (r *taskRun) recordEnd(interrupted bool) (over bool) {
+func (r *taskRun) record(interrupted bool) (over bool) {
 	state, summary := r.endState(), r.ended
 	if interrupted && r.ended != bodyDone {
 		state, summary = events.TaskFailed, "abandoned: worker "+string(r.n.id)+" "+r.cause
@@ -183,11 +183,11 @@ func (r *taskRun) recordEnd(interrupted bool) (over bool) {
 	if r.monitors && !interrupted && r.cause == "" {
 		err = r.endMonitor()
 	} else {
-		err = r.decide(func(s *projector.State) []events.Event { return task.End(s, r.task, state, summary) })
+		err = r.append(func(s *projector.State) []events.Event { return task.End(s, r.task, state, summary) })
 	}
 	switch {
 	case err == nil:
-		r.finishWake()
+		r.ackWake()
 		r.do = func() bool { return true } // after the wakes and notifications
 	case errors.Is(err, api.ErrTaskTaken):
 		was := r.session

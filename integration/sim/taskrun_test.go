@@ -57,7 +57,7 @@ func (n *node) takeTask(m *wake) {
 		return
 	}
 	r := &taskRun{n: n, session: m.session, task: m.task, wake: m}
-	r.do = r.decideOnWake
+	r.do = r.decide
 	n.tasks = append(n.tasks, r)
 }
 
@@ -88,12 +88,12 @@ func (n *node) stepRun(r *taskRun) {
 		n.tasks = slices.DeleteFunc(n.tasks, func(have *taskRun) bool { return have == r })
 		for _, m := range r.inbox { // not yet received
 			r.wake = m
-			r.nak()
+			r.returnWake()
 		}
 	}
 }
 
-func (r *taskRun) nak() (over bool) {
+func (r *taskRun) returnWake() (over bool) {
 	if m := r.wake; m != nil {
 		r.n.w.maybeLost(func() { r.n.w.queue.nak(m, r.n.w.now) })
 	}
@@ -116,8 +116,8 @@ func (r *taskRun) later() (over bool) {
 	return true
 }
 
-// record is a task's record in the newest state.
-func (r *taskRun) record(id events.SessionID) (projector.Task, bool) {
+// recordOf is a task's record in the newest state.
+func (r *taskRun) recordOf(id events.SessionID) (projector.Task, bool) {
 	if r.n.w.facts.of[id] == nil {
 		return projector.Task{}, false
 	}
@@ -128,18 +128,18 @@ func (r *taskRun) record(id events.SessionID) (projector.Task, bool) {
 	return *t, true
 }
 
-// decideOnWake decides on a wake with the newest state.
-func (r *taskRun) decideOnWake() (over bool) {
+// decide decides on a wake with the newest state.
+func (r *taskRun) decide() (over bool) {
 	if have := r.n.taskRunOf(r.session, r.task); have != nil { // another run of the task started meanwhile
 		have.inbox = append(have.inbox, r.wake)
 		return true
 	}
-	rec, ok := r.record(r.session)
+	rec, ok := r.recordOf(r.session)
 	if ok && rec.Live() && r.n.host.inTwo(&rec) {
 		m := &move{h: r.n.host, from: rec.From, to: r.session, ids: []events.TaskID{rec.ID}, finishes: true}
 		r.do = func() bool {
 			if m.step() {
-				r.do = r.decideOnWake
+				r.do = r.decide
 			}
 			return false
 		}
@@ -154,9 +154,9 @@ func (r *taskRun) decideOnWake() (over bool) {
 	case !hint.TaskNeedsWorker(&rec), rec.Runner == "" && rec.Worker == "":
 		return r.ack()
 	case rec.Attempt == 0 && rec.Runner != "":
-		r.do = func() bool { return r.begin(&rec) }
+		r.do = func() bool { return r.startTask(&rec) }
 		return false
-	case !r.workerGone(&rec):
+	case !r.gone(&rec):
 		return true // the other run has it
 	}
 	if remote {
@@ -171,7 +171,7 @@ func (r *taskRun) resolveEnded() (over bool) {
 	if !waits {
 		return r.ack()
 	}
-	if err := r.resolve(call, cancelledCall()); err != nil {
+	if err := r.resolveCall(call, cancelledCall()); err != nil {
 		return r.later()
 	}
 	r.do = r.ack
@@ -182,8 +182,8 @@ func cancelledCall() events.ToolResult {
 	return events.ToolResult{Outcome: events.OutcomeCancelled, Text: "[cancelled]"}
 }
 
-// resolve records the result of a call, unless it has one, or no turn waits for it.
-func (r *taskRun) resolve(call remote, result events.ToolResult) error {
+// resolveCall records the result of a call, unless it has one, or no turn waits for it.
+func (r *taskRun) resolveCall(call remote, result events.ToolResult) error {
 	result.Call = call.index
 	hints, err := r.n.host.resolve(r.session, call.effect, result)
 	r.hints = append(r.hints, hints...)
@@ -193,9 +193,9 @@ func (r *taskRun) resolve(call remote, result events.ToolResult) error {
 	return err
 }
 
-// workerGone asks the worker of a task whether it runs the task. If it does, it receives the wake. A dead worker does not
+// gone asks the worker of a task whether it runs the task. If it does, it receives the wake. A dead worker does not
 // respond. A worker that was frozen for too long ends its run.
-func (r *taskRun) workerGone(rec *projector.Task) bool {
+func (r *taskRun) gone(rec *projector.Task) bool {
 	n := r.n.w.node(rec.Worker)
 	if n == nil {
 		return true
@@ -226,7 +226,7 @@ func (r *taskRun) takeOver(rec *projector.Task) (over bool) {
 			return task.While(s, seen, func() []events.Event { return task.Cancel(s, r.task, "requested by host") })
 		}, seen)
 	case rec.Restart == events.RestartAlways && rec.Runner != "" && rec.Starts < attempts:
-		r.do = func() bool { return r.begin(rec) }
+		r.do = func() bool { return r.startTask(rec) }
 	default:
 		r.do = r.resolveThen(events.ToolResult{Outcome: events.OutcomeLost, Text: "lost"}, func(s *projector.State) ([]events.Event, error) {
 			return task.Abandon(s, seen, goneText(rec.Worker))
@@ -236,10 +236,10 @@ func (r *taskRun) takeOver(rec *projector.Task) (over bool) {
 }
 
 // resolveThen ends a task of a dead worker, after its call has a result.
-func (r *taskRun) resolveThen(result events.ToolResult, end decision, seen task.Claim) func() bool {
+func (r *taskRun) resolveThen(result events.ToolResult, end decideFunc, seen task.Claim) func() bool {
 	return func() bool {
 		if r.call != nil {
-			if err := r.resolve(*r.call, result); err != nil {
+			if err := r.resolveCall(*r.call, result); err != nil {
 				return r.later()
 			}
 		}
@@ -255,8 +255,8 @@ func (r *taskRun) resolveThen(result events.ToolResult, end decision, seen task.
 	}
 }
 
-// begin claims a task. The append requires the claim that the state shows.
-func (r *taskRun) begin(rec *projector.Task) (over bool) {
+// startTask claims a task. The append requires the claim that the state shows.
+func (r *taskRun) startTask(rec *projector.Task) (over bool) {
 	if r.n.draining {
 		return r.later()
 	}

@@ -27,7 +27,7 @@ func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
 // TaskNeedsWorker reports whether a task needs a worker: it lives, and no host runs it or it has to leave its session, or
 // its cancel has to be passed on to its child session.
 func TaskNeedsWorker(t *projector.Task) bool {
-	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.LeavePending()) || t.Passing()
+	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.LeavePending()) || t.PassOnPending()
 }
 
 // Hints publishes the hints of a process.
@@ -143,16 +143,16 @@ func (h *Hints) Tasks(s *projector.State, list []events.Event) {
 	}
 }
 
-// Passing publishes the wakes of the tasks whose cancel has to be passed on, for a worker that finds them in a state: the
+// CancelsToPassOn publishes the wakes of the tasks whose cancel has to be passed on, for a worker that finds them in a state: the
 // host that cancelled them may have died before its wakes, and no sweep reads a session whose turn runs.
-func (h *Hints) Passing(s *projector.State) {
+func (h *Hints) CancelsToPassOn(s *projector.State) {
 	for i := range s.Tasks {
 		h.passing(s, s.Tasks[i].ID)
 	}
 }
 
 func (h *Hints) passing(s *projector.State, id events.TaskID) {
-	if t, ok := s.Task(id); ok && t.Passing() {
+	if t, ok := s.Task(id); ok && t.PassOnPending() {
 		h.Task(s, id)
 	}
 }

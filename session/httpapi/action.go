@@ -56,7 +56,7 @@ func actions(list []plugin.ActionDef) actionsJSON {
 	return out
 }
 
-func (in invocationJSON) args(*call) (api.ActionArgs, error) {
+func (in invocationJSON) args(*httpRequest) (api.ActionArgs, error) {
 	return api.ActionArgs{Name: in.Name, Args: in.Args}, nil
 }
 

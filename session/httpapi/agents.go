@@ -12,7 +12,7 @@ const agentsPath = "/v1/mcp"
 
 // agentsRoute hands the requests of agents to a handler. They count as requests that stay open.
 func agentsRoute(next http.Handler) *route {
-	return &route{name: "mcp", method: http.MethodPost, path: agentsPath, needs: api.RightRead, long: true, handle: func(c *call) (reply, error) {
+	return &route{name: "mcp", method: http.MethodPost, path: agentsPath, needs: api.RightRead, long: true, handle: func(c *httpRequest) (reply, error) {
 		next.ServeHTTP(&agentsWriter{c.w, c.s.cfg.WriteTimeout}, c.Request)
 		return reply{written: true}, nil
 	}}

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-func storeBlob(c *call) (reply, error) {
+func storeBlob(c *httpRequest) (reply, error) {
 	most := c.s.cfg.MaxBlobBytes
 	if c.ContentLength < 0 || c.ContentLength > c.s.cfg.MaxBodyBytes && c.ContentLength <= most { // a larger body is refused before it is read
 		release, err := c.s.slots.acquireFrom(&c.s.slots.large, c.caller.Name)
@@ -31,7 +31,7 @@ func storeBlob(c *call) (reply, error) {
 	return reply{status: http.StatusCreated, body: blobJSON(ref), location: "/v1/sessions/" + string(c.session) + "/blobs/" + ref.Digest}, err
 }
 
-func getBlob(c *call) (reply, error) {
+func getBlob(c *httpRequest) (reply, error) {
 	refs, err := c.s.cfg.Service.FindBlobs(c.Context(), c.session, c.PathValue("digest"))
 	if err != nil {
 		return reply{}, err
@@ -58,7 +58,7 @@ func getBlob(c *call) (reply, error) {
 const sendBytes = 256 << 10
 
 // send writes the reply's bytes in chunks, within the speed of the client and the caller's byte limit.
-func (s *Server) send(c *call, out reply) {
+func (s *Server) send(c *httpRequest, out reply) {
 	if out.release != nil {
 		defer out.release()
 	}
@@ -83,7 +83,7 @@ func (s *Server) send(c *call, out reply) {
 // named refuses references to bodies that the session's history does not name, in all messages of a request. A caller
 // therefore cannot refer to a body that it may not read. The history is searched once for all messages. parts returns
 // the parts of message i, with their field.
-func (c *call) named(messages int, parts func(i int) (field string, list []givenPartJSON)) error {
+func (c *httpRequest) named(messages int, parts func(i int) (field string, list []givenPartJSON)) error {
 	var fields, digests []string
 	var sizes []int64
 	for i := range messages {
@@ -114,12 +114,12 @@ func (c *call) named(messages int, parts func(i int) (field string, list []given
 }
 
 // parts converts the parts of a message in a request; their bodies may be outside the log.
-func (c *call) parts(field string, list []givenPartJSON) ([]events.Part, error) {
+func (c *httpRequest) parts(field string, list []givenPartJSON) ([]events.Part, error) {
 	return eventParts(list), c.named(1, func(int) (string, []givenPartJSON) { return field, list })
 }
 
 // nodes converts the nodes in a request.
-func (c *call) nodes(list []givenNodeJSON) ([]api.AppendNode, error) {
+func (c *httpRequest) nodes(list []givenNodeJSON) ([]api.AppendNode, error) {
 	return apiNodes(list), c.named(len(list), func(i int) (string, []givenPartJSON) {
 		if list[i].Message == nil {
 			return "", nil

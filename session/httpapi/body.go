@@ -18,7 +18,7 @@ import (
 )
 
 // decode reads the body: one JSON value of known fields.
-func (c *call) decode(into any) error {
+func (c *httpRequest) decode(into any) error {
 	data, err := c.read()
 	if err != nil {
 		return err
@@ -82,10 +82,10 @@ func jsonOf(t reflect.Type) string {
 }
 
 // read reads the whole body, within its limits of size and time, see setDeadlines.
-func (c *call) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes) }
+func (c *httpRequest) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes) }
 
 // readUpTo is read with a different size limit, in bytes.
-func (c *call) readUpTo(most int64) ([]byte, error) {
+func (c *httpRequest) readUpTo(most int64) ([]byte, error) {
 	data, err := readAll(http.MaxBytesReader(c.w, c.Body, most), min(c.ContentLength, most))
 	deductBytes(c.limiter, len(data))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -116,7 +116,7 @@ func readAll(from io.Reader, size int64) ([]byte, error) {
 const keyHeader = "Idempotency-Key"
 
 // idempotencyKey returns the id of what a request creates, from its body or its header. It may be empty.
-func idempotencyKey[T ~string](c *call, name string, inBody T) (T, error) {
+func idempotencyKey[T ~string](c *httpRequest, name string, inBody T) (T, error) {
 	v := T(c.Header.Get(keyHeader))
 	switch {
 	case v == "":
@@ -131,7 +131,7 @@ func idempotencyKey[T ~string](c *call, name string, inBody T) (T, error) {
 }
 
 // readWait is how long the request waits for a turn, from its query or its Prefer header; 0: it does not wait.
-func (c *call) readWait() (time.Duration, error) {
+func (c *httpRequest) readWait() (time.Duration, error) {
 	name, text := "wait", c.URL.Query().Get("wait")
 	for preference := range strings.SplitSeq(c.Header.Get("Prefer"), ",") {
 		k, v, _ := strings.Cut(strings.TrimSpace(preference), "=")
@@ -153,7 +153,7 @@ func (c *call) readWait() (time.Duration, error) {
 }
 
 // cursor is the sequence after which a stream begins.
-func (c *call) cursor() (events.Seq, error) {
+func (c *httpRequest) cursor() (events.Seq, error) {
 	name, text := "Last-Event-ID", c.Header.Get("Last-Event-ID")
 	if text == "" {
 		name, text = "cursor", c.URL.Query().Get("cursor")

@@ -19,7 +19,7 @@ type completionDeltaJSON struct {
 
 // streamCompletion starts a stream once the reply starts, or after a short wait. A refusal before that is a normal
 // response, outside of the stream.
-func streamCompletion(c *call, in newCompletionJSON) (reply, error) {
+func streamCompletion(c *httpRequest, in newCompletionJSON) (reply, error) {
 	args, err := in.args(c)
 	if err != nil {
 		return reply{}, err
@@ -65,7 +65,7 @@ type mergedDelta struct {
 }
 
 // startCompletion starts a completion, which is cancelled at the end of the call.
-func (c *call) startCompletion(args operation.CompleteArgs) *completionRun {
+func (c *httpRequest) startCompletion(args operation.CompleteArgs) *completionRun {
 	run := &completionRun{pending: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(operation.WithStream(c.Context(), run.add))
 	run.stop = func() {

@@ -55,7 +55,7 @@ type completedJSON struct {
 	Usage api.TokenUsage    `json:"usage"`
 }
 
-func (in newCompletionJSON) args(c *call) (operation.CompleteArgs, error) {
+func (in newCompletionJSON) args(c *httpRequest) (operation.CompleteArgs, error) {
 	req := plugin.CompletionRequest{
 		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
 		Sampling: in.Sampling.toEvents(),

@@ -76,7 +76,7 @@ type pendingApprovalJSON struct {
 	approvalJSON
 }
 
-func (c *call) sessionQuery() (q api.SessionQuery, err error) {
+func (c *httpRequest) sessionQuery() (q api.SessionQuery, err error) {
 	values := c.URL.Query()
 	if q.Page, err = c.page(); err != nil {
 		return q, err
@@ -105,7 +105,7 @@ func (c *call) sessionQuery() (q api.SessionQuery, err error) {
 }
 
 // page is the part of a list that a request selects.
-func (c *call) page() (api.Page, error) {
+func (c *httpRequest) page() (api.Page, error) {
 	limit, err := c.number("limit", api.MaxPage)
 	if err == nil && limit == 0 && c.URL.Query().Has("limit") {
 		err = invalidParam("limit", fmt.Sprintf("must be 1 to %d", api.MaxPage))
@@ -114,7 +114,7 @@ func (c *call) page() (api.Page, error) {
 }
 
 // number is a parameter's value; 0 where it is absent.
-func (c *call) number(name string, most uint64) (uint64, error) {
+func (c *httpRequest) number(name string, most uint64) (uint64, error) {
 	if !c.URL.Query().Has(name) {
 		return 0, nil
 	}

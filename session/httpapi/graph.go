@@ -65,7 +65,7 @@ type nodeJSON struct {
 	At      events.Millis    `json:"at_ms"`
 }
 
-func getView(c *call) (reply, error) {
+func getView(c *httpRequest) (reply, error) {
 	v, err := c.view()
 	if err != nil {
 		return reply{}, err
@@ -80,7 +80,7 @@ func getView(c *call) (reply, error) {
 }
 
 // view is the conversation now, or at the sequence in the request.
-func (c *call) view() (projector.ReadView, error) {
+func (c *httpRequest) view() (projector.ReadView, error) {
 	if !c.URL.Query().Has("at") {
 		return c.s.cfg.Service.View(c.Context(), c.session)
 	}
@@ -99,7 +99,7 @@ func nodeOf(n *projector.Node) nodeJSON {
 	return out
 }
 
-func (in newNodesJSON) args(c *call) (api.AppendNodesRequest, error) {
+func (in newNodesJSON) args(c *httpRequest) (api.AppendNodesRequest, error) {
 	nodes, err := c.nodes(in.Nodes)
 	return api.AppendNodesRequest{Nodes: nodes, RequiresAncestor: in.RequiresAncestor}, err
 }
@@ -108,9 +108,9 @@ func appended(got api.AppendedNodes) appendedNodesJSON {
 	return appendedNodesJSON{IDs: orNone(got.IDs), Leaf: got.Leaf}
 }
 
-func (in branchJSON) args(*call) (events.NodeID, error) { return in.Node, nil }
+func (in branchJSON) args(*httpRequest) (events.NodeID, error) { return in.Node, nil }
 
-func (in newFrameJSON) args(c *call) (req api.FrameRequest, err error) {
+func (in newFrameJSON) args(c *httpRequest) (req api.FrameRequest, err error) {
 	if err := events.CheckToken("id", in.ID); err != nil {
 		return req, err
 	}
@@ -133,7 +133,7 @@ type rewrittenMessageJSON struct {
 	Transient bool             `json:"transient,omitempty" jsonschema:"true: never stored"`
 }
 
-func (in rewrittenJSON) args(c *call) ([]api.RewriteMessage, error) {
+func (in rewrittenJSON) args(c *httpRequest) ([]api.RewriteMessage, error) {
 	target := make([]api.RewriteMessage, len(in.Messages))
 	for i, m := range in.Messages {
 		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}, Transient: m.Transient}

@@ -13,7 +13,7 @@ const tokenPattern = "^[A-Za-z0-9_-]{1,64}$"
 // object is a JSON object of the document.
 type object = map[string]any
 
-func getDocument(c *call) (reply, error) {
+func getDocument(c *httpRequest) (reply, error) {
 	return reply{status: http.StatusOK, body: json.RawMessage(c.s.document)}, nil
 }
 

@@ -55,7 +55,7 @@ func (o *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve handles the request. It returns a refusal, where nothing has been written.
 func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) error {
-	c := &call{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller}
+	c := &httpRequest{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller}
 	if err := o.parameters(c); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 
 // checkTraffic sets the limiter of the request's bytes: the caller's, or that of the client's address. It refuses a
 // request above the limit.
-func (o *served) checkTraffic(c *call) error {
+func (o *served) checkTraffic(c *httpRequest) error {
 	now := time.Now()
 	if o.needs == "" {
 		c.limiter = o.s.anonymous.limiter(addressOf(o.s.clientOf(c.Request)), now)
@@ -131,7 +131,7 @@ func (o *served) knownParameters() string {
 }
 
 // parameters checks the query and the ids in the path, and reads how long the request waits.
-func (o *served) parameters(c *call) (err error) {
+func (o *served) parameters(c *httpRequest) (err error) {
 	values, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
 		return invalidParam("query", "is malformed")
@@ -167,7 +167,7 @@ func (o *served) parameters(c *call) (err error) {
 }
 
 // startWait makes the request wait for this long from now on.
-func (c *call) startWait(patience time.Duration) {
+func (c *httpRequest) startWait(patience time.Duration) {
 	if c.maxWait = patience; patience > 0 {
 		c.waitEnd = time.Now().Add(patience)
 	}
@@ -200,7 +200,7 @@ func (o *served) lifetime(r *http.Request, caller Caller, staysOpen bool) (conte
 const afterWait = time.Second
 
 // responseDeadline is the time by which the request must be answered.
-func (c *call) responseDeadline() time.Time {
+func (c *httpRequest) responseDeadline() time.Time {
 	last := time.Now().Add(c.s.cfg.RequestTimeout)
 	if soon := c.waitEnd.Add(afterWait); c.maxWait > 0 && soon.Before(last) {
 		return soon
@@ -209,12 +209,12 @@ func (c *call) responseDeadline() time.Time {
 }
 
 // cleanupContext is a context for steps that must finish after the request was cancelled.
-func (c *call) cleanupContext() (context.Context, context.CancelFunc) {
+func (c *httpRequest) cleanupContext() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(c.Context()), c.responseDeadline())
 }
 
 // respond writes a reply.
-func (o *served) respond(c *call, out reply) error {
+func (o *served) respond(c *httpRequest, out reply) error {
 	var data bytes.Buffer
 	w := c.w
 	if out.body != nil {

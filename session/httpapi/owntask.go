@@ -59,35 +59,35 @@ func unless[T, Word ~string](word, otherwise Word) T {
 	return T(word)
 }
 
-func (in newTaskJSON) args(c *call) (api.TaskRequest, error) {
+func (in newTaskJSON) args(c *httpRequest) (api.TaskRequest, error) {
 	return api.TaskRequest{
 		ID: c.task(), Of: unless[events.TaskKind](in.Kind, "other"), Producer: in.Producer, Parent: in.Parent,
 		Cancel: unless[events.CancelPolicy](in.Cancel, "cooperative"), Close: unless[events.ClosePolicy](in.Close, "keep"), Args: in.Args,
 	}, nil
 }
 
-func (in taskProgressJSON) args(c *call) (api.ProgressArgs, error) {
+func (in taskProgressJSON) args(c *httpRequest) (api.ProgressArgs, error) {
 	return api.ProgressArgs{Task: c.task(), Message: in.Message}, nil
 }
 
-func (in taskEndJSON) args(c *call) (api.EndOwnTaskArgs, error) {
+func (in taskEndJSON) args(c *httpRequest) (api.EndOwnTaskArgs, error) {
 	return api.EndOwnTaskArgs{Task: c.task(), State: events.TaskState(in.State), Summary: in.Summary}, nil
 }
 
-func (in stopTaskJSON) args(c *call) (api.RequestCancelTaskArgs, error) {
+func (in stopTaskJSON) args(c *httpRequest) (api.RequestCancelTaskArgs, error) {
 	return api.RequestCancelTaskArgs{Task: c.task(), Reason: in.Reason}, nil
 }
 
-func (in cancelTasksJSON) args(*call) ([]events.TaskID, error) { return in.Keep, nil }
+func (in cancelTasksJSON) args(*httpRequest) ([]events.TaskID, error) { return in.Keep, nil }
 
 func cancelledTasks(list []events.TaskID) cancelledTasksJSON {
 	return cancelledTasksJSON{Cancelled: orNone(list)}
 }
 
-func (in transferTasksJSON) args(*call) (api.TransferArgs, error) {
+func (in transferTasksJSON) args(*httpRequest) (api.TransferArgs, error) {
 	return api.TransferArgs{To: in.To, Tasks: in.Tasks}, nil
 }
 
-func taskPath(c *call, t projector.Task) string {
+func taskPath(c *httpRequest, t projector.Task) string {
 	return sessionPath(c, c.session) + "/tasks/" + string(t.ID)
 }

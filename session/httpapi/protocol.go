@@ -28,11 +28,11 @@ func (e extensionJSON) extension() events.Extension {
 	return events.Extension{Type: e.Type, Body: e.Body}
 }
 
-func (in protocolOptionsJSON) args(*call) (api.ProtocolOptionsArgs, error) {
+func (in protocolOptionsJSON) args(*httpRequest) (api.ProtocolOptionsArgs, error) {
 	return api.ProtocolOptionsArgs{Options: in.Options, All: in.AllFrames}, nil
 }
 
-func (in extensionsJSON) args(*call) ([]events.Extension, error) {
+func (in extensionsJSON) args(*httpRequest) ([]events.Extension, error) {
 	if in.Extensions == nil {
 		return nil, missingField("extensions")
 	}
@@ -43,4 +43,4 @@ func (in extensionsJSON) args(*call) ([]events.Extension, error) {
 	return list, nil
 }
 
-func (e extensionJSON) args(*call) (events.Extension, error) { return e.extension(), nil }
+func (e extensionJSON) args(*httpRequest) (events.Extension, error) { return e.extension(), nil }

@@ -33,7 +33,7 @@ type route struct {
 	events         map[string]reflect.Type // of a stream: data by event name
 	unknownAllowed bool                    // an unknown session is no error
 	extraErrors    []int                   // statuses in addition to those of every operation
-	handle         func(*call) (reply, error)
+	handle         func(*httpRequest) (reply, error)
 }
 
 // param is a query parameter or a header.
@@ -57,8 +57,8 @@ type reply struct {
 	outcome  bool                      // the stream's last message has the outcome, also where the server cuts it off
 }
 
-// call is a request to an operation.
-type call struct {
+// httpRequest is a request to an operation.
+type httpRequest struct {
 	*http.Request // its context ends at the deadline of the response, or when the server drains
 	s             *Server
 	w             http.ResponseWriter
@@ -70,8 +70,8 @@ type call struct {
 }
 
 // withBody wraps a handler that needs a decoded JSON body.
-func withBody[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
-	return func(c *call) (reply, error) {
+func withBody[T any](f func(*httpRequest, T) (reply, error)) func(*httpRequest) (reply, error) {
+	return func(c *httpRequest) (reply, error) {
 		var in T
 		if err := c.decode(&in); err != nil {
 			return reply{}, err

@@ -15,8 +15,8 @@ func fromRow(row *operation.Row, r route) route {
 }
 
 // operationRoute is a route of an operation. in converts the request, and out the result.
-func operationRoute[In, Out any](op *operation.Op[In, Out], in func(*call) (In, error), out func(*call, Out) reply) route {
-	return fromRow(&op.Row, route{handle: func(c *call) (reply, error) {
+func operationRoute[In, Out any](op *operation.Op[In, Out], in func(*httpRequest) (In, error), out func(*httpRequest, Out) reply) route {
+	return fromRow(&op.Row, route{handle: func(c *httpRequest) (reply, error) {
 		args, err := in(c)
 		if err != nil {
 			return reply{}, err
@@ -34,7 +34,7 @@ func jsonRoute(op operation.Served) route {
 	in, out := op.Types()
 	_, bodiless := in.(operation.None)
 	_, silent := out.(operation.None)
-	r := fromRow(op.Described(), route{long: op.TakesLong(), handle: func(c *call) (reply, error) {
+	r := fromRow(op.Described(), route{long: op.TakesLong(), handle: func(c *httpRequest) (reply, error) {
 		got, err := op.Perform(c.Context(), c.s.cfg.Service, c.session, func(into any) error {
 			if bodiless {
 				return nil
@@ -57,8 +57,8 @@ func jsonRoute(op operation.Served) route {
 }
 
 // fromBody decodes a JSON body of type B and converts it.
-func fromBody[B, In any](in func(B, *call) (In, error)) func(*call) (In, error) {
-	return func(c *call) (args In, err error) {
+func fromBody[B, In any](in func(B, *httpRequest) (In, error)) func(*httpRequest) (In, error) {
+	return func(c *httpRequest) (args In, err error) {
 		var b B
 		if err := c.decode(&b); err != nil {
 			return args, err
@@ -68,54 +68,54 @@ func fromBody[B, In any](in func(B, *call) (In, error)) func(*call) (In, error) 
 }
 
 // jsonReply is a reply with a JSON body.
-func jsonReply[Out, R any](out func(Out) R) func(*call, Out) reply {
-	return func(_ *call, got Out) reply { return reply{status: http.StatusOK, body: out(got)} }
+func jsonReply[Out, R any](out func(Out) R) func(*httpRequest, Out) reply {
+	return func(_ *httpRequest, got Out) reply { return reply{status: http.StatusOK, body: out(got)} }
 }
 
-func emptyReply(*call, operation.None) reply { return reply{status: http.StatusNoContent} }
+func emptyReply(*httpRequest, operation.None) reply { return reply{status: http.StatusNoContent} }
 
 // bodyRoute is a route with a JSON body of type B in the request and R in the response.
-func bodyRoute[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *call) (In, error), out func(Out) R) route {
+func bodyRoute[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *httpRequest) (In, error), out func(Out) R) route {
 	r := operationRoute(op, fromBody(in), jsonReply(out))
 	r.request, r.responses = typeOf[B](), response[R](http.StatusOK)
 	return r
 }
 
 // bodyRouteNoReply is a route with a JSON body of type B in the request, and an empty response.
-func bodyRouteNoReply[B, In any](op *operation.Op[In, operation.None], in func(B, *call) (In, error)) route {
+func bodyRouteNoReply[B, In any](op *operation.Op[In, operation.None], in func(B, *httpRequest) (In, error)) route {
 	r := operationRoute(op, fromBody(in), emptyReply)
 	r.request, r.responses = typeOf[B](), noContent()
 	return r
 }
 
 // plainRoute is a route without a request body, with R in the response.
-func plainRoute[In, Out, R any](op *operation.Op[In, Out], in func(*call) (In, error), out func(Out) R) route {
+func plainRoute[In, Out, R any](op *operation.Op[In, Out], in func(*httpRequest) (In, error), out func(Out) R) route {
 	r := operationRoute(op, in, jsonReply(out))
 	r.responses = response[R](http.StatusOK)
 	return r
 }
 
 // plainRouteNoReply is a route without a body in the request and in the response.
-func plainRouteNoReply[In any](op *operation.Op[In, operation.None], in func(*call) In) route {
+func plainRouteNoReply[In any](op *operation.Op[In, operation.None], in func(*httpRequest) In) route {
 	r := operationRoute(op, infallible(in), emptyReply)
 	r.responses = noContent()
 	return r
 }
 
 // createRoute is a route with a JSON body of type B that creates a resource; at is its path.
-func createRoute[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *call) (In, error), out func(Out) R, at func(*call, Out) string) route {
-	r := operationRoute(op, fromBody(in), func(c *call, got Out) reply {
+func createRoute[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *httpRequest) (In, error), out func(Out) R, at func(*httpRequest, Out) string) route {
+	r := operationRoute(op, fromBody(in), func(c *httpRequest, got Out) reply {
 		return reply{status: http.StatusCreated, body: out(got), location: at(c, got)}
 	})
 	r.request, r.responses = typeOf[B](), response[R](http.StatusCreated)
 	return r
 }
 
-func infallible[In any](in func(*call) In) func(*call) (In, error) {
-	return func(c *call) (In, error) { return in(c), nil }
+func infallible[In any](in func(*httpRequest) In) func(*httpRequest) (In, error) {
+	return func(c *httpRequest) (In, error) { return in(c), nil }
 }
 
-func noArgs(*call) (operation.None, error) { return operation.None{}, nil }
+func noArgs(*httpRequest) (operation.None, error) { return operation.None{}, nil }
 
 // withQuery adds query parameters to the route.
 func (r route) withQuery(query ...param) route {

@@ -71,7 +71,7 @@ func sessionRoutes() []route {
 		createRoute(operation.Fork, newSessionJSON.fork, madeSession, sessionPath),
 		plainRoute(operation.State, noArgs, sessionOf),
 		fromRow(&operation.Configure.Row, route{request: typeOf[configChangeJSON](), responses: noContent(), handle: withBody(configureSession)}),
-		plainRouteNoReply(operation.CloseSession, (*call).reason).withQuery(text("reason", "kept in the history")).allowUnknown(),
+		plainRouteNoReply(operation.CloseSession, (*httpRequest).reason).withQuery(text("reason", "kept in the history")).allowUnknown(),
 		bodyRouteNoReply(operation.Grant, grantJSON.args),
 		bodyRouteNoReply(operation.SetProtocolOptions, protocolOptionsJSON.args),
 		bodyRouteNoReply(operation.ApplyExtension, extensionJSON.args),
@@ -81,7 +81,7 @@ func sessionRoutes() []route {
 		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")}}).
 			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).withErrors(http.StatusConflict).
 			withEvents(map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[deltaJSON](), "gap": typeOf[gapJSON](), "problem": typeOf[problem]()}),
-		plainRoute(operation.Sessions, (*call).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
+		plainRoute(operation.Sessions, (*httpRequest).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
 	}
 }
 
@@ -106,7 +106,7 @@ func turnRoutes() []route {
 	return []route{
 		fromRow(&operation.Submit.Row, route{header: []param{preferParam}, mayWait: true, request: typeOf[newTurnJSON](), responses: ended, handle: withBody(submitTurn)}).withQuery(waitParam),
 		fromRow(operation.Turn, route{header: []param{preferParam}, mayWait: true, responses: ended, handle: getTurn}).withQuery(waitParam),
-		plainRoute(operation.Turns, (*call).page, turns).withQuery(limitParam, cursorParam),
+		plainRoute(operation.Turns, (*httpRequest).page, turns).withQuery(limitParam, cursorParam),
 		bodyRoute(operation.Cancel, cancelTurnJSON.args, cancelled),
 		fromRow(operation.WatchTurn, route{handle: watchTurn}).
 			withQuery(text("as", "activity: events in the form that apps display, with correlation ids; omitted: the events themselves")).
@@ -135,7 +135,7 @@ func graphRoutes() []route {
 func toolRoutes() []route {
 	return []route{
 		plainRoute(operation.Approvals, noArgs, approvals),
-		plainRoute(operation.PendingApprovals, (*call).page, pendingApprovals).withQuery(limitParam, cursorParam),
+		plainRoute(operation.PendingApprovals, (*httpRequest).page, pendingApprovals).withQuery(limitParam, cursorParam),
 		bodyRouteNoReply(operation.Approve, answerJSON.args),
 		bodyRouteNoReply(operation.ResolveTool, callResultJSON.args),
 		outputRoute(),
@@ -144,8 +144,8 @@ func toolRoutes() []route {
 		bodyRoute(operation.SetToolsAvailability, toolLevelJSON.args, generation),
 		plainRoute(operation.ToolCatalog, noArgs, toolCatalog),
 		plainRoute(operation.ToolSources, noArgs, toolSources),
-		plainRoute(operation.AddToolSource, infallible((*call).source), generation),
-		plainRoute(operation.RemoveToolSource, infallible((*call).source), generation),
+		plainRoute(operation.AddToolSource, infallible((*httpRequest).source), generation),
+		plainRoute(operation.RemoveToolSource, infallible((*httpRequest).source), generation),
 		plainRoute(operation.RefreshCatalog, noArgs, generation),
 		plainRoute(operation.ExternalPlugins, noArgs, externalPlugins),
 		plainRoute(operation.Actions, noArgs, actions),
@@ -156,24 +156,24 @@ func toolRoutes() []route {
 func taskRoutes() []route {
 	return []route{
 		plainRoute(operation.Tasks, noArgs, tasks).allowUnknown(),
-		plainRoute(operation.Task, infallible((*call).task), taskOf),
+		plainRoute(operation.Task, infallible((*httpRequest).task), taskOf),
 		createRoute(operation.RegisterTask, newTaskJSON.args, taskOf, taskPath),
 		bodyRoute(operation.ProgressTask, taskProgressJSON.args, taskOf),
 		bodyRoute(operation.EndOwnTask, taskEndJSON.args, taskOf),
 		bodyRoute(operation.RequestCancelTask, stopTaskJSON.args, taskOf),
-		plainRoute(operation.CancelTask, infallible((*call).task), taskOf),
+		plainRoute(operation.CancelTask, infallible((*httpRequest).task), taskOf),
 		bodyRoute(operation.CancelTasks, cancelTasksJSON.args, cancelledTasks),
 		bodyRouteNoReply(operation.TransferTasks, transferTasksJSON.args),
 		plainRoute(operation.MonitorSnapshot, noArgs, monitors),
 		bodyRouteNoReply(operation.StartMonitor, monitorSpecJSON.args),
-		plainRouteNoReply(operation.StopMonitor, (*call).monitor),
+		plainRouteNoReply(operation.StopMonitor, (*httpRequest).monitor),
 		fromRow(&operation.TakeMonitorUpdates.Row, route{responses: response[monitorUpdatesJSON](http.StatusOK), handle: takeUpdates}),
 	}
 }
 
 // outputRoute responds with the call and its output.
 func outputRoute() route {
-	r := operationRoute(operation.ToolOutput, (*call).outputOf, func(c *call, text string) reply {
+	r := operationRoute(operation.ToolOutput, (*httpRequest).outputOf, func(c *httpRequest, text string) reply {
 		name, _ := c.outputOf()
 		return reply{status: http.StatusOK, body: callOutputJSON{Call: name, Output: text}}
 	})

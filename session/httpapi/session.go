@@ -165,7 +165,7 @@ func set[T any](field, to *T) {
 	}
 }
 
-func (in newSessionJSON) args(c *call) (args api.CreateArgs, err error) {
+func (in newSessionJSON) args(c *httpRequest) (args api.CreateArgs, err error) {
 	nodes, err := newNodes("nodes", in.Nodes)
 	if err != nil {
 		return args, err
@@ -194,7 +194,7 @@ func (in newSessionJSON) args(c *call) (args api.CreateArgs, err error) {
 	return args, err
 }
 
-func (in newSessionJSON) fork(c *call) (api.CreateArgs, error) {
+func (in newSessionJSON) fork(c *httpRequest) (api.CreateArgs, error) {
 	if in.Start != "" {
 		return api.CreateArgs{}, invalidField("start", "is not for forks, which begin with the session in the path")
 	}
@@ -203,14 +203,14 @@ func (in newSessionJSON) fork(c *call) (api.CreateArgs, error) {
 
 func madeSession(id events.SessionID) madeJSON { return madeJSON{string(id)} }
 
-func sessionPath(_ *call, id events.SessionID) string { return "/v1/sessions/" + string(id) }
+func sessionPath(_ *httpRequest, id events.SessionID) string { return "/v1/sessions/" + string(id) }
 
-func configureSession(c *call, in configChangeJSON) (reply, error) {
+func configureSession(c *httpRequest, in configChangeJSON) (reply, error) {
 	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply})
 	return reply{status: http.StatusNoContent}, err
 }
 
-func (in grantJSON) args(c *call) (req api.GrantRequest, err error) {
+func (in grantJSON) args(c *httpRequest) (req api.GrantRequest, err error) {
 	if in.Rights == nil {
 		err = invalidField("rights", "is required: an empty list takes back what was granted")
 	}
@@ -218,7 +218,7 @@ func (in grantJSON) args(c *call) (req api.GrantRequest, err error) {
 }
 
 // reason is the reason of a close.
-func (c *call) reason() string { return c.URL.Query().Get("reason") }
+func (c *httpRequest) reason() string { return c.URL.Query().Get("reason") }
 
 // firstInputJSON is the first turn's input.
 type firstInputJSON struct {

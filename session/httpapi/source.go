@@ -16,7 +16,7 @@ type sourceName struct {
 
 // sourceRoute returns the name of the source of the sessions to callers with the right to read.
 func (s *Server) sourceRoute() *route {
-	return &route{name: "source", method: http.MethodGet, path: sourcePath, needs: api.RightRead, handle: func(*call) (reply, error) {
+	return &route{name: "source", method: http.MethodGet, path: sourcePath, needs: api.RightRead, handle: func(*httpRequest) (reply, error) {
 		return reply{status: http.StatusOK, body: sourceName{s.cfg.Source}}, nil
 	}}
 }

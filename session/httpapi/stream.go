@@ -17,7 +17,7 @@ type message struct {
 }
 
 // stream sends messages until they end, the client disconnects, or the server drains.
-func (s *Server) stream(c *call, r reply) {
+func (s *Server) stream(c *httpRequest, r reply) {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
@@ -62,7 +62,7 @@ type eventWriter struct {
 }
 
 // send sends a message once the caller's byte limit allows it.
-func (e *eventWriter) send(c *call, m message) error {
+func (e *eventWriter) send(c *httpRequest, m message) error {
 	data, err := m.encode()
 	if err == nil {
 		err = awaitBytes(c.Context(), c.limiter, len(data))
@@ -74,7 +74,7 @@ func (e *eventWriter) send(c *call, m message) error {
 }
 
 // last sends the last message at once, also where the request was cut off.
-func (e *eventWriter) last(c *call, m message) error {
+func (e *eventWriter) last(c *httpRequest, m message) error {
 	data, err := m.encode()
 	if err != nil {
 		return err

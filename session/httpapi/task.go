@@ -82,7 +82,7 @@ type monitorUpdateJSON struct {
 }
 
 // task is the task id in the path.
-func (c *call) task() events.TaskID { return events.TaskID(c.PathValue("task")) }
+func (c *httpRequest) task() events.TaskID { return events.TaskID(c.PathValue("task")) }
 
 func taskOf(t projector.Task) taskJSON {
 	out := taskJSON{
@@ -97,7 +97,7 @@ func taskOf(t projector.Task) taskJSON {
 }
 
 // monitor is the monitor id in the path.
-func (c *call) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
+func (c *httpRequest) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
 
 func tasks(list []projector.Task) tasksJSON {
 	out := tasksJSON{Tasks: make([]taskJSON, len(list))}
@@ -107,14 +107,14 @@ func tasks(list []projector.Task) tasksJSON {
 	return out
 }
 
-func (in monitorSpecJSON) args(c *call) (events.MonitorSpec, error) {
+func (in monitorSpecJSON) args(c *httpRequest) (events.MonitorSpec, error) {
 	return events.MonitorSpec{
 		ID: c.monitor(), Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
 		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
 	}, nil
 }
 
-func takeUpdates(c *call) (reply, error) {
+func takeUpdates(c *httpRequest) (reply, error) {
 	u, err := c.s.cfg.Service.TakeMonitorUpdates(c.Context(), c.session)
 	out := monitorUpdatesJSON{Revision: u.Revision, Active: u.Active, Updates: make([]monitorUpdateJSON, len(u.Events))}
 	for i, e := range u.Events {

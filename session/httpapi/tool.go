@@ -130,7 +130,7 @@ func approvalOf(a *events.ToolApprovalAsked) approvalJSON {
 	return out
 }
 
-func (in answerJSON) args(*call) (a events.ToolApprovalGiven, err error) {
+func (in answerJSON) args(*httpRequest) (a events.ToolApprovalGiven, err error) {
 	switch {
 	case in.Call == "":
 		return a, missingField("call")
@@ -140,7 +140,7 @@ func (in answerJSON) args(*call) (a events.ToolApprovalGiven, err error) {
 	return events.ToolApprovalGiven{Effect: in.Call, Granted: *in.Granted, Reason: in.Reason}, nil
 }
 
-func (in callResultJSON) args(*call) (api.ResolveArgs, error) {
+func (in callResultJSON) args(*httpRequest) (api.ResolveArgs, error) {
 	if in.Call == "" {
 		return api.ResolveArgs{}, missingField("call")
 	}
@@ -159,11 +159,11 @@ func tools(s api.ToolState) toolsJSON {
 	return out
 }
 
-func (in toolLevelJSON) args(*call) (api.AvailabilityArgs, error) {
+func (in toolLevelJSON) args(*httpRequest) (api.AvailabilityArgs, error) {
 	return api.AvailabilityArgs{Names: in.Names, Level: in.Level}, nil
 }
 
-func (in toolsJSON) args(*call) (api.ToolState, error) {
+func (in toolsJSON) args(*httpRequest) (api.ToolState, error) {
 	state := api.ToolState{Generation: in.Generation, Tools: make([]events.ToolEntry, len(in.Tools))}
 	for i := range in.Tools {
 		var err error
@@ -175,7 +175,7 @@ func (in toolsJSON) args(*call) (api.ToolState, error) {
 }
 
 // source is the tool source in the path.
-func (c *call) source() string { return c.PathValue("source") }
+func (c *httpRequest) source() string { return c.PathValue("source") }
 
 func toolSources(list []api.ToolSource) toolSourcesJSON {
 	out := toolSourcesJSON{Sources: make([]toolSourceJSON, len(list))}
@@ -190,7 +190,7 @@ func generation(now int64) generationJSON { return generationJSON{now} }
 func toolCatalog(list []json.RawMessage) toolCatalogJSON { return toolCatalogJSON{Tools: orNone(list)} }
 
 // outputOf is the query parameter call: the call whose output is requested.
-func (c *call) outputOf() (name events.EffectID, err error) {
+func (c *httpRequest) outputOf() (name events.EffectID, err error) {
 	if name = events.EffectID(c.URL.Query().Get("call")); name == "" {
 		err = invalidParam("call", "is required")
 	}

@@ -49,7 +49,7 @@ type cancelledJSON struct {
 	Reason  string            `json:"reason,omitempty"`
 }
 
-func submitTurn(c *call, in newTurnJSON) (reply, error) {
+func submitTurn(c *httpRequest, in newTurnJSON) (reply, error) {
 	req, err := in.request(c)
 	if err != nil {
 		return reply{}, err
@@ -82,12 +82,12 @@ func submitTurn(c *call, in newTurnJSON) (reply, error) {
 }
 
 // mayRead is false where the caller may request turns and not read their results.
-func (c *call) mayRead(ctx context.Context) bool {
+func (c *httpRequest) mayRead(ctx context.Context) bool {
 	_, err := c.s.cfg.Service.State(api.WithNeeds(ctx, api.RightRead), c.session)
 	return !errors.Is(err, api.ErrForbidden)
 }
 
-func (in *newTurnJSON) request(c *call) (api.TurnRequest, error) {
+func (in *newTurnJSON) request(c *httpRequest) (api.TurnRequest, error) {
 	given := 0
 	for _, some := range []bool{in.Text != "", len(in.Parts) > 0, in.Continue} {
 		if some {
@@ -114,7 +114,7 @@ func (in *newTurnJSON) request(c *call) (api.TurnRequest, error) {
 	return api.TurnRequest{ID: id, Input: input, WhenBusy: in.WhenBusy}, err
 }
 
-func (c *call) pending(turn events.TurnID) reply {
+func (c *httpRequest) pending(turn events.TurnID) reply {
 	return reply{
 		status: http.StatusAccepted, body: pendingTurnJSON{Turn: turn, Status: "pending"},
 		location: "/v1/sessions/" + string(c.session) + "/turns/" + string(turn),
@@ -122,7 +122,7 @@ func (c *call) pending(turn events.TurnID) reply {
 }
 
 // unfinished is the response about a turn that has not ended, for a caller that may read. Its status is that of the list.
-func (c *call) unfinished(turn events.TurnID) reply {
+func (c *httpRequest) unfinished(turn events.TurnID) reply {
 	out := c.pending(turn)
 	ctx, cancel := c.cleanupContext()
 	defer cancel()
@@ -137,7 +137,7 @@ func (c *call) unfinished(turn events.TurnID) reply {
 }
 
 // ended waits for a turn for the request's wait, and responds with its end, or that it has not ended.
-func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
+func (c *httpRequest) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
 	ctx, cancel := context.WithDeadline(c.Context(), c.waitEnd)
 	defer cancel()
 	err := wait(ctx)
@@ -154,7 +154,7 @@ func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (repl
 	return reply{}, err
 }
 
-func (c *call) assembled(turn events.TurnID) (reply, error) {
+func (c *httpRequest) assembled(turn events.TurnID) (reply, error) {
 	ctx, cancel := c.cleanupContext()
 	defer cancel()
 	t, err := c.s.cfg.Service.AssembledTurn(api.WithNeeds(ctx, api.RightRead), c.session, turn)
@@ -167,7 +167,7 @@ func (c *call) assembled(turn events.TurnID) (reply, error) {
 // queuedTurnWait limits the wait for a turn that no worker may have taken yet.
 const queuedTurnWait = 100 * time.Millisecond
 
-func getTurn(c *call) (reply, error) {
+func getTurn(c *httpRequest) (reply, error) {
 	await := func(ctx context.Context) error {
 		_, err := c.s.cfg.Service.Await(ctx, c.session, c.turn())
 		if _, rejected := errors.AsType[*api.TurnRejectedError](err); rejected {
@@ -190,7 +190,7 @@ func getTurn(c *call) (reply, error) {
 }
 
 // turn is the turn id in the path.
-func (c *call) turn() events.TurnID { return events.TurnID(c.PathValue("turn")) }
+func (c *httpRequest) turn() events.TurnID { return events.TurnID(c.PathValue("turn")) }
 
 // newInputJSON is a message for the running turn, or the next one.
 type newInputJSON struct {
@@ -207,7 +207,7 @@ type cancelledInputJSON struct {
 	Cancelled []events.InputID `json:"cancelled" jsonschema:"ids of all cancelled messages"`
 }
 
-func cancelInput(c *call) (reply, error) {
+func cancelInput(c *httpRequest) (reply, error) {
 	input := events.InputID(c.PathValue("input"))
 	var out cancelledInputJSON
 	var err error
@@ -229,7 +229,7 @@ func cancelInput(c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: out}, err
 }
 
-func (in cancelTurnJSON) args(c *call) (api.CancelArgs, error) {
+func (in cancelTurnJSON) args(c *httpRequest) (api.CancelArgs, error) {
 	id, err := idempotencyKey(c, "id", in.ID)
 	return api.CancelArgs{Turn: c.turn(), Request: api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason}}, err
 }
@@ -238,7 +238,7 @@ func cancelled(a api.CancelResponse) cancelledJSON {
 	return cancelledJSON{Receipt: a.Receipt, ID: a.Evidence.ID, Origin: a.Evidence.Origin, Reason: a.Evidence.Reason}
 }
 
-func (in newInputJSON) args(c *call) (req api.InjectRequest, err error) {
+func (in newInputJSON) args(c *httpRequest) (req api.InjectRequest, err error) {
 	if (in.Text == "") == (len(in.Parts) == 0) {
 		return req, invalidBody("give one of text and parts")
 	}
@@ -255,6 +255,6 @@ func (in newInputJSON) args(c *call) (req api.InjectRequest, err error) {
 
 func madeInput(id events.InputID) madeJSON { return madeJSON{string(id)} }
 
-func inputPath(c *call, id events.InputID) string {
+func inputPath(c *httpRequest, id events.InputID) string {
 	return sessionPath(c, c.session) + "/inputs/" + string(id)
 }

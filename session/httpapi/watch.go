@@ -58,7 +58,7 @@ type gapJSON struct {
 	Iteration int64         `json:"iteration"`
 }
 
-func watchEvents(c *call) (reply, error) {
+func watchEvents(c *httpRequest) (reply, error) {
 	cursor, err := c.cursor()
 	if err != nil {
 		return reply{}, err
@@ -118,7 +118,7 @@ func deltaOf(d *api.Delta) deltaJSON {
 	return out
 }
 
-func watchTurn(c *call) (reply, error) {
+func watchTurn(c *httpRequest) (reply, error) {
 	as := c.URL.Query().Get("as")
 	if as != "" && as != "activity" {
 		return reply{}, invalidParam("as", "must be activity, where it is given")

@@ -161,7 +161,7 @@ func TestPassedOn(t *testing.T) {
 	}
 	owed := 0
 	for i := range h.Tasks {
-		if h.Tasks[i].Passing() {
+		if h.Tasks[i].PassOnPending() {
 			owed++
 		}
 	}

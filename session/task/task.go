@@ -236,7 +236,7 @@ func CancelAll(s *projector.State, ids []events.TaskID, reason string) []events.
 // with it: as cancelled, or as failed for that reason.
 func PassedOn(s *projector.State, id events.TaskID, registered events.Seq, why string) []events.Event {
 	t, ok := here(s, id)
-	if !ok || t.Seq != registered || !t.Passing() {
+	if !ok || t.Seq != registered || !t.PassOnPending() {
 		return nil
 	}
 	state, summary := events.TaskCancelled, t.Reason

@@ -2,8 +2,8 @@ package recording
 
 import "github.com/lash-go/lash/events"
 
-// call is a tool call of a reply.
-type call struct {
+// recordedCall is a tool call of a reply.
+type recordedCall struct {
 	reply    int // index in Entries
 	index    int // among the reply's tool_call parts
 	id       events.CallID
@@ -18,21 +18,21 @@ type openCalls[K comparable] map[K][]replyCalls
 // replyCalls are the calls of one reply that share a key, in order.
 type replyCalls struct {
 	reply int
-	calls []*call
+	calls []*recordedCall
 }
 
 // put adds c. Replies are added in order.
-func (o openCalls[K]) put(key K, c *call) {
+func (o openCalls[K]) put(key K, c *recordedCall) {
 	stack := o[key]
 	if n := len(stack); n > 0 && stack[n-1].reply == c.reply {
 		stack[n-1].calls = append(stack[n-1].calls, c)
 		return
 	}
-	o[key] = append(stack, replyCalls{reply: c.reply, calls: []*call{c}})
+	o[key] = append(stack, replyCalls{reply: c.reply, calls: []*recordedCall{c}})
 }
 
 // take returns the call of the next result and marks it answered; nil if there is none.
-func (o openCalls[K]) take(key K) *call {
+func (o openCalls[K]) take(key K) *recordedCall {
 	stack := o[key]
 	defer func() { o[key] = stack }()
 	for len(stack) > 0 {

@@ -59,15 +59,15 @@ func TestPiReplies(t *testing.T) {
 		},
 		"order": {
 			`"stopReason":"toolUse","content":[{"type":"thinking","thinking":"hm"},{"type":"toolCall","id":"a","name":"f","arguments":{}},{"type":"text","text":"x"}]`,
-			reply(events.StopToolUse, reasoning("hm"), call("a", "f", "{}"), text("x")),
+			reply(events.StopToolUse, reasoning("hm"), recordedCall("a", "f", "{}"), text("x")),
 		},
 		"signatures": {
 			`"stopReason":"stop","content":[{"type":"thinking","thinking":"","thinkingSignature":"s<","redacted":true},{"type":"toolCall","name":"f","thoughtSignature":"t"}]`,
-			reply(events.StopEnd, withMeta(reasoning(""), `{"thinkingSignature":"s<","redacted":true}`), withMeta(call("", "f", ""), `{"thoughtSignature":"t"}`)),
+			reply(events.StopEnd, withMeta(reasoning(""), `{"thinkingSignature":"s<","redacted":true}`), withMeta(recordedCall("", "f", ""), `{"thoughtSignature":"t"}`)),
 		},
 		"arguments": {
 			`"stopReason":"toolUse","content":[{"type":"toolCall","id":"a","name":"f","arguments":{ "b": 1.50, "a": [1e3, "<\u00e9"], "b": null }}]`,
-			reply(events.StopToolUse, call("a", "f", `{"b":1.50,"a":[1e3,"<\u00e9"],"b":null}`)),
+			reply(events.StopToolUse, recordedCall("a", "f", `{"b":1.50,"a":[1e3,"<\u00e9"],"b":null}`)),
 		},
 		"unknown_part":       {`"stopReason":"stop","content":[{"type":"x"}]`, reply(events.StopEnd, opaque(`{"type":"x"}`))},
 		"text":               {`"stopReason":"stop","content":"hi"`, reply(events.StopEnd, text("hi"))},

@@ -186,7 +186,7 @@ func (r *recordReader) open(p events.Part) {
 			index++
 		}
 	}
-	c := &call{reply: r.reply, index: index, id: p.Call, tool: p.Tool}
+	c := &recordedCall{reply: r.reply, index: index, id: p.Call, tool: p.Tool}
 	r.s.byID.put(p.Call, c)
 	r.s.byTool.put(p.Tool, c)
 }

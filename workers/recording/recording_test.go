@@ -48,7 +48,7 @@ func text(s string) events.Part { return events.Part{Kind: events.PartText, Text
 
 func reasoning(s string) events.Part { return events.Part{Kind: events.PartReasoning, Text: s} }
 
-func call(id, tool, args string) events.Part {
+func recordedCall(id, tool, args string) events.Part {
 	p := events.Part{Kind: events.PartToolCall, Call: events.CallID(id), Tool: tool}
 	if args != "" {
 		p.Args = []byte(args)

@@ -42,7 +42,7 @@ func (s *script) openCalls(reply int, parts []events.Part) {
 		if p.Kind != events.PartToolCall {
 			continue
 		}
-		c := &call{reply: reply, index: index, id: p.Call, tool: p.Tool}
+		c := &recordedCall{reply: reply, index: index, id: p.Call, tool: p.Tool}
 		s.byID.put(p.Call, c)
 		s.byTool.put(p.Tool, c)
 		index++
@@ -50,7 +50,7 @@ func (s *script) openCalls(reply int, parts []events.Part) {
 }
 
 // resolve sets the call of r; c is nil for an orphan.
-func (r *Result) resolve(c *call) {
+func (r *Result) resolve(c *recordedCall) {
 	r.ReplyIndex, r.CallIndex = -1, -1
 	if c == nil {
 		return

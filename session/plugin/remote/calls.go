@@ -26,7 +26,7 @@ type calls struct {
 	keep time.Duration
 
 	mu       sync.Mutex
-	byID     map[wire.CallID]*call
+	byID     map[wire.CallID]*knownCall
 	ended    []wire.CallID // in the order of their ends
 	old      int           // of ended: the first ones, whose outcomes are dropped as old, or because all are too large
 	bytes    int           // of all outcomes
@@ -38,8 +38,8 @@ type calls struct {
 	idle     chan struct{} // closed once nothing runs while draining; nil before
 }
 
-// call is a call that this instance has or had.
-type call struct {
+// knownCall is a knownCall that this instance has or had.
+type knownCall struct {
 	cancel  context.CancelCauseFunc
 	replies []string                             // that wait for the outcome, the newest last
 	answers map[string]chan *wire.CallbackAnswer // by the id of a callback that waits
@@ -49,7 +49,7 @@ type call struct {
 }
 
 func newCalls(keep time.Duration) *calls {
-	return &calls{keep: keep, byID: make(map[wire.CallID]*call)}
+	return &calls{keep: keep, byID: make(map[wire.CallID]*knownCall)}
 }
 
 // join finds the call of a message, or begins it, unless refuse has an error for it. run: the caller has to run it.
@@ -68,7 +68,7 @@ func (c *calls) join(in *wire.Call, reply string, cancel context.CancelCauseFunc
 		if refused := refuse(); refused != nil {
 			return false, wire.Progress{Error: refused}
 		}
-		c.byID[in.CallID] = &call{cancel: cancel, replies: []string{reply}}
+		c.byID[in.CallID] = &knownCall{cancel: cancel, replies: []string{reply}}
 		return true, wire.Progress{}
 	case known.over.IsZero():
 		known.replies = append(known.replies, reply)
@@ -145,7 +145,7 @@ func (c *calls) recorded(id wire.CallID) {
 }
 
 // dropLocked drops the outcome of a call, if it is there.
-func (c *calls) dropLocked(known *call) {
+func (c *calls) dropLocked(known *knownCall) {
 	if known.outcome != nil {
 		c.bytes -= known.outcome.Bytes()
 		known.outcome = nil

@@ -37,8 +37,8 @@ func Factory(o Options) plugin.Factory {
 
 // mode is the state of the plugin, the result of its action, and its event.
 type mode struct {
-	On   bool `json:"on"`
-	Told bool `json:"told"` // the mode that the model knows of
+	On    bool `json:"on"`
+	Known bool `json:"told"` // the mode that the model knows of
 }
 
 type planMode struct {
@@ -82,10 +82,10 @@ func (p *planMode) set(on bool) mode {
 // announce adds a change of the mode to the conversation, once.
 func (p *planMode) announce() ([]plugin.Directive, error) {
 	now := p.Load()
-	if now.On == now.Told {
+	if now.On == now.Known {
 		return nil, nil
 	}
-	p.Update(func(m *mode) { m.Told = now.On })
+	p.Update(func(m *mode) { m.Known = now.On })
 	note := "Plan mode is off. You may change things now."
 	if now.On {
 		note = "Plan mode is on. Look around, then make a plan; change nothing. When it is ready, call " + exitTool + "."

@@ -42,7 +42,7 @@ const (
 // An effect starts last, so that it starts on a state that no earlier step changes.
 func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	if r.state.Seq != r.wokenSeq { // the events folded since may cancel tasks without a hint from their host
-		r.p.cfg.Worker.WakePassing(r.state)
+		r.p.cfg.Worker.WakeCancelsToPassOn(r.state)
 		r.wokenSeq = r.state.Seq
 	}
 	t := r.state.Turn()

@@ -26,7 +26,7 @@ func (r *run) branching() *projector.QueuedTurn {
 // the turn branches, so a worker that finds it waiting repeats all steps, whatever an earlier worker completed. If
 // the session cannot be created, the waiting turn fails and the running turn continues.
 func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
-	branch, err := r.branch(ctx, q)
+	branch, err := r.createBranch(ctx, q)
 	if undecided(ctx, err) {
 		if r.branchLater = len(r.inflight) > 0 && ctx.Err() == nil; r.branchLater {
 			return nil
@@ -51,8 +51,8 @@ func undecided(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown))
 }
 
-// branch keeps the run's wake alive while the host creates the session, which reads the history.
-func (r *run) branch(ctx context.Context, q projector.QueuedTurn) (events.SessionID, error) {
+// createBranch keeps the run's wake alive while the host creates the session, which reads the history.
+func (r *run) createBranch(ctx context.Context, q projector.QueuedTurn) (events.SessionID, error) {
 	done := make(chan struct{})
 	var keeper sync.WaitGroup
 	keeper.Go(func() {

@@ -143,7 +143,7 @@ func (r *run) flush(ctx context.Context) error {
 		q := r.logEnd.request()
 		expected := r.batch.durable.Seq
 		undo := r.setClaimEarly(c)
-		seq, err := r.p.cfg.Worker.AppendAs(ctx, c, r.batch.durable, func(signed *events.Commit) (*projector.State, error) {
+		seq, err := r.p.cfg.Worker.AppendCommit(ctx, c, r.batch.durable, func(signed *events.Commit) (*projector.State, error) {
 			c = signed
 			err := r.state.Committed(c)
 			return r.state.Clone(), err

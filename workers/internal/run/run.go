@@ -42,7 +42,7 @@ type run struct {
 	unmarked      bool // whether projectors have yet to be notified of appends of this run
 	branchLater   bool // a branch failed: retried at the next tick
 	notifications notifications
-	wokenSeq      events.Seq // sequence up to which tasks were woken, see [session.Worker.WakePassing]
+	wokenSeq      events.Seq // sequence up to which tasks were woken, see [session.Worker.WakeCancelsToPassOn]
 }
 
 // attempt is the attempt of a turn that a run has claimed; the turn is empty if there is none.

@@ -90,8 +90,8 @@ func (t *Service) decide(ctx context.Context, w *bus.Wake) (wakeDecision, error)
 		return wakeAgain, t.w.Leave(ctx, w.Session, rec)
 	case !rec.Live() && w.Class == bus.ClassTool:
 		return wakeDone, t.resolveEnded(ctx, w.Session, rec.ID)
-	case rec.Passing():
-		return t.cancelChild(ctx, w, rec)
+	case rec.PassOnPending():
+		return t.passCancelOn(ctx, w, rec)
 	case !hint.TaskNeedsWorker(&rec), rec.Runner == "" && rec.Worker == "":
 		return wakeDone, nil
 	case rec.Attempt == 0 && rec.Runner != "":
@@ -109,14 +109,14 @@ func (t *Service) decide(ctx context.Context, w *bus.Wake) (wakeDecision, error)
 	return t.takeOver(ctx, w, &rec)
 }
 
-// passWait is the delay of the wake of a cancelled task whose child still runs a turn.
-const passWait = 300 * time.Millisecond
+// passOnWait is the delay of the wake of a cancelled task whose child still runs a turn.
+const passOnWait = 300 * time.Millisecond
 
-// cancelChild cancels a task whose work another session does.
-func (t *Service) cancelChild(ctx context.Context, w *bus.Wake, rec projector.Task) (wakeDecision, error) {
-	passed, err := t.w.PassOn(ctx, w.Session, rec)
+// passCancelOn cancels a task whose work another session does.
+func (t *Service) passCancelOn(ctx context.Context, w *bus.Wake, rec projector.Task) (wakeDecision, error) {
+	passed, err := t.w.PassCancelOn(ctx, w.Session, rec)
 	if err == nil && !passed {
-		return wakeLater, wake.SoonError(passWait)
+		return wakeLater, wake.SoonError(passOnWait)
 	}
 	return wakeDone, err
 }
@@ -129,7 +129,7 @@ func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task
 				return wakeAgain, err
 			}
 		}
-		return wakeDone, t.w.CancelTaskAs(ctx, w.Session, task.ClaimOf(rec))
+		return wakeDone, t.w.CancelClaimedTask(ctx, w.Session, task.ClaimOf(rec))
 	}
 	restartable := rec.Restart == events.RestartAlways && rec.Runner != ""
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// decision is the outcome of a wake: what the worker w1 decides, and the task after it.
-type decision struct {
+// wakeCase is the outcome of a wake: what the worker w1 decides, and the task after it.
+type wakeCase struct {
 	want    wakeDecision
 	state   events.TaskState
 	worker  events.WorkerID
@@ -29,71 +29,71 @@ func TestDecide(t *testing.T) {
 	always := api.TaskRequest{Runner: "r", Restart: events.RestartAlways}
 	for what, c := range map[string]struct {
 		prepare func(*bundle, *Service)
-		decision
+		wakeCase
 	}{
 		"first": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
-		}, decision{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
+		}, wakeCase{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
 		"unknownRunner": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "other"})
-		}, decision{wakeLater, events.TaskPending, "", 0, "", 0}},
+		}, wakeCase{wakeLater, events.TaskPending, "", 0, "", 0}},
 		"outside": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{})
-		}, decision{wakeDone, events.TaskRunning, "", 0, "", 0}},
+		}, wakeCase{wakeDone, events.TaskRunning, "", 0, "", 0}},
 		"ended": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
 			if err := b.Host.EndTask(b.T.Context(), sid, name, events.TaskCompleted, "by a host"); err != nil {
 				b.T.Fatal(err)
 			}
-		}, decision{wakeDone, events.TaskCompleted, "", 0, "by a host", 0}},
+		}, wakeCase{wakeDone, events.TaskCompleted, "", 0, "by a host", 0}},
 		"full": {func(b *bundle, s *Service) {
 			b.register(api.TaskRequest{ID: "first", Runner: "r"})
 			if _, err := s.decide(b.T.Context(), b.fetchWake(s, "first")); err != nil {
 				b.T.Fatal(err)
 			}
 			b.register(api.TaskRequest{Runner: "r"})
-		}, decision{wakeLater, events.TaskPending, "", 0, "", 1}},
+		}, wakeCase{wakeLater, events.TaskPending, "", 0, "", 1}},
 		"runsHere": {func(b *bundle, s *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
 			if _, err := s.decide(b.T.Context(), b.fetchWake(s, name)); err != nil {
 				b.T.Fatal(err)
 			}
-		}, decision{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
+		}, wakeCase{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
 		"workerLives": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
 			b.answer("w2", true)
 			b.claim("w2")
-		}, decision{wakeOwned, events.TaskRunning, "w2", 1, "", 0}},
-		"workerGone": {func(b *bundle, _ *Service) {
+		}, wakeCase{wakeOwned, events.TaskRunning, "w2", 1, "", 0}},
+		"worker_gone": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
 			b.answer("w2", false)
 			b.claim("w2")
-		}, decision{wakeDone, events.TaskFailed, "w2", 1, "abandoned: worker w2 is gone", 0}},
+		}, wakeCase{wakeDone, events.TaskFailed, "w2", 1, "abandoned: worker w2 is gone", 0}},
 		"lostHere": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
 			b.claim("w1")
-		}, decision{wakeDone, events.TaskFailed, "w1", 1, "abandoned: worker w1 is gone", 0}},
+		}, wakeCase{wakeDone, events.TaskFailed, "w1", 1, "abandoned: worker w1 is gone", 0}},
 		"restarts": {func(b *bundle, _ *Service) {
 			b.register(always)
 			b.answer("w2", false)
 			b.claim("w2")
-		}, decision{wakeOwned, events.TaskRunning, "w1", 2, "", 1}},
+		}, wakeCase{wakeOwned, events.TaskRunning, "w1", 2, "", 1}},
 		"fails": {func(b *bundle, s *Service) {
 			b.register(always)
 			for range s.cfg.Retry.Attempts {
 				b.claim("w1")
 			}
-		}, decision{wakeDone, events.TaskFailed, "w1", 3, "given up after 3 attempts", 0}},
+		}, wakeCase{wakeDone, events.TaskFailed, "w1", 3, "given up after 3 attempts", 0}},
 		"closure": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Worker: "w1"})
-		}, decision{wakeDone, events.TaskFailed, "w1", 0, "abandoned: worker w1 is gone", 0}},
+		}, wakeCase{wakeDone, events.TaskFailed, "w1", 0, "abandoned: worker w1 is gone", 0}},
 		"cancelling": {func(b *bundle, _ *Service) {
 			b.register(always)
 			b.claim("w1")
 			if _, err := b.Host.RequestCancelTask(b.T.Context(), sid, name, "enough"); err != nil {
 				b.T.Fatal(err)
 			}
-		}, decision{wakeDone, events.TaskCancelled, "w1", 1, "", 0}},
+		}, wakeCase{wakeDone, events.TaskCancelled, "w1", 1, "", 0}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -102,11 +102,11 @@ func TestDecide(t *testing.T) {
 			c.prepare(b, s)
 			v, err := s.decide(t.Context(), b.fetchWake(s, name))
 			if err != nil || v != c.want {
-				t.Fatalf("got the decision %d, %v, want %d", v, err, c.want)
+				t.Fatalf("got the wakeCase %d, %v, want %d", v, err, c.want)
 			}
 			rec := b.task()
 			if rec.State != c.state || rec.Worker != c.worker || rec.Attempt != c.attempt || !strings.Contains(rec.Summary, c.summary) || s.Running() != c.runs {
-				t.Errorf("got %s, worker %q, attempt %d, summary %q, %d running, want %+v", rec.State, rec.Worker, rec.Attempt, rec.Summary, s.Running(), c.decision)
+				t.Errorf("got %s, worker %q, attempt %d, summary %q, %d running, want %+v", rec.State, rec.Worker, rec.Attempt, rec.Summary, s.Running(), c.wakeCase)
 			}
 		})
 	}

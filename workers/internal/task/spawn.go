@@ -44,14 +44,14 @@ func (t *Running) Attempt() int64 { return t.r.claim.Attempt }
 // Progress records a message. It does nothing if the task has ended, another worker has it, or its session is closed.
 func (t *Running) Progress(ctx context.Context, message string) error {
 	id, claim := t.current()
-	return unlessTaken(t.r.t.w.ProgressTaskAs(ctx, id, claim, message))
+	return unlessTaken(t.r.t.w.ProgressClaimedTask(ctx, id, claim, message))
 }
 
 // Transition records that the task waits, or runs again. It does nothing if the task has ended, another worker has
 // it, or its session is closed.
 func (t *Running) Transition(ctx context.Context, to events.TaskState) error {
 	id, claim := t.current()
-	return unlessTaken(t.r.t.w.TransitionTaskAs(ctx, id, claim, to))
+	return unlessTaken(t.r.t.w.TransitionClaimedTask(ctx, id, claim, to))
 }
 
 // unlessTaken drops the error of a run that has lost its task: its context is cancelled too.

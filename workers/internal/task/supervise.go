@@ -337,7 +337,7 @@ func (r *taskRun) giveBack() {
 func (r *taskRun) release(ctx context.Context) {
 	once, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
-	if err := r.t.w.TransitionTaskAs(once, r.session, r.claim, events.TaskWaiting); err != nil {
+	if err := r.t.w.TransitionClaimedTask(once, r.session, r.claim, events.TaskWaiting); err != nil {
 		r.t.log.Debug("release task", zap.Error(err)) // this attempt then counts as a failed one
 	}
 	r.giveBack()
@@ -347,7 +347,7 @@ func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	h := r.t.w
 	switch {
 	case end.err == nil:
-		return h.EndTaskAs(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
+		return h.EndClaimedTask(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
 	case r.class == bus.ClassTool:
 		if err := r.t.resolve(ctx, r.session, r.args, r.unreturned(end.err, gone)); err != nil {
 			return err
@@ -357,7 +357,7 @@ func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	case gone != "":
 		return h.AbandonTask(ctx, r.session, r.claim, fmt.Sprintf("abandoned: worker %s %s", r.claim.Worker, gone))
 	case r.cancelled:
-		return h.EndTaskAs(ctx, r.session, r.claim, events.TaskCancelled, end.err.Error())
+		return h.EndClaimedTask(ctx, r.session, r.claim, events.TaskCancelled, end.err.Error())
 	}
-	return h.EndTaskAs(ctx, r.session, r.claim, events.TaskFailed, end.err.Error())
+	return h.EndClaimedTask(ctx, r.session, r.claim, events.TaskFailed, end.err.Error())
 }

@@ -134,7 +134,7 @@ func (p *Peers) Lowest() bool {
 
 // Run announces this worker and watches the one before it until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
-	stop, err := p.bus.OnAnnounce(func(worker events.WorkerID) { p.announced(ctx, worker) })
+	stop, err := p.bus.OnAnnounce(func(worker events.WorkerID) { p.addPeer(ctx, worker) })
 	if err != nil {
 		p.log.Warn("announcements", zap.Error(err))
 		return
@@ -162,9 +162,9 @@ func (p *Peers) Run(ctx context.Context) {
 	}
 }
 
-// announced adds a worker if its subject has a subscriber: the announcement alone proves nothing.
+// addPeer adds a worker if its subject has a subscriber: the announcement alone proves nothing.
 // The new worker receives an announcement of this one at once.
-func (p *Peers) announced(ctx context.Context, worker events.WorkerID) {
+func (p *Peers) addPeer(ctx context.Context, worker events.WorkerID) {
 	if p.isKnown(worker) || p.bus.WorkerGone(ctx, worker) {
 		return
 	}

@@ -28,7 +28,7 @@ func TestRing(t *testing.T) {
 			t.Errorf("%s alone: got %q, lowest %v", id, p.watched(), p.Lowest())
 		}
 		for _, other := range []events.WorkerID{"w2", "w1", "w3", id, "0", "zz"} { // "0" and "zz" have no subscriber
-			p.announced(t.Context(), other)
+			p.addPeer(t.Context(), other)
 		}
 		if got := p.watched(); got != want.before || p.Lowest() != want.lowest {
 			t.Errorf("%s: got %q, lowest %v, want %q, %v", id, got, p.Lowest(), want.before, want.lowest)

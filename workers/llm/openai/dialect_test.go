@@ -76,7 +76,7 @@ func user(text string) events.Message {
 	return events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: text}}}
 }
 
-func call(id events.CallID, tool, args string) events.Part {
+func streamedCall(id events.CallID, tool, args string) events.Part {
 	return events.Part{Kind: events.PartToolCall, Call: id, Tool: tool, Args: []byte(args)}
 }
 
@@ -95,9 +95,9 @@ func TestDialects(t *testing.T) {
 		parts  []events.Part
 		stop   events.StopReason
 	}{
-		"stop_with_calls":  {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"stop"`), "[DONE]"), []events.Part{call("a", "f", "{}")}, events.StopToolUse},
-		"function_call":    {sse(delta(`{"function_call":{"name":"f","arguments":"{\"a\""}}`, "null"), delta(`{"function_call":{"arguments":":1}"}}`, `"function_call"`)), []events.Part{call("", "f", `{"a":1}`)}, events.StopToolUse},
-		"cut_call":         {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x"}}`), delta("{}", `"length"`)), []events.Part{call("a", "f", `{"x`)}, events.StopOutputLimit},
+		"stop_with_calls":  {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"stop"`), "[DONE]"), []events.Part{streamedCall("a", "f", "{}")}, events.StopToolUse},
+		"function_call":    {sse(delta(`{"function_call":{"name":"f","arguments":"{\"a\""}}`, "null"), delta(`{"function_call":{"arguments":":1}"}}`, `"function_call"`)), []events.Part{streamedCall("", "f", `{"a":1}`)}, events.StopToolUse},
+		"cut_call":         {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x"}}`), delta("{}", `"length"`)), []events.Part{streamedCall("a", "f", `{"x`)}, events.StopOutputLimit},
 		"unknown_reason":   {sse(say, delta("{}", `"eos"`), "[DONE]"), text, events.StopUnknown},
 		"done_only":        {sse(say, "[DONE]"), text, events.StopUnknown},
 		"no_done":          {sse(say, delta("{}", `"stop"`)), text, events.StopEnd},
@@ -110,10 +110,10 @@ func TestDialects(t *testing.T) {
 		"reasoning_field":  {sse(delta(`{"reasoning":"hm"}`, "null"), say, delta("{}", `"stop"`)), []events.Part{{Kind: events.PartReasoning, Text: "hm"}, text[0]}, events.StopEnd},
 		"reasoning_twice":  {sse(delta(`{"reasoning":"hm","reasoning_content":"hm"}`, "null"), say, delta("{}", `"stop"`)), []events.Part{{Kind: events.PartReasoning, Text: "hm"}, text[0]}, events.StopEnd},
 		"reasoning_object": {sse(delta(`{"reasoning":{"effort":1},"content":"ok"}`, `"stop"`)), text, events.StopEnd},
-		"every_index_0":    {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":1}"}}`), tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"{\"n\""}}`), tool(`{"index":0,"function":{"arguments":":2}"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("a", "f", `{"n":1}`), call("b", "g", `{"n":2}`)}, events.StopToolUse},
-		"name_repeated":    {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("a", "f", "{}")}, events.StopToolUse},
-		"name_split":       {sse(tool(`{"index":0,"id":"a","function":{"name":"re"}}`), tool(`{"index":0,"function":{"name":"ad"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("a", "read", "{}")}, events.StopToolUse},
-		"no_ids":           {sse(tool(`{"index":0,"function":{"name":"f","arguments":"{}"}}`), tool(`{"index":1,"function":{"name":"g","arguments":"{}"}}`), delta("{}", `"tool_calls"`)), []events.Part{call("", "f", "{}"), call("", "g", "{}")}, events.StopToolUse},
+		"every_index_0":    {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"n\":1}"}}`), tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"{\"n\""}}`), tool(`{"index":0,"function":{"arguments":":2}"}}`), delta("{}", `"tool_calls"`)), []events.Part{streamedCall("a", "f", `{"n":1}`), streamedCall("b", "g", `{"n":2}`)}, events.StopToolUse},
+		"name_repeated":    {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"tool_calls"`)), []events.Part{streamedCall("a", "f", "{}")}, events.StopToolUse},
+		"name_split":       {sse(tool(`{"index":0,"id":"a","function":{"name":"re"}}`), tool(`{"index":0,"function":{"name":"ad"}}`), delta("{}", `"tool_calls"`)), []events.Part{streamedCall("a", "read", "{}")}, events.StopToolUse},
+		"no_ids":           {sse(tool(`{"index":0,"function":{"name":"f","arguments":"{}"}}`), tool(`{"index":1,"function":{"name":"g","arguments":"{}"}}`), delta("{}", `"tool_calls"`)), []events.Part{streamedCall("", "f", "{}"), streamedCall("", "g", "{}")}, events.StopToolUse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

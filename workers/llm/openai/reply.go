@@ -20,7 +20,7 @@ type reply struct {
 	parts *llm.Assembly
 	text  *llm.Slot
 	think *llm.Slot
-	calls []*call
+	calls []*streamedCall
 	stop  string // finish_reason, empty until received
 	usage events.Usage
 	model string
@@ -28,8 +28,8 @@ type reply struct {
 	done  bool // [DONE] was received
 }
 
-// call is a tool call that is being received.
-type call struct {
+// streamedCall is a tool call that is being received.
+type streamedCall struct {
 	index int64
 	slot  *llm.Slot
 }
@@ -169,7 +169,7 @@ func (r *reply) find(tc openai.ChatCompletionChunkChoiceDeltaToolCall) *llm.Slot
 			return known
 		}
 	}
-	c := &call{index: tc.Index, slot: r.parts.Open(events.PartToolCall)}
+	c := &streamedCall{index: tc.Index, slot: r.parts.Open(events.PartToolCall)}
 	r.calls = append(r.calls, c)
 	return c.slot
 }

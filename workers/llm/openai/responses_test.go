@@ -98,11 +98,11 @@ func TestResponsesDialects(t *testing.T) {
 		"news":          {sse(`{"type":"response.weather","sun":true}`, added(0, message), say, end, "[DONE]"), text, events.StopEnd},
 		"event_names":   {"event: response.created\n" + sse(`{"response":{"model":"m"}}`) + sse(added(0, message), say, end), text, events.StopEnd},
 		"whole_message": {sse(finished(0, `{"type":"message","content":[{"type":"output_text","text":"o"},{"type":"output_text","text":"k"}]}`), end), text, events.StopEnd},
-		"whole_call":    {sse(added(0, fCall), finished(0, `{"type":"function_call","call_id":"a","name":"f","arguments":"{\"n\":1}"}`), end), []events.Part{call("a", "f", `{"n":1}`)}, events.StopToolUse},
+		"whole_call":    {sse(added(0, fCall), finished(0, `{"type":"function_call","call_id":"a","name":"f","arguments":"{\"n\":1}"}`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
 		"server_tool":   {sse(added(0, `{"type":"web_search_call","id":"ws_1"}`), streamed("output_text", 0, "no"), added(1, message), streamed("output_text", 1, "ok"), end), text, events.StopEnd},
 		"refusal":       {sse(added(0, message), streamed("refusal", 0, "ok"), end), text, events.StopContentFilter},
 		"whole_refusal": {sse(finished(0, `{"type":"message","content":[{"type":"refusal","refusal":"ok"}]}`), end), text, events.StopContentFilter},
-		"cut_call":      {sse(added(0, fCall), streamed("function_call_arguments", 0, `{"x`), incomplete("max_output_tokens")), []events.Part{call("a", "f", `{"x`)}, events.StopOutputLimit},
+		"cut_call":      {sse(added(0, fCall), streamed("function_call_arguments", 0, `{"x`), incomplete("max_output_tokens")), []events.Part{streamedCall("a", "f", `{"x`)}, events.StopOutputLimit},
 		"filtered":      {sse(added(0, message), say, incomplete("content_filter")), text, events.StopContentFilter},
 		"other_reason":  {sse(added(0, message), say, incomplete("steered")), text, events.StopUnknown},
 		"summaries": {
