@@ -54,22 +54,47 @@ func NewNode(cfg Config) (*Node, error) {
 	cfg.Plugins.SetWarn(func(plugin, point string, err error) {
 		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
+	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
 	calls := &call.Env{
 		Bus: cfg.Bus, Blobs: cfg.Filter.Store(call.NewBlobCache(cfg.Bus)), Quiet: cfg.Filter != nil, Log: n.log,
 		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
 		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
 	}
-	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
-	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks, States: cfg.Sessions, Idle: cfg.Idle, Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter})
+	err := n.makeTasks(calls)
+	if err == nil {
+		err = n.makeHost(calls)
+	}
 	if err != nil {
 		return nil, err
 	}
+	calls.Spawn, calls.Worker = n.tasks.SpawnTool, n.host.Worker()
+	n.makeServices(calls)
+	return n, nil
+}
+
+// makeTasks makes the service of tasks, with the host that records them. That host is not the one of [Node.Host]: it is
+// made before the service, which the other one spawns tasks with, and its commits have the actor of a node, not of a
+// client.
+func (n *Node) makeTasks(calls *call.Env) error {
+	cfg := &n.cfg
+	recorder, err := session.New(session.Config{
+		Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks, States: cfg.Sessions, Idle: cfg.Idle,
+		Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter,
+	})
+	if err != nil {
+		return err
+	}
 	n.tasks = task.New(task.Config{
-		Bus: cfg.Bus, Worker: taskHost.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
+		Bus: cfg.Bus, Worker: recorder.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
 		TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency, Classes: cfg.taskClasses(), Logger: cfg.Logger,
 		Lost: func(timers bool) { n.sweep.Lost(timers) },
 	})
-	calls.Spawn = n.tasks.SpawnTool
+	return nil
+}
+
+// makeHost makes the host of requests and turns, with the session's plugins.
+func (n *Node) makeHost(calls *call.Env) (err error) {
+	cfg := &n.cfg
 	host := session.Config{
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: session.WithPlugins(cfg.Plugins), Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
 		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, Idle: cfg.Idle, ForbidSelfApproval: cfg.ForbidSelfApproval,
@@ -79,10 +104,13 @@ func NewNode(cfg Config) (*Node, error) {
 	if n.Has(RoleTurn) {
 		host.Worker, host.NeedsWorker = cfg.ID, func(id events.SessionID) { n.pool.NeedsWorker(id) }
 	}
-	if n.host, err = session.New(host); err != nil {
-		return nil, err
-	}
-	calls.Worker = n.host.Worker()
+	n.host, err = session.New(host)
+	return err
+}
+
+// makeServices makes what runs the roles: turns, the repair of lost wakes, projections and archives.
+func (n *Node) makeServices(calls *call.Env) {
+	cfg := &n.cfg
 	n.sweep = wake.NewSweeper(cfg.Bus, n.host.Worker(), n.peers.Lowest, cfg.Logger)
 	n.pool = run.New(run.Config{
 		Bus: cfg.Bus, Worker: n.host.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
@@ -93,7 +121,6 @@ func NewNode(cfg Config) (*Node, error) {
 		After: cfg.ArchiveAfter, Retain: cfg.Retain, Least: cfg.Locks.LeastRetain, Parked: turn.Parked, Signer: cfg.Signer,
 		Logger: cfg.Logger, Wake: func(ctx context.Context, s *projector.State) error { return hint.Store(ctx, cfg.Bus, s) },
 	})
-	return n, nil
 }
 
 // Host is the node's host, with its plugins.

@@ -154,43 +154,67 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return c, nil
 	}
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
-	in.Plugins = r.p.cfg.Worker.OpenOptions(in.Plugins)
-	if r.stack.OptionsLocked() {
-		in.Options = nil
-	}
-	in, err = blob.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
-	switch {
-	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge): // checkInput reports the part
-	case err != nil:
+	if c.Refused, err = r.protocolIssue(ctx, in); err != nil {
 		return c, err
-	default:
-		if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
-			c.Refused = call.IssueOf("protocol", "protocol_turn_extension", err)
-		}
 	}
 	if c.Refused.IsZero() {
 		c.Refused = r.providerIssue()
 	}
+	config, locked := r.lockedConfig(in)
+	if c.Refused.IsZero() {
+		c.Refused = locked
+	}
+	if c.Refused.IsZero() {
+		c.Extra = r.eventsOfClaim(config)
+	}
+	return c, nil
+}
+
+// protocolIssue is why the session's protocol refuses an input, without the options that the operator locked. An input
+// whose bodies are missing or too large is not refused here: checkInput reports the part.
+func (r *run) protocolIssue(ctx context.Context, in events.TurnInput) (events.Issue, error) {
+	in.Plugins = r.p.cfg.Worker.OpenOptions(in.Plugins)
+	if r.stack.OptionsLocked() {
+		in.Options = nil
+	}
+	in, err := blob.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
+	switch {
+	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge):
+		return events.Issue{}, nil
+	case err != nil:
+		return events.Issue{}, err
+	}
+	if err := r.stack.Protocol().ValidateTurn(ctx, in); err != nil {
+		return call.IssueOf("protocol", "protocol_turn_extension", err), nil
+	}
+	return events.Issue{}, nil
+}
+
+// lockedConfig is the session's configuration under the operator's locks, and why they refuse it or the one of the turn.
+func (r *run) lockedConfig(in events.TurnInput) (events.Config, events.Issue) {
 	config, err := r.p.cfg.Worker.Locked(r.state.Config)
 	if err == nil {
 		_, err = r.p.cfg.Worker.Locked(in.Generation.Over(config))
 	}
-	if err != nil && c.Refused.IsZero() {
+	if err != nil {
 		code, _ := api.Code(err)
-		c.Refused = call.IssueOf("session", code, err)
+		return config, call.IssueOf("session", code, err)
 	}
-	if c.Refused.IsZero() {
-		if r.state.Turn() == nil {
-			if err := r.stack.StartTurn(); err != nil {
-				r.p.warn(r.session, err)
-			}
-		}
-		c.Extra = append(r.unsaved(), r.declared()...)
-		if !config.Equal(r.state.Config) {
-			c.Extra = append(c.Extra, &events.SessionConfigured{Config: config})
+	return config, events.Issue{}
+}
+
+// eventsOfClaim are the additional events of a claim that is not refused. A claim that begins a turn notifies the plugins.
+func (r *run) eventsOfClaim(config events.Config) []events.Payload {
+	if r.state.Turn() == nil {
+		if err := r.stack.StartTurn(); err != nil {
+			r.p.warn(r.session, err)
 		}
 	}
-	return c, nil
+	list := append(r.unsaved(), r.declared()...)
+	if !config.Equal(r.state.Config) {
+		list = append(list, &events.SessionConfigured{Config: config})
+	}
+	return list
 }
 
 // declared are the monitors that the plugins declare and the history lacks, and the tasks of those that begin with

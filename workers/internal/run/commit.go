@@ -86,10 +86,7 @@ func (r *run) record(ctx context.Context, list []events.Event) error {
 
 // add folds events ahead and puts them in the batch, with large bodies in blobs.
 func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error {
-	if len(r.batch.events) == 0 {
-		r.batch.durable = r.state.Clone()
-		r.batch.startedAt = events.MillisOf(time.Now())
-	}
+	r.beginBatch()
 	list = r.withAnnouncements(list)
 	for i := 0; i < len(list); i++ {
 		if r.dropStale(&list[i]) {
@@ -104,20 +101,38 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		}
 		payload, err := blob.Spill(ctx, r.p.cfg.Calls.Blobs, list[i].Payload)
 		if err != nil {
-			r.discard(append(r.batch.inputs, in)...)
-			r.rollBack()
-			return r.endIfRejected(ctx, in, err)
+			return r.refuseBatch(ctx, in, err)
 		}
 		list[i].Payload = payload
-		r.batch.bytes += blob.Size(payload)
-		r.state.Ahead(&list[i], r.batch.startedAt)
-		r.followOverlay(list[i].Payload)
-		r.batch.events = append(r.batch.events, list[i])
+		r.foldAhead(&list[i])
 	}
 	if in != nil {
 		r.batch.inputs = append(r.batch.inputs, in)
 	}
 	return nil
+}
+
+// beginBatch keeps the state without the events of the batch, before the first of them.
+func (r *run) beginBatch() {
+	if len(r.batch.events) == 0 {
+		r.batch.durable = r.state.Clone()
+		r.batch.startedAt = events.MillisOf(time.Now())
+	}
+}
+
+// foldAhead folds an event and puts it in the batch.
+func (r *run) foldAhead(ev *events.Event) {
+	r.batch.bytes += blob.Size(ev.Payload)
+	r.state.Ahead(ev, r.batch.startedAt)
+	r.followOverlay(ev.Payload)
+	r.batch.events = append(r.batch.events, *ev)
+}
+
+// refuseBatch drops the batch, and the plugin states of its inputs, because an event cannot be stored.
+func (r *run) refuseBatch(ctx context.Context, in turn.Input, err error) error {
+	r.discard(append(r.batch.inputs, in)...)
+	r.rollBack()
+	return r.endIfRejected(ctx, in, err)
 }
 
 // rollBack drops the batch.

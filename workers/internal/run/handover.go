@@ -91,8 +91,10 @@ func (r *run) releaseLate() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWait) // the context of the run has ended
 	defer cancel()
 	c := r.commit(events.MillisOf(time.Now()), []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})})
-	// Without the session's lock and a signed head: the run has ended, and a later head covers this commit.
-	_, err := r.p.cfg.Bus.Log().Append(ctx, c, r.state.Seq)
+	_, err := r.p.cfg.Worker.AppendCommit(ctx, c, r.state, func(signed *events.Commit) (*projector.State, error) {
+		err := r.state.Apply(events.Entry{Seq: r.state.Seq + 1, Commit: signed})
+		return r.state.Clone(), err
+	})
 	if err != nil {
 		r.p.log.Debug("release turn", zap.String("session", string(r.session)), zap.Error(err))
 	}
