@@ -20,6 +20,7 @@ type acting struct {
 	Do     string `json:"do"`
 	N      int    `json:"n,omitempty"`
 	Millis int    `json:"millis,omitempty"`
+	Hold   bool   `json:"hold,omitempty"`
 	Method string `json:"method,omitempty"`
 	Path   string `json:"path,omitempty"`
 	Body   any    `json:"body,omitempty"`
@@ -48,7 +49,7 @@ func addCallTools(r *plugin.Registrar, runs string) error {
 }
 
 func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin.Result, error) {
-	wait := time.After(time.Duration(in.Millis) * time.Millisecond)
+	wait := func(ctx context.Context) bool { return pause(ctx, runs, in.Millis, in.Hold) }
 	switch in.Do {
 	case "large":
 		return plugin.Result{Text: largeText(in.N)}, nil
@@ -82,18 +83,16 @@ func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin
 		if err == nil {
 			err = logRun(runs, "asked", call)
 		}
-		<-wait
+		wait(context.WithoutCancel(ctx))
 		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
 	case "die":
 		os.Exit(7)
 	case "stubborn":
-		<-wait
+		wait(context.WithoutCancel(ctx))
 		return plugin.Result{Text: "went on"}, logRun(runs, "ended", call)
 	case "partial":
-		select {
-		case <-ctx.Done():
+		if !wait(ctx) {
 			return plugin.Result{Outcome: events.OutcomeCancelled, Text: "half"}, nil
-		case <-wait:
 		}
 	}
 	return plugin.Result{Text: "done"}, nil

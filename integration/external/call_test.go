@@ -3,13 +3,17 @@ package external
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -17,6 +21,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -221,6 +226,47 @@ func (s *setting) logged(what string, n int) (lines []string) {
 		return found >= n
 	})
 	return lines
+}
+
+// release ends the calls that are held.
+func (s *setting) release() {
+	s.T.Helper()
+	harness.WantError(s.T, "release", os.WriteFile(s.runs+released, nil, 0o600), nil)
+}
+
+// hold makes the calls wait that are held from now on.
+func (s *setting) hold() {
+	s.T.Helper()
+	harness.WantError(s.T, "hold", os.Remove(s.runs+released), nil)
+}
+
+// sentCalls are the messages with calls that nodes send to instances of notes from now on.
+func (s *setting) sentCalls() *nats.Subscription {
+	s.T.Helper()
+	c := s.client()
+	sent, err := c.nc.SubscribeSync(c.prefix + ".plugin.notes.*.call")
+	harness.WantError(s.T, "subscribe", err, nil)
+	harness.WantError(s.T, "subscribe", c.nc.Flush(), nil)
+	return sent
+}
+
+// sent waits for the next of [setting.sentCalls].
+func (s *setting) sent(calls *nats.Subscription) (in wire.Call) {
+	s.T.Helper()
+	m, err := calls.NextMsgWithContext(s.Ctx)
+	if err != nil {
+		s.T.Fatalf("call: %v", err)
+	}
+	harness.WantError(s.T, "call", json.Unmarshal(m.Data, &in), nil)
+	return in
+}
+
+// draining waits until the first node knows that an instance drains.
+func (s *setting) draining(name string) {
+	s.T.Helper()
+	s.AwaitPolling("the drain of "+name, func() bool {
+		return slices.ContainsFunc(s.first.Status()[0].Instances, func(i api.PluginInstance) bool { return nameOf(i.ID) == name && i.Draining })
+	})
 }
 
 func (s *setting) began() (n int) {

@@ -171,12 +171,13 @@ func shareCalls(t *testing.T, on place) {
 }
 
 func twoSessions(t *testing.T, on place) {
-	script := append(calling("write", `{"text":"milk","millis":700}`)[:1:1], calling("write", `{"text":"milk","millis":700}`)...)
+	script := append(calling("write", `{"text":"milk","hold":true}`)[:1:1], calling("write", `{"text":"milk","hold":true}`)...)
 	s := on.start(t, append(script, harness.Reply(harness.Text("done")))...)
 	s.node()
 	s.program("i1")
 	a, b := s.begin(), s.begin()
 	s.logged("began", 2)
+	s.release()
 	for _, id := range []events.SessionID{a, b} {
 		s.AwaitTurn(id, "t1")
 		s.wantResult(id, "noted: milk")
@@ -316,76 +317,20 @@ func pacedOutput(t *testing.T, on place) {
 	harness.DeepEqual(t, "result", list[len(list)-1].Output, "printed")
 }
 
-// instanceDies kills or stops the instance while the tool runs.
-func instanceDies(tool string, signal syscall.Signal, want string, runs int) func(*testing.T, place) {
-	return func(t *testing.T, on place) {
-		s := on.start(t, calling(tool, `{"text":"milk","millis":2000}`)...)
-		s.node()
-		programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
-		id := s.begin()
-		holder := strings.Fields(s.logged("began", 1)[0])[2]
-		programs[holder].signal(signal)
-		s.AwaitTurn(id, "t1")
-		s.wantResult(id, want)
-		harness.DeepEqual(t, "runs", s.began(), runs)
-		if signal == syscall.SIGSTOP { // what it sends now has no reader
-			programs[holder].signal(syscall.SIGCONT)
-			s.logged("ended", runs)
-			s.wantResult(id, want)
-			harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
-		}
-	}
-}
-
-// startsAgain kills a program in a call that must not run twice, and starts it again with its name before nodes miss it.
-func startsAgain(t *testing.T, on place) {
-	s := on.start(t, calling("write", `{"text":"milk","millis":60000}`)...)
-	s.node()
-	p := s.program("i1")
-	id := s.begin()
-	s.logged("began", 1)
-	before := s.idOf("i1")
-	p.kill()
-	s.spawn("i1", s.command())
-	s.AwaitTurn(id, "t1")
-	s.wantResult(id, "[lost]")
-	harness.DeepEqual(t, "runs", s.began(), 1)
-	s.alive(1)
-	if after := s.idOf("i1"); after == before {
-		t.Errorf("id of the second start: got that of the first, %s", after)
-	}
-}
-
-// nodeDies stops the node while the tool runs: the next node joins the call.
-func nodeDies(tool string) func(*testing.T, place) {
-	return func(t *testing.T, on place) {
-		s := on.start(t, calling(tool, `{"text":"milk","millis":1500}`)...)
-		kill := s.node()
-		s.program("i1")
-		id := s.begin()
-		s.logged("began", 1)
-		s.node()
-		kill()
-		s.AwaitTurn(id, "t1")
-		s.wantResult(id, "noted: milk")
-		harness.DeepEqual(t, "runs", s.began(), 1)
-		harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
-	}
-}
-
 // allowing lets the plugin use operations.
 func (s *setting) allowing(operations ...string) {
 	s.config.Plugins = []external.Plugin{{Name: "notes", Callbacks: operations}}
 }
 
 func childOnce(t *testing.T, on place) {
-	s := on.start(t, calling("ask", `{"do":"child","millis":1500}`)...)
+	s := on.start(t, calling("ask", `{"do":"child","hold":true}`)...)
 	s.allowing("createSession")
 	s.node()
 	programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
 	id := s.begin()
 	first := strings.Fields(s.logged("asked", 1)[1])[2]
 	programs[first].kill()
+	s.release()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "201 ")
 	harness.DeepEqual(t, "runs", s.began(), 2)

@@ -89,7 +89,7 @@ func cancelEnded(t *testing.T, on place) {
 }
 
 func ignoredCancel(t *testing.T, on place) {
-	s := on.start(t, calling("act", `{"do":"stubborn","millis":2500}`)...)
+	s := on.start(t, calling("act", `{"do":"stubborn","hold":true}`)...)
 	s.config.CancelGrace = 400 * time.Millisecond
 	s.node()
 	s.program("i1")
@@ -101,8 +101,10 @@ func ignoredCancel(t *testing.T, on place) {
 		t.Errorf("result: got %+v, want it cancelled by force", r)
 	}
 	last := s.LastSeq(id)
+	s.release()
 	s.logged("ended", 1) // its outcome has no reader
-	time.Sleep(200 * time.Millisecond)
+	s.Model.Rescript(calling("look", `{"text":"milk"}`)...)
+	s.AwaitTurn(s.begin(), "t1") // the instance sends its outcomes in order
 	harness.DeepEqual(t, "last commit", s.LastSeq(id), last)
 }
 

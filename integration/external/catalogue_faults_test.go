@@ -163,7 +163,7 @@ func (f *faults) reply(req llm.Request) scripted.Answer {
 	stop := events.StopToolUse
 	switch first := req.Turn == firstTurn; {
 	case first && req.Iteration == 0:
-		parts = []events.Part{harness.Call("write0", "write", `{"text":"milk","millis":3000}`)}
+		parts = []events.Part{harness.Call("write0", "write", `{"text":"milk","hold":true}`)}
 	case !first && req.Iteration < callReplies:
 		for _, tool := range []string{"write", "look"} {
 			id := fmt.Sprint(tool, req.Iteration)
@@ -190,6 +190,7 @@ func (f *faults) killHolderAndNode() {
 			p.kill()
 		}
 	}
+	f.release()
 	f.stop = []func(){f.node(), f.node()}
 	f.AwaitTurn(f.sessions[0], firstTurn)
 	for _, p := range f.programs {

@@ -111,19 +111,24 @@ func hookDuringCall(t *testing.T, on place) {
 }
 
 func hangingGate(t *testing.T, on place) {
-	s := on.start(t, harness.Reply(harness.Call("k", "own", `{"a":1}`)), harness.Reply(harness.Call("k", "own", `{"a":1}`)),
-		harness.Reply(harness.Text("done")), harness.Reply(harness.Text("done")))
+	s := on.start(t, harness.Reply(harness.Call("k", "own", `{"a":1}`)))
 	var runs atomic.Int64
-	s.nodeOf([]string{"gate"}, harness.CountingTools(&runs, "own"))
-	hangs := s.Open(api.CreateRequest{})
-	b := s.bare("gate", wire.Manifest{Hooks: []wire.Hook{{Name: "check", Point: "before_tool_call", TimeoutMS: 4000}}}, func(in wire.HookCall) any {
-		if in.Session == hangs {
+	s.nodeOf([]string{"gate"}, harness.CountingTools(&runs, "own", "brief"))
+	hangs, release := s.Open(api.CreateRequest{}), make(chan struct{})
+	check := wire.Hook{Name: "check", Point: "before_tool_call", Tools: []string{"own"}, TimeoutMS: wire.MaxHookTimeout.Milliseconds()}
+	limited := wire.Hook{Name: "limited", Point: "before_tool_call", Tools: []string{"brief"}, TimeoutMS: 300}
+	b := s.bare("gate", wire.Manifest{Hooks: []wire.Hook{check, limited}}, func(in wire.HookCall) any {
+		switch {
+		case in.Hook == "limited":
 			return nil
+		case in.Session == hangs:
+			<-release
 		}
 		return wire.HookResult{}
 	})
 	s.StartTurn(hangs, "t1", harness.Text("go"))
 	s.AwaitPolling("the hook", func() bool { return len(b.requests()) == 1 })
+	s.Model.Rescript(calling("own", `{"a":1}`)...)
 	other := s.turn()
 	if got := s.CallResult(other, "k"); got != "was own" {
 		t.Errorf("call of the other session: got %q, want its result", got)
@@ -131,11 +136,17 @@ func hangingGate(t *testing.T, on place) {
 	if r, err := s.StateOf(hangs).Record("t1"); err != nil || r != nil {
 		t.Errorf("turn of the hook that hangs: got %v, %v, want that it runs still", r, err)
 	}
+	s.Model.Rescript(harness.Reply(harness.Text("done")))
+	close(release)
 	harness.Equal(t, "end", s.AwaitTurn(hangs, "t1").End, events.EndFinished)
-	if got := s.CallResult(hangs, "k"); !strings.Contains(got, "no answer in time") {
+	harness.Equal(t, "call whose hook answered late", s.CallResult(hangs, "k"), "was own")
+	s.Model.Rescript(calling("brief", `{"a":1}`)...)
+	id := s.begin()
+	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+	if got := s.CallResult(id, "k"); !strings.Contains(got, "no answer in time") {
 		t.Errorf("call whose hook hangs: got %q, want that the hook did not answer", got)
 	}
-	harness.Equal(t, "runs", runs.Load(), 1)
+	harness.Equal(t, "runs", runs.Load(), 2)
 }
 
 // The turn's history records the skipped hook as a trace event of the plugin.
@@ -281,7 +292,7 @@ func observerDown(t *testing.T, on place) {
 	got := make(chan struct{}, 1)
 	watch := func(seen func(ctx context.Context, in plugin.Lifecycle)) remote.Config {
 		return remote.Config{
-			Hooks: map[events.HookPoint]remote.HookOptions{events.HookPoint(plugin.TurnPersisted): {Timeout: 1500 * time.Millisecond}},
+			Hooks: map[events.HookPoint]remote.HookOptions{events.HookPoint(plugin.TurnPersisted): {Timeout: 4 * time.Second}},
 			Plugin: plugin.Func("audit", func(r *plugin.Registrar) error {
 				r.Lifecycle(func(ctx context.Context, in plugin.Lifecycle) error {
 					if in.Kind == plugin.TurnPersisted {
@@ -312,7 +323,7 @@ func observerDown(t *testing.T, on place) {
 	for _, point := range []string{"session_config_changed", "session_restored", "turn_finalized", "turn_persisted"} {
 		h := wire.Hook{Name: point, Point: point}
 		if point == "turn_persisted" {
-			h.TimeoutMS = 1500
+			h.TimeoutMS = 4000
 		}
 		manifest.Hooks = append(manifest.Hooks, h)
 	}

@@ -120,7 +120,7 @@ func recordedIsDropped(t *testing.T, on place) {
 }
 
 func repeatJoins(t *testing.T, on place) {
-	s := on.start(t, calling("write", `{"text":"milk","millis":1200}`)...)
+	s := on.start(t, calling("write", `{"text":"milk","hold":true}`)...)
 	s.node()
 	s.program("i1")
 	id := s.begin()
@@ -130,8 +130,13 @@ func repeatJoins(t *testing.T, on place) {
 	c := s.client()
 	to := c.prefix + ".plugin.notes." + s.idOf("i1") + ".call"
 	for range 5 {
-		harness.WantError(t, "publish", c.nc.PublishRequest(to, c.nc.NewRespInbox(), again), nil)
+		m, err := c.nc.RequestWithContext(s.Ctx, to, again)
+		harness.WantError(t, "call again", err, nil)
+		var answer wire.Progress
+		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		harness.DeepEqual(t, "answer while the tool runs", answer, wire.Progress{})
 	}
+	s.release()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "noted: milk")
 	harness.DeepEqual(t, "runs", s.began(), 1)

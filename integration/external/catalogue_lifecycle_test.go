@@ -152,7 +152,7 @@ func upgrade(t *testing.T, on place, end func(s *setting, old *process)) {
 	const open = 3
 	var script []harness.Step
 	for range open {
-		script = append(script, harness.Reply(harness.Call("k", "write", `{"text":"old","millis":3000}`)))
+		script = append(script, harness.Reply(harness.Call("k", "write", `{"text":"old","hold":true}`)))
 	}
 	s := on.start(t, script...)
 	s.node()
@@ -166,6 +166,8 @@ func upgrade(t *testing.T, on place, end func(s *setting, old *process)) {
 	s.program("new")
 	s.Model.Rescript(slices.Repeat([]harness.Step{harness.Reply(harness.Text("done"))}, open)...)
 	end(s, old)
+	s.draining("old")
+	s.release()
 	for _, id := range ids {
 		s.AwaitTurn(id, "t1")
 		harness.DeepEqual(t, "result of the old version", s.CallResult(id, "k"), "noted: old")
@@ -182,7 +184,7 @@ func upgrade(t *testing.T, on place, end func(s *setting, old *process)) {
 // The old version runs its call to the end, and gets no new one while the new version is registered; nor does an old
 // instance that returns. A rollback turns this around.
 func oneVersionTakesCalls(t *testing.T, on place) {
-	s := on.start(t, calling("write", `{"text":"old","millis":2000}`)[0])
+	s := on.start(t, calling("write", `{"text":"old","hold":true}`)[0])
 	s.node()
 	s.program("old")
 	first := s.begin()
@@ -211,6 +213,7 @@ func oneVersionTakesCalls(t *testing.T, on place) {
 		s.AwaitTurn(id, "t1")
 		harness.DeepEqual(t, "result", s.CallResult(id, "k"), fmt.Sprintf("noted: %d", n))
 		if n == 0 {
+			s.release()
 			s.AwaitTurn(first, "t1")
 			harness.DeepEqual(t, "result of the old version", s.CallResult(first, "k"), "noted: old")
 		}

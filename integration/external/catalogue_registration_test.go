@@ -182,7 +182,7 @@ func (s *setting) toolsOfTurn(id events.SessionID, turn events.TurnID) (names []
 // A new version is registered during a call, and a node that knows only the new one takes the turn over. The history is
 // the replay.
 func turnKeepsItsManifest(t *testing.T, on place) {
-	s := on.start(t, append(calling("write", `{"text":"milk","millis":2500}`), harness.Reply(harness.Text("next")))...)
+	s := on.start(t, append(calling("write", `{"text":"milk","hold":true}`), harness.Reply(harness.Text("next")))...)
 	kill := s.node()
 	s.program("i1")
 	id := s.begin()
@@ -190,6 +190,7 @@ func turnKeepsItsManifest(t *testing.T, on place) {
 	s.client().accept(registration("2", "write", "another"))
 	s.node()
 	kill()
+	s.release()
 	s.AwaitTurn(id, "t1")
 	if got := s.CallResult(id, "k"); got != "noted: milk" {
 		t.Errorf("result of the call of version 1: got %q, want that of its instance", got)

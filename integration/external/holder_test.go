@@ -1,14 +1,10 @@
 package external
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/lash-go/lash/session/plugin/wire"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -19,12 +15,10 @@ import (
 // instance drains. The call stays there, and runs once.
 func TestHolderOutlivesSettings(t *testing.T) {
 	t.Parallel()
-	s := start(t, calling("look", `{"text":"milk","millis":3000}`)...)
+	s := start(t, calling("look", `{"text":"milk","hold":true}`)...)
 	s.config.Plugins = []external.Plugin{{Name: "notes", Effects: map[string]events.Effects{"look": "non_idempotent"}}}
 	kill := s.node()
-	c := s.client()
-	sent, err := c.nc.SubscribeSync(c.prefix + ".plugin.notes.*.call")
-	harness.WantError(t, "subscribe", err, nil)
+	calls := s.sentCalls()
 	programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
 	id := s.begin()
 	holder := strings.Fields(s.logged("began", 1)[0])[2]
@@ -32,27 +26,17 @@ func TestHolderOutlivesSettings(t *testing.T) {
 	s.config.Plugins = []external.Plugin{{Name: "notes"}}
 	s.node()
 	programs[holder].signal(syscall.SIGTERM)
-	s.AwaitPolling("the drain", func() bool {
-		for _, i := range s.first.Status()[0].Instances {
-			if nameOf(i.ID) == holder && i.Draining {
-				return true
-			}
-		}
-		return false
-	})
+	s.draining(holder)
 	kill()
+	for range 2 { // of both nodes
+		harness.Equal(t, "the program hears that it must not run twice", s.sent(calls).Once, true)
+	}
+	s.release()
 	s.AwaitTurn(id, "t1")
 	if got := s.CallResult(id, "k"); got != "noted: milk" {
 		t.Errorf("result: got %q, want that of the instance", got)
 	}
 	harness.DeepEqual(t, "runs", s.began(), 1)
-	for range 2 { // of both nodes
-		m, err := sent.NextMsg(5 * time.Second)
-		harness.WantError(t, "call", err, nil)
-		var in wire.Call
-		harness.WantError(t, "call", json.Unmarshal(m.Data, &in), nil)
-		harness.Equal(t, "the program hears that it must not run twice", in.Once, true)
-	}
 }
 
 // TestArgumentsAsTheyAre calls tools with arguments of which JSON encoders escape each character. The message has their

@@ -38,66 +38,101 @@ var decidingPoints = []events.HookPoint{
 	events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn,
 }
 
-// TestHookFailures has the hook of each point fail in each way. The failure does what it does for a hook in the node. A
-// hook that fails open is skipped, and the history says so.
-func TestHookFailures(t *testing.T) {
-	t.Parallel()
-	failures := map[string]any{
-		"error": wire.HookResult{Error: &wire.Error{Code: wire.CodeInternal, Message: "as requested"}},
-		"wrong": []byte(`{"directives":[{"kind":"reboot"}]}`),
-		"hang":  nil,
+// hookFailures are how hooks fail: their answers, nil for none, and words of the reason.
+var hookFailures = map[string]struct {
+	answer any
+	reason string
+}{
+	"error": {wire.HookResult{Error: &wire.Error{Code: wire.CodeInternal, Message: "as requested"}}, "it failed: as requested"},
+	"wrong": {[]byte(`{"directives":[{"kind":"reboot"}]}`), `directive "reboot" is not allowed`},
+	"hang":  {nil, "no answer in time"},
+}
+
+// failingHooks are the hooks of [setting.failing]: of each point one that fails closed and one that fails open. hangs names
+// the one with a short time limit.
+func failingHooks(hangs string) (list []wire.Hook) {
+	for _, point := range decidingPoints {
+		for _, open := range []bool{false, true} {
+			h := wire.Hook{Name: "closed_" + string(point), Point: string(point), TimeoutMS: wire.MaxHookTimeout.Milliseconds(), Open: open}
+			if open {
+				h.Name = "open_" + string(point)
+			}
+			if h.Name == hangs {
+				h.TimeoutMS = 300
+			}
+			if !open || point != events.PointBeforeTool {
+				list = append(list, h)
+			}
+		}
 	}
-	reasons := map[string]string{"error": "it failed: as requested", "wrong": `directive "reboot" is not allowed`, "hang": "no answer in time"}
+	return list
+}
+
+// failing starts a plugin with [failingHooks]. The returned function runs a turn in which a hook fails, and checks what follows.
+func failing(t *testing.T, hangs string) (fail func(t *testing.T, h wire.Hook, how string)) {
+	t.Helper()
 	s := start(t, hookedOnce(100)...)
 	var runs atomic.Int64
 	s.nodeOf([]string{"p"}, harness.CountingTools(&runs, "own"))
-	ends := map[events.HookPoint]events.TurnEnd{
-		events.PointBeforeTurn: events.EndFailed, events.PointCheckpoint: events.EndRuntimeError, events.PointAfterTurn: events.EndFailed,
-	}
-	type failing struct{ hook, how string }
+	type failed struct{ hook, how string }
 	var bySession sync.Map
-	m := wire.Manifest{}
-	for _, point := range decidingPoints {
-		m.Hooks = append(m.Hooks, wire.Hook{Name: "closed_" + string(point), Point: string(point), TimeoutMS: 300})
-		if point != events.PointBeforeTool {
-			m.Hooks = append(m.Hooks, wire.Hook{Name: "open_" + string(point), Point: string(point), TimeoutMS: 300, Open: true})
-		}
-	}
-	s.bare("p", m, func(in wire.HookCall) any {
-		if f, _ := bySession.Load(in.Session); f.(failing).hook == in.Hook {
-			return failures[f.(failing).how]
+	s.bare("p", wire.Manifest{Hooks: failingHooks(hangs)}, func(in wire.HookCall) any {
+		if f, _ := bySession.Load(in.Session); f.(failed).hook == in.Hook {
+			return hookFailures[f.(failed).how].answer
 		}
 		return wire.HookResult{}
 	})
-	for _, h := range m.Hooks {
-		for how, reason := range reasons {
-			t.Run(h.Name+"_"+how, func(t *testing.T) {
-				id := s.Open(api.CreateRequest{})
-				bySession.Store(id, failing{h.Name, how})
-				s.StartTurn(id, "t1", harness.Text("go"))
-				record := s.AwaitTurn(id, "t1")
-				skipped := skippedHooks(s, id)
-				if h.Open {
-					harness.Equal(t, "end", record.End, events.EndFinished)
-					harness.Equal(t, "result", s.CallResult(id, "k"), "was own")
-					if len(skipped) == 0 || skipped[0].Hook != h.Name || !strings.Contains(skipped[0].Reason, reason) {
-						t.Errorf("skipped: got %+v, want %s, %q", skipped, h.Name, reason)
-					}
-					return
-				}
-				said := record.Issue.Message
-				if h.Point == string(events.PointBeforeTool) || h.Point == string(events.PointAfterTool) {
-					harness.Equal(t, "end", record.End, events.EndFinished)
-					said = s.CallResult(id, "k")
-				} else {
-					harness.Equal(t, "end", record.End, ends[events.HookPoint(h.Point)])
-				}
-				if !strings.Contains(said, reason) || !strings.Contains(said, h.Name) {
-					t.Errorf("failure: got %q, want %s and %q", said, h.Name, reason)
-				}
-				harness.DeepEqual(t, "skipped", skipped, []wire.Skipped(nil))
-			})
+	return func(t *testing.T, h wire.Hook, how string) {
+		t.Helper()
+		id := s.Open(api.CreateRequest{})
+		bySession.Store(id, failed{h.Name, how})
+		s.StartTurn(id, "t1", harness.Text("go"))
+		s.AwaitTurn(id, "t1")
+		s.wantFailure(t, id, h, hookFailures[how].reason)
+	}
+}
+
+// wantFailure compares the turn of a failed hook with what the hook's point and its manifest say.
+func (s *setting) wantFailure(t *testing.T, id events.SessionID, h wire.Hook, reason string) {
+	t.Helper()
+	record, skipped := s.AwaitTurn(id, "t1"), skippedHooks(s, id)
+	if h.Open {
+		harness.Equal(t, "end", record.End, events.EndFinished)
+		harness.Equal(t, "result", s.CallResult(id, "k"), "was own")
+		if len(skipped) == 0 || skipped[0].Hook != h.Name || !strings.Contains(skipped[0].Reason, reason) {
+			t.Errorf("skipped: got %+v, want %s, %q", skipped, h.Name, reason)
 		}
+		return
+	}
+	end := map[events.HookPoint]events.TurnEnd{
+		events.PointBeforeTurn: events.EndFailed, events.PointBeforeTool: events.EndFinished, events.PointAfterTool: events.EndFinished,
+		events.PointCheckpoint: events.EndRuntimeError, events.PointAfterTurn: events.EndFailed,
+	}[events.HookPoint(h.Point)]
+	harness.Equal(t, "end", record.End, end)
+	said := record.Issue.Message
+	if end == events.EndFinished {
+		said = s.CallResult(id, "k")
+	}
+	if !strings.Contains(said, reason) || !strings.Contains(said, h.Name) {
+		t.Errorf("failure: got %q, want %s and %q", said, h.Name, reason)
+	}
+	harness.DeepEqual(t, "skipped", skipped, []wire.Skipped(nil))
+}
+
+// TestHookFailures has the hook of each point fail in each way. The failure does what it does for a hook in the node. A
+// hook that fails open is skipped, and the history says so. A hook that hangs has a plugin of its own, since no other hook
+// of that has its short time limit.
+func TestHookFailures(t *testing.T) {
+	t.Parallel()
+	fail := failing(t, "")
+	for _, h := range failingHooks("") {
+		for _, how := range []string{"error", "wrong"} {
+			t.Run(h.Name+"_"+how, func(t *testing.T) { fail(t, h, how) })
+		}
+		t.Run(h.Name+"_hang", func(t *testing.T) {
+			t.Parallel()
+			failing(t, h.Name)(t, h, "hang")
+		})
 	}
 }
 

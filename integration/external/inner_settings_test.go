@@ -16,7 +16,7 @@ func TestInnerCallOutlivesSettings(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.coded("nested", "")
-	s.Model.Rescript(harness.Program("a = attempt(look, text=\"first\", millis=60000)\nb = attempt(look, text=\"second\", millis=3000)\nprint(b.ok, b.value, b.error)"), harness.Reply(harness.Text("done")))
+	s.Model.Rescript(harness.Program("a = attempt(look, text=\"first\", hold=True)\nb = attempt(look, text=\"second\", hold=True)\nprint(b.ok, b.value, b.error)"), harness.Reply(harness.Text("done")))
 	s.config.Plugins = []external.Plugin{{Name: "notes", Effects: map[string]events.Effects{"look": "non_idempotent"}}}
 	kill := s.node()
 	programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}

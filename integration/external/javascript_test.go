@@ -15,16 +15,19 @@ import (
 func TestPluginInJavaScript(t *testing.T) {
 	t.Parallel()
 	path := copyInto(t, modules(t), filepath.Join("testdata", "notes.mjs"))
-	for name, millis := range map[string]string{"call_returns": "0", "node_dies_during_call": "1500"} {
+	for name, hold := range map[string]string{"call_returns": "false", "node_dies_during_call": "true"} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, calling("write", `{"text":"milk","millis":`+millis+`}`)...)
+			s := start(t, calling("write", `{"text":"milk","hold":`+hold+`}`)...)
+			calls := s.sentCalls()
 			kill := s.node()
 			s.run("js1", exec.CommandContext(s.Ctx, "node", path)) //nolint:gosec // a file of this test
 			id := s.begin()
-			if millis != "0" {
-				s.AwaitPolling("the call", func() bool { return len(s.holders(id)) > 0 })
+			if hold == "true" {
+				s.sent(calls)
 				s.node()
 				kill()
+				s.sent(calls) // of the other node
+				s.release()
 			}
 			s.AwaitTurn(id, "t1")
 			if got := s.CallResult(id, "k"); got != "noted: milk" {
@@ -52,7 +55,7 @@ func TestPluginInJavaScript(t *testing.T) {
 		harness.DeepEqual(t, "outcome", e.outcome(), &wire.Outcome{Cancelled: true})
 		c.send(t, "recorded", call.CallID)
 		c.send(t, "call", call).next(func(p *wire.Progress) bool { return p.Forgotten })
-		drains(t, c, p, aCall("last", "write", `{"text":"milk","millis":1000}`), "noted: milk")
+		drains(t, c, p, aCall("last", "write", `{"text":"milk","hold":true}`), func(wire.CallID) { s.release() }, "noted: milk")
 	})
 }
 

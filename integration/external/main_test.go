@@ -34,6 +34,9 @@ const (
 	idleVariable     = "LASH_TEST_IDLE"  // what the plugin does with idle sessions: "" keeps, "end" and "exit"
 )
 
+// released ends the name of the file that is there when calls with hold may end.
+const released = ".released"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(serverVariable) == "" {
 		harness.Main(m)
@@ -92,6 +95,7 @@ func (placedNotes) IdleSession(context.Context, events.SessionID) remote.IdleAct
 func notes(runs string) plugin.Factory {
 	type args struct {
 		Millis int    `json:"millis,omitempty"`
+		Hold   bool   `json:"hold,omitempty"`
 		Text   string `json:"text"`
 		Fail   string `json:"fail,omitempty"`
 	}
@@ -105,9 +109,7 @@ func notes(runs string) plugin.Factory {
 		case "error":
 			return "", &plugin.Failure{Class: plugin.ClassExternal, Code: "closed", Message: "the shop is closed"}
 		}
-		select {
-		case <-time.After(time.Duration(in.Millis) * time.Millisecond):
-		case <-ctx.Done():
+		if !pause(ctx, runs, in.Millis, in.Hold) {
 			return "", logRun(runs, "stopped", call)
 		}
 		return "noted: " + in.Text, logRun(runs, "ended", call)
@@ -117,6 +119,23 @@ func notes(runs string) plugin.Factory {
 		plugin.AddTool(r, plugin.Tool{Name: "look", Description: "Looks a note up.", Effects: events.EffectsIdempotent}, work)
 		return addCallTools(r, runs)
 	})
+}
+
+// pause is the body of a tool: it ends after a time or, of a call that is held, when the test has released it. It reports
+// false if ctx ends before.
+func pause(ctx context.Context, runs string, millis int, hold bool) bool {
+	wait := time.Duration(millis) * time.Millisecond
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+		}
+		if _, err := os.Stat(runs + released); !hold || err == nil {
+			return true
+		}
+		wait = 10 * time.Millisecond
+	}
 }
 
 func logRun(path, what string, call plugin.Call) error {

@@ -52,6 +52,34 @@ func (c *client) request(plugin, op string, body any) (answer wire.Registered) {
 	return answer
 }
 
+// requests sends n requests at once, and returns the answers.
+func (c *client) requests(n int, plugin, op string, body any) (list []wire.Registered) {
+	c.t.Helper()
+	data, ok := body.([]byte)
+	if !ok {
+		var err error
+		data, err = json.Marshal(body)
+		harness.WantError(c.t, "request", err, nil)
+	}
+	inbox := c.nc.NewRespInbox()
+	answers, err := c.nc.SubscribeSync(inbox)
+	harness.WantError(c.t, "subscribe", err, nil)
+	for range n {
+		harness.WantError(c.t, "publish", c.nc.PublishRequest(c.prefix+".plugins."+plugin+"."+op, inbox, data), nil)
+	}
+	for range n {
+		m, err := answers.NextMsg(30 * time.Second)
+		if err != nil {
+			c.t.Fatalf("answer %d of %d: %v", len(list)+1, n, err)
+		}
+		var answer wire.Registered
+		harness.WantError(c.t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		list = append(list, answer)
+	}
+	harness.WantError(c.t, "unsubscribe", answers.Unsubscribe(), nil)
+	return list
+}
+
 func registration(version string, tools ...string) *wire.Registration {
 	r := &wire.Registration{Protocol: wire.Version, Instance: "i1", Manifest: wire.Manifest{Version: version}}
 	for _, name := range tools {

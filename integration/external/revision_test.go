@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -81,12 +80,13 @@ func TestPlacedInstanceDiesDuringCall(t *testing.T) {
 	for tool, want := range map[string]string{"look": "noted: milk", "write": "[lost]"} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, append(calling(tool, `{"text":"milk","millis":1500}`), calling(tool, `{"text":"eggs"}`)...)...)
+			s := start(t, append(calling(tool, `{"text":"milk","hold":true}`), calling(tool, `{"text":"eggs"}`)...)...)
 			s.node()
 			programs := s.placed("", "i1", "i2")
 			id := s.begin()
 			first := strings.Fields(s.logged("began", 1)[1])[2]
-			programs[first].signal(syscall.SIGKILL)
+			programs[first].kill()
+			s.release()
 			s.AwaitTurn(id, "t1")
 			if got := s.CallResult(id, "k"); !strings.HasPrefix(got, want) {
 				t.Errorf("result: got %q, want %q", got, want)

@@ -57,7 +57,7 @@ func TestServerDiesDuringCalls(t *testing.T) {
 			var ids []events.SessionID
 			for range turns {
 				s.Model.Script = append(s.Model.Script, harness.Reply(
-					harness.Call("k", "write", `{"text":"milk","millis":4000}`), harness.Call("l", "look", `{"text":"eggs","millis":4000}`)))
+					harness.Call("k", "write", `{"text":"milk","hold":true}`), harness.Call("l", "look", `{"text":"eggs","hold":true}`)))
 			}
 			for range 2 * turns {
 				s.Model.Script = append(s.Model.Script, harness.Reply(harness.Text("done")))
@@ -67,7 +67,12 @@ func TestServerDiesDuringCalls(t *testing.T) {
 				s.StartTurn(ids[n], "t1", harness.Text("note it"))
 			}
 			s.logged("began", 2*turns)
+			died := all[dies].Name()
 			all[dies].Shutdown()
+			for name, nc := range map[string]*nats.Conn{"node": b.Conn(), "plugin": own} {
+				s.AwaitPolling("the connection of the "+name, func() bool { return nc.IsConnected() && nc.ConnectedServerName() != died })
+			}
+			s.release()
 			for _, id := range ids {
 				s.AwaitPolling("the end of the turn", func() bool { // until streams have leaders again, reads have no answer
 					once, cancel := context.WithTimeout(s.Ctx, 30*time.Second)

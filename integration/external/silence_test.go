@@ -70,7 +70,7 @@ func TestSilenceOfTheNode(t *testing.T) {
 	for _, tool := range []string{"write", "look"} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
-			s := oneServer(t).start(t, append(calling(tool, `{"text":"milk","millis":1500}`), calling("look", `{"text":"bread"}`)...)...)
+			s := oneServer(t).start(t, append(calling(tool, `{"text":"milk","hold":true}`), calling("look", `{"text":"bread"}`)...)...)
 			g := openGate(t, s.on.url)
 			through := s.on
 			through.url = "nats://" + g.listener.Addr().String()
@@ -82,6 +82,8 @@ func TestSilenceOfTheNode(t *testing.T) {
 			id := s.begin()
 			s.logged("began", 1)
 			g.open.Lock()
+			s.release()
+			s.logged("ended", 1)
 			time.Sleep(wire.Lease + 2*time.Second)
 			g.open.Unlock()
 			s.AwaitTurn(id, "t1")

@@ -8,10 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -121,12 +119,18 @@ func TestSessionScope(t *testing.T) {
 	s.alive(1)
 	c := s.client()
 	c.instance = s.idOf("i1")
-	place := func(session events.SessionID, epoch int64, label string) (code string) {
-		var got wire.Placed
-		if c.ask(t, "session_start", &wire.SessionStart{Session: session, Epoch: epoch, Labels: map[string]string{"label": label}}, &got); got.Error != nil {
+	code := func(e *exchange) string {
+		var got struct{ Error *wire.Error }
+		if e.answer(&got); got.Error != nil {
 			return got.Error.Code
 		}
 		return ""
+	}
+	startOf := func(session events.SessionID, epoch int64, label string) *exchange {
+		return c.send(t, "session_start", &wire.SessionStart{Session: session, Epoch: epoch, Labels: map[string]string{"label": label}})
+	}
+	place := func(session events.SessionID, epoch int64, label string) string {
+		return code(startOf(session, epoch, label))
 	}
 	n := 0
 	add := func(session events.SessionID, epoch int64) string {
@@ -139,10 +143,16 @@ func TestSessionScope(t *testing.T) {
 		}
 		return last.Outcome.Text
 	}
-	idle := func(session events.SessionID, epoch int64, quiet ...int64) bool {
+	hint := func(session events.SessionID, epoch int64, quiet ...int64) *exchange {
+		return c.send(t, "idle", &wire.Idle{Session: session, Epoch: epoch, QuietMS: append(quiet, 0)[0]})
+	}
+	ended := func(e *exchange) bool {
 		var got wire.IdleAnswer
-		c.ask(t, "idle", &wire.Idle{Session: session, Epoch: epoch, QuietMS: append(quiet, 0)[0]}, &got)
+		e.answer(&got)
 		return got.Ended
+	}
+	idle := func(session events.SessionID, epoch int64, quiet ...int64) bool {
+		return ended(hint(session, epoch, quiet...))
 	}
 	harness.Equal(t, "call without a placement", add("a", 1), wire.CodeNotOwner)
 	harness.Equal(t, "start", place("a", 1, "first"), "")
@@ -158,34 +168,45 @@ func TestSessionScope(t *testing.T) {
 	harness.Equal(t, "idle for longer than the last call is ago", idle("a", 2, 600_000), false)
 	harness.Equal(t, "idle", idle("a", 2), true)
 	harness.Equal(t, "call after the end", add("a", 2), wire.CodeNotOwner)
-	hook := func(name string, session events.SessionID, epoch int64) (code string) {
-		var got wire.HookResult
+	hookOf := func(name string, session events.SessionID, epoch int64) *exchange {
 		point := map[string]string{"seen": "turn_finalized", "gate": "before_turn"}[name]
-		if c.ask(t, "hook", &wire.HookCall{Hook: name, Point: point, Invocation: "i", Session: session, Epoch: epoch, DeadlineMS: 5000}, &got); got.Error != nil {
-			return got.Error.Code
-		}
-		return ""
+		return c.send(t, "hook", &wire.HookCall{Hook: name, Point: point, Invocation: "i", Session: session, Epoch: epoch, DeadlineMS: 60_000})
+	}
+	hook := func(name string, session events.SessionID, epoch int64) string {
+		return code(hookOf(name, session, epoch))
+	}
+	received := func() { // what was sent before
+		harness.Equal(t, "call without a placement", add("elsewhere", 1), wire.CodeNotOwner)
 	}
 	harness.Equal(t, "hook that observes another session", hook("seen", "elsewhere", 0), "")
 	harness.Equal(t, "hook of a session without a placement", hook("gate", "elsewhere", 1), wire.CodeNotOwner)
 	harness.Equal(t, "hook after the end", hook("gate", "a", 2), wire.CodeNotOwner)
 	harness.Equal(t, "start of a slow one", place("d", 1, "slow"), "")
-	var work sync.WaitGroup
-	work.Go(func() { harness.Equal(t, "idle of a slow one", idle("d", 1), false) })
-	time.Sleep(100 * time.Millisecond) // of the 500 that the decision takes
-	harness.Equal(t, "hook while the plugin decides", hook("gate", "d", 1), "")
-	work.Wait()
+	decision := hint("d", 1)
+	s.logged("decides", 1)
+	during := hookOf("gate", "d", 1)
+	received()
+	s.release()
+	harness.Equal(t, "idle of a slow one", ended(decision), false)
+	harness.Equal(t, "hook while the plugin decides", code(during), "")
+	s.hold()
 	harness.Equal(t, "start of one that ends", place("e", 1, "ends"), "")
-	work.Go(func() { harness.Equal(t, "hook before a hint", hook("gate", "e", 1), "") })
-	time.Sleep(100 * time.Millisecond) // of the 500 that the hook takes
+	during = hookOf("gate", "e", 1)
+	s.logged("hooked", 2)
 	harness.Equal(t, "idle while a hook runs", idle("e", 1), false)
-	work.Wait()
-	work.Go(func() { harness.Equal(t, "idle of one that ends", idle("e", 1), true) })
-	time.Sleep(100 * time.Millisecond) // as above
-	harness.Equal(t, "start while the plugin decides", place("e", 1, "ends"), "")
-	harness.Equal(t, "call after the decision", add("e", 1), "ends 1")
-	work.Wait()
-	harness.Equal(t, "next call", add("e", 1), "ends 2")
+	s.release()
+	harness.Equal(t, "hook before a hint", code(during), "")
+	s.hold()
+	decision = hint("e", 1)
+	s.logged("decides", 2)
+	same, higher := startOf("e", 1, "ends"), startOf("e", 2, "ends")
+	received()
+	s.release()
+	harness.Equal(t, "idle of one that ends", ended(decision), true)
+	harness.Equal(t, "start with the same epoch while the plugin decides", code(same), wire.CodeNotOwner)
+	harness.Equal(t, "start with a higher one while the plugin decides", code(higher), "")
+	harness.Equal(t, "call after the decision", add("e", 2), "ends 1")
+	harness.Equal(t, "next call", add("e", 2), "ends 2")
 	harness.Equal(t, "refused start", place("b", 1, "refused"), wire.CodeInternal)
 	harness.Equal(t, "start of a busy one", place("c", 1, "busy"), "")
 	harness.Equal(t, "idle of a busy one", idle("c", 1), false)

@@ -241,7 +241,23 @@ func client(t testing.TB, server mcp.Server) *sdk.ClientSession {
 type doing struct {
 	Do     string `json:"do"`
 	Text   string `json:"text,omitempty"`
-	Millis int    `json:"millis,omitempty"`
+	Millis int    `json:"millis,omitempty"` // of a call that waits: until it returns
+	Hold   bool   `json:"hold,omitempty"`   // a call that waits returns when the test has released it
+}
+
+// released ends the name of the file that is there when calls with hold may return.
+const released = ".released"
+
+// release ends the calls that are held.
+func (s *setting) release() {
+	s.T.Helper()
+	harness.WantError(s.T, "release", os.WriteFile(s.runs+released, nil, 0o600), nil)
+}
+
+// isReleased reports whether the test has released the calls that are held.
+func isReleased() bool {
+	_, err := os.Stat(filepath.Clean(os.Getenv(runsVariable)) + released)
+	return err == nil
 }
 
 // testServer is a server with the tools once, again and look, which differ in their annotations.
@@ -302,7 +318,7 @@ func (in doing) act(ctx context.Context, s *sdk.Server, r *sdk.CallToolRequest) 
 				return nil, nil, ctx.Err()
 			case <-time.After(20 * time.Millisecond):
 			}
-			if in.Millis > 0 && n*20 > in.Millis {
+			if in.Millis > 0 && n*20 > in.Millis || in.Hold && isReleased() {
 				return text(&sdk.TextContent{Text: "waited"}), nil, nil
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -94,9 +95,11 @@ func TestKilledServer(t *testing.T) {
 	s.source(on.Conn(), server)
 	pid, err := strconv.Atoi(s.result("srv__look", `{"do":"pid"}`).Text)
 	harness.WantError(t, "pid", err, nil)
-	id := s.begin("srv__look", `{"do":"wait","millis":500}`)
+	id := s.begin("srv__look", `{"do":"wait","hold":true}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 2 })
 	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	s.AwaitPolling("the next run", func() bool { return len(s.logged()) == 3 })
+	s.release()
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
 	harness.Equal(t, "runs", len(s.logged()), 3)
@@ -140,7 +143,7 @@ func TestNodesShareServers(t *testing.T) {
 	source := s.source(first.Conn(), server)
 	second, _ := s.node(server)
 	s.source(second.Conn(), server)
-	id := s.begin("srv__look", `{"do":"wait","millis":1500}`)
+	id := s.begin("srv__look", `{"do":"wait","hold":true}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 	killed, other := s.nodes[0], s.nodes[1]
 	if harness.Find[*events.TurnStarted](s.System, id)[0].Worker == other.ID() {
@@ -148,6 +151,7 @@ func TestNodesShareServers(t *testing.T) {
 	}
 	s.Host = other.Host()
 	s.kills[killed.ID()]()
+	s.release()
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
 	starts := harness.Find[*events.TurnStarted](s.System, id)
@@ -225,9 +229,13 @@ func TestDrain(t *testing.T) {
 	server := s.own("srv")
 	on, _ := s.node(server)
 	source := s.source(on.Conn(), server)
-	id := s.begin("srv__once", `{"do":"wait","millis":1500}`)
+	id := s.begin("srv__once", `{"do":"wait","hold":true}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
-	source.Drain(s.Ctx)
+	var drain sync.WaitGroup
+	drain.Go(func() { source.Drain(s.Ctx) })
+	s.AwaitPolling("the drain", func() bool { return s.plugins[0].Status()[0].Instances[0].Draining })
+	s.release()
+	drain.Wait()
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
 	harness.Equal(t, "a new call", s.result("srv__once", `{"do":"x"}`).Class, plugin.ClassUnavailable)

@@ -51,10 +51,11 @@ func TestTurnKeepsItsTools(t *testing.T) {
 	server := s.own("srv")
 	on, _ := s.node(server)
 	s.source(on.Conn(), server)
-	id := s.begin("srv__look", `{"do":"wait","millis":4000}`)
+	id := s.begin("srv__look", `{"do":"wait","hold":true}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 	s.result("srv__look", `{"do":"more","text":"added"}`)
 	s.AwaitPolling("the new list", func() bool { return slices.Contains(s.plugins[0].Status()[0].Tools, "srv__added") })
+	s.release()
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
 	tools := func(turn events.TurnID) (names []string) {

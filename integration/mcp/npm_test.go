@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -140,22 +141,38 @@ func TestPagesToOpen(t *testing.T) {
 // frames are what a result has around the texts of its parts: the names of resources.
 var frames = regexp.MustCompile(`\[resource \]|\s`)
 
+// clock is a time of day in the texts of servers.
+var clock = regexp.MustCompile(`\b\d{1,2}:\d{2}:\d{2}(\.\d+)?([ \x{a0}\x{202f}]?[AP]M)?\b`)
+
+// timeless is a text in which times of day have a name: calls one after the other return different ones.
+func timeless(text string) string { return clock.ReplaceAllString(text, "TIME") }
+
 // compare compares the result of a call with that of the SDK: it has each part of it, and nothing else.
 func compare(t *testing.T, got events.ToolResult, want *sdk.CallToolResult) {
 	t.Helper()
-	harness.Equal(t, "failed", got.Outcome == events.OutcomeFailure, want.IsError)
+	for _, difference := range differences(got, want) {
+		t.Error(difference)
+	}
+}
+
+// differences lists what a result has and the SDK's has not, and the reverse. Times of day count as equal.
+func differences(got events.ToolResult, want *sdk.CallToolResult) (list []string) {
+	differs := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if failed := got.Outcome == events.OutcomeFailure; failed != want.IsError {
+		differs("failed: got %v, want %v", failed, want.IsError)
+	}
 	var blobs [][]byte
-	rest := strings.TrimPrefix(got.Text, "[failed] ")
+	rest := timeless(strings.TrimPrefix(got.Text, "[failed] "))
 	contains := func(what, text string) {
-		if !strings.Contains(rest, text) {
-			t.Errorf("%s: got %q, want %q in it", what, got.Text, text)
+		if text = timeless(text); !strings.Contains(rest, text) {
+			differs("%s: got %q, want %q in it", what, got.Text, text)
 		}
 		rest = strings.Replace(rest, text, "", 1)
 	}
 	for _, c := range want.Content {
 		switch c := c.(type) {
 		case *sdk.TextContent:
-			if sameJSON([]byte(rest), []byte(c.Text)) {
+			if sameJSON([]byte(rest), []byte(timeless(c.Text))) {
 				rest = ""
 			} else {
 				contains("text", c.Text)
@@ -175,20 +192,71 @@ func compare(t *testing.T, got events.ToolResult, want *sdk.CallToolResult) {
 				blobs = append(blobs, c.Resource.Blob)
 			}
 		default:
-			t.Errorf("unknown content %T", c)
+			differs("unknown content %T", c)
 		}
 	}
 	if data, _ := json.Marshal(want.StructuredContent); want.StructuredContent != nil && !hasJSON(want.Content, data) {
 		contains("structured", string(data))
 	}
 	if rest = frames.ReplaceAllString(rest, ""); rest != "" {
-		t.Errorf("got %q, of which the SDK does not have %q", got.Text, rest)
+		differs("got %q, of which the SDK does not have %q", got.Text, rest)
 	}
 	if len(got.Attachments) != len(blobs) {
-		t.Fatalf("attachments: got %d, want %d", len(got.Attachments), len(blobs))
+		differs("attachments: got %d, want %d", len(got.Attachments), len(blobs))
+		return list
 	}
 	for i, blob := range blobs {
-		harness.Equal(t, "attachment", got.Attachments[i].Text, base64.StdEncoding.EncodeToString(blob))
+		if text := timelessData(got.Attachments[i].Text); text != timelessData(base64.StdEncoding.EncodeToString(blob)) {
+			differs("attachment: got %q, want %q", got.Attachments[i].Text, blob)
+		}
+	}
+	return list
+}
+
+// timelessData is [timeless] of a text in base64. Other data stay as they are.
+func timelessData(data string) string {
+	if text, err := base64.StdEncoding.DecodeString(data); err == nil && utf8.Valid(text) {
+		return timeless(string(text))
+	}
+	return data
+}
+
+// TestDifferences compares results that differ in the time of day, which is no difference, and in one thing more, which is.
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	text := func(text string) *sdk.CallToolResult {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+	}
+	blob := func(text string) *sdk.CallToolResult {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://one", Blob: []byte(text)}}}}
+	}
+	attached := func(text string) events.ToolResult {
+		return events.ToolResult{Text: "test://one", Attachments: []events.Part{{Text: base64.StdEncoding.EncodeToString([]byte(text))}}}
+	}
+	for name, c := range map[string]struct {
+		got    events.ToolResult
+		want   *sdk.CallToolResult
+		differ bool
+	}{
+		"equal":                {events.ToolResult{Text: "at 7:34:54 AM"}, text("at 7:34:54 AM"), false},
+		"time":                 {events.ToolResult{Text: "at 9:59:59 AM: fine"}, text("at 10:00:00 PM: fine"), false},
+		"time_in_JSON":         {events.ToolResult{Text: `{"a":1,"at":"09:59:59.123"}`}, text(`{"at":"10:00:00.004","a":1}`), false},
+		"time_in_a_blob":       {attached("at 7:34:54 AM"), blob("at 7:34:55 AM"), false},
+		"text":                 {events.ToolResult{Text: "at 7:34:54 AM: fine"}, text("at 7:34:54 AM: bad"), true},
+		"text_beside_the_time": {events.ToolResult{Text: "at 7:34:54 AM"}, text("on 7:34:55 AM"), true},
+		"no_time":              {events.ToolResult{Text: "at"}, text("at 7:34:55 AM"), true},
+		"more_than_the_time":   {events.ToolResult{Text: "at 7:34:54 AM more"}, text("at 7:34:55 AM"), true},
+		"other_number":         {events.ToolResult{Text: "resource 1 at 7:34:54 AM"}, text("resource 2 at 7:34:54 AM"), true},
+		"value_in_JSON":        {events.ToolResult{Text: `{"a":1}`}, text(`{"a":2}`), true},
+		"blob":                 {attached("one at 7:34:54 AM"), blob("two at 7:34:54 AM"), true},
+		"failure":              {events.ToolResult{Text: "[failed] x", Outcome: events.OutcomeFailure}, text("x"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if list := differences(c.got, c.want); (len(list) > 0) != c.differ {
+				t.Errorf("got %q, want differences: %v", list, c.differ)
+			}
+		})
 	}
 }
 

@@ -71,6 +71,10 @@ func rawServer(in io.Reader, out io.Writer, file string) {
 					_, _ = fmt.Fprintln(os.Stderr, said.Errors)
 				}
 			}
+			if said.Times > 0 {
+				_ = buffered.Flush()
+				logRun(os.Getenv(runsVariable), "said")
+			}
 			if !said.Silent {
 				answer(`{"content":[{"type":"text","text":"said"}]}`)
 			}

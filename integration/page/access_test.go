@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -50,6 +51,22 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
+// bound is the last commit before seq with the end of a turn, or with the start of the turn that runs.
+func bound(b *harness.System, id events.SessionID, seq events.Seq) (found events.Seq) {
+	b.T.Helper()
+	running := b.StateOf(id).Turn()
+	for entry, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
+		harness.WantError(b.T, "read", err, nil)
+		for _, e := range entry.Commit.Events {
+			start := e.Kind == events.KindTurnStarted && running != nil && e.Turn == running.ID
+			if entry.Seq < seq && (start || e.Kind == events.KindTurnCompleted) {
+				found = entry.Seq
+			}
+		}
+	}
+	return found
+}
+
 // TestKeys goes through the page with the keyboard alone.
 func TestKeys(t *testing.T) {
 	t.Parallel()
@@ -74,7 +91,8 @@ func TestKeys(t *testing.T) {
 	p.press("[")
 	p.await("the past", "document.querySelector('.session-page.past') && document.querySelector('.scrubber .now[aria-pressed=false]')")
 	p.press("{")
-	p.awaitText(".where", "turn.completed")
+	last := b.LastSeq(id)
+	p.awaitText(".where", fmt.Sprintf("%d of %d", bound(b, id, last-1), last))
 	p.press("l")
 	p.await("the present", "!document.querySelector('.session-page.past')")
 	p.press("a")

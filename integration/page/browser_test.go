@@ -156,7 +156,7 @@ func eval[T any](b *tab, expression string) T {
 // await waits until an expression is true.
 func (b *tab) await(what, expression string) {
 	b.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		if err == nil && ok {

@@ -1,21 +1,27 @@
 // The plugin of main_test.go with the SDK of TypeScript.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Failure, definePlugin, serve, tool } from "@lash/plugin";
 
 const { LASH_TEST_RUNS: runs, LASH_PLUGIN_INSTANCE: instance, LASH_TEST_VERSION: version, LASH_TEST_SCOPE: scope, LASH_TEST_IDLE: idle } = process.env;
 const log = (what, call) => appendFileSync(runs, `${what} ${call.id} ${instance} ${call.session}\n`);
 
+// Waits for a time or, in a call that is held, until the test has released it.
+async function pause({ millis = 0, hold }, signal) {
+  await sleep(millis, undefined, { signal });
+  while (hold && !existsSync(`${runs}.released`)) await sleep(10, undefined, { signal });
+}
+
 const note = {
-  schema: { type: "object", properties: { text: { type: "string" }, millis: { type: "integer" }, fail: { type: "string" } }, required: ["text"] },
-  async run({ text, millis = 0, fail }, call) {
+  schema: { type: "object", properties: { text: { type: "string" }, millis: { type: "integer" }, hold: { type: "boolean" }, fail: { type: "string" } }, required: ["text"] },
+  async run({ text, fail, ...how }, call) {
     log("began", call);
     if (fail === "panic") throw new Error("as requested");
     if (fail === "error") throw new Failure("the shop is closed", { class: "external", code: "closed" });
     try {
-      await sleep(millis, undefined, { signal: call.signal });
+      await pause(how, call.signal);
     } catch (err) {
       log("stopped", call);
       throw err;
@@ -50,20 +56,24 @@ const deeds = {
     const answer = await call.request("r1", method, path, body);
     return `${answer.status} ${JSON.stringify(answer.body)}`;
   },
-  async child({ millis = 0 }, call) {
+  async child(how, call) {
     const answer = await call.request("child", "POST", "/v1/sessions", { parent: call.session });
     log("asked", call);
-    await sleep(millis);
+    await pause(how);
     return `${answer.status} ${JSON.stringify(answer.body)}`;
   },
   die: () => process.exit(7),
-  async stubborn({ millis = 0 }, call) {
-    await sleep(millis);
+  async stubborn(how, call) {
+    await pause(how);
     log("ended", call);
     return "went on";
   },
   people: async (args, call) => JSON.stringify(await call.ask("r1", "Which one?", { of: ["red", "blue"] })),
-  partial: ({ millis = 0 }, { signal }) => sleep(millis, "done", { signal }).catch(() => ({ text: "half", cancelled: true })),
+  partial: (how, { signal }) =>
+    pause(how, signal).then(
+      () => "done",
+      () => ({ text: "half", cancelled: true }),
+    ),
 };
 
 const act = {

@@ -1,5 +1,6 @@
 // A plugin in JavaScript: the messages of session/plugin/wire/PROTOCOL.md over a NATS client, without an SDK.
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { connect } from "@nats-io/transport-node";
 
 const { LASH_PLUGIN: plugin, LASH_PLUGIN_INSTANCE: name, LASH_PLUGIN_NATS: servers } = process.env;
@@ -7,7 +8,7 @@ const instance = `${name}-${randomBytes(6).toString("hex")}`;
 const prefix = process.env.LASH_PLUGIN_PREFIX || "lash";
 const manifest = {
   version: "js-1",
-  tools: [{ name: "write", description: "Writes a note.", schema: { type: "object", properties: { text: { type: "string" }, millis: { type: "integer" } } } }],
+  tools: [{ name: "write", description: "Writes a note.", schema: { type: "object", properties: { text: { type: "string" }, millis: { type: "integer" }, hold: { type: "boolean" } } } }],
 };
 const keepMillis = 600_000, keepIds = 65_536;
 
@@ -20,7 +21,8 @@ let running = 0, forgot = false, leaving = false, draining = false, hash;
 async function run({ args }, signal) {
   if (args.fail) return { failure: { class: "external", message: "the shop is closed" } };
   const cancelled = await new Promise((done) => {
-    setTimeout(() => done(false), args.millis ?? 0);
+    const over = () => (args.hold && !existsSync(`${process.env.LASH_TEST_RUNS}.released`) ? setTimeout(over, 10) : done(false));
+    setTimeout(over, args.millis ?? 0);
     signal.addEventListener("abort", () => done(true));
   });
   return cancelled ? { cancelled } : { text: `noted: ${args.text}` };

@@ -253,6 +253,15 @@ export class SessionPage {
     }
   }
 
+  // #toApproval moves the focus to the approval when its row is drawn, which takes more frames on a busy machine.
+  #toApproval(frames = 60) {
+    requestAnimationFrame(() => {
+      const button = this.node.querySelector(".approval button");
+      if (button) button.focus();
+      else if (frames > 0) this.#toApproval(frames - 1);
+    });
+  }
+
   // key handles a key of the page; true: it did.
   key(e) {
     const h0 = this.history, seq = this.cursor ?? h0.seq;
@@ -264,7 +273,7 @@ export class SessionPage {
       case "}": this.scrubber.turn(1); return true;
       case "l": this.live(); return true;
       case "r": if (this.talk) { this.tab("talk"); this.talk.update(this.look()); this.talk.focus(); } return Boolean(this.talk);
-      case "a": this.tab("talk"); this.views.talk.list.toEnd(); requestAnimationFrame(() => requestAnimationFrame(() => this.node.querySelector(".approval button")?.focus())); return true;
+      case "a": this.tab("talk"); this.views.talk.list.toEnd(); requestAnimationFrame(() => this.#toApproval()); return true;
       case "Escape": this.inspector.hide(); return true;
     }
     return false;
