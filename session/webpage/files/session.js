@@ -253,13 +253,14 @@ export class SessionPage {
     }
   }
 
-  // #toApproval moves the focus to the approval when its row is drawn, which takes more frames on a busy machine.
-  #toApproval(frames = 60) {
-    requestAnimationFrame(() => {
-      const button = this.node.querySelector(".approval button");
-      if (button) button.focus();
-      else if (frames > 0) this.#toApproval(frames - 1);
-    });
+  // #toApproval moves the focus to an approval, and keeps it there: the end of the list moves while rows are measured, and a row
+  // that is drawn again loses the focus.
+  #toApproval(frames = 60, of = null) {
+    const button = this.node.querySelector(".approval button"), row = button?.closest(".row")?.dataset.key;
+    if (!button) this.views.talk.list.toEnd();
+    else if (of === null || (row === of && document.activeElement === document.body)) button.focus();
+    else if (document.activeElement !== button) return;
+    if (frames > 0) requestAnimationFrame(() => this.#toApproval(frames - 1, row ?? of));
   }
 
   // key handles a key of the page; true: it did.
@@ -273,7 +274,7 @@ export class SessionPage {
       case "}": this.scrubber.turn(1); return true;
       case "l": this.live(); return true;
       case "r": if (this.talk) { this.tab("talk"); this.talk.update(this.look()); this.talk.focus(); } return Boolean(this.talk);
-      case "a": this.tab("talk"); this.views.talk.list.toEnd(); requestAnimationFrame(() => this.#toApproval()); return true;
+      case "a": this.tab("talk"); this.#toApproval(); return true;
       case "Escape": this.inspector.hide(); return true;
     }
     return false;
