@@ -24,9 +24,9 @@ type archiveEntry struct {
 	Runs   []archiveRun `msgpack:"r"`           // in order, without holes, from sequence 1 on
 	Erased Tombstone    `msgpack:"x,omitempty"` // of an erased session, whose runs are to be removed
 
-	Redactions []RedactionRecord `msgpack:"d,omitempty"` // in order; the session stays cold from the first one on
-	Replaced   []string          `msgpack:"o,omitempty"` // digests of files that a redaction replaced, which are to be removed
-	StoredAt   events.Millis     `msgpack:"a,omitempty"` // when the entry was stored before its first redaction; 0 without one
+	Redactions []events.RedactionRecord `msgpack:"d,omitempty"` // in order; the session stays cold from the first one on
+	Replaced   []string                 `msgpack:"o,omitempty"` // digests of files that a redaction replaced, which are to be removed
+	StoredAt   events.Millis            `msgpack:"a,omitempty"` // when the entry was stored before its first redaction; 0 without one
 
 	Revision uint64    `msgpack:"-"` // 0: the session has no entry
 	PutAt    time.Time `msgpack:"-"` // when the server stored the entry

@@ -10,21 +10,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// RedactionRecord is the record of payloads that digests replaced in a session's archive. It is in the archive entry.
-type RedactionRecord struct {
-	At     events.Millis `msgpack:"t"`
-	By     string        `msgpack:"b"` // the user that requested it
-	Reason string        `msgpack:"r"`
-	What   []string      `msgpack:"w"`           // kinds, patterns of kinds, and ids of events
-	Events int64         `msgpack:"e"`           // number of payloads
-	Note   string        `msgpack:"g,omitempty"` // the same, signed: see proof.RedactionRecord; empty: not signed
-}
-
-// maxRedactionBytes bounds the records of one session, in bytes. They share a message with the session's small files.
-const maxRedactionBytes = 128 << 10
-
 // Redactions lists the redactions of a session's archive, in order.
-func (b *Bus) Redactions(ctx context.Context, session events.SessionID) ([]RedactionRecord, error) {
+func (b *Bus) Redactions(ctx context.Context, session events.SessionID) ([]events.RedactionRecord, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, err
 	}
@@ -39,7 +26,7 @@ func (b *Bus) Redactions(ctx context.Context, session events.SessionID) ([]Redac
 //
 // Errors: [events.ErrInvalid] for a hot session, and where no payload is replaced; [ErrStale] for one that moved
 // meanwhile; [events.ErrMalformed]; [events.ErrTooLarge] for too many records.
-func (b *Bus) Redact(ctx context.Context, session events.SessionID, r RedactionRecord, redacted func(events.Log) events.Log, sign func(context.Context, RedactionRecord) (string, error)) (RedactionRecord, error) {
+func (b *Bus) Redact(ctx context.Context, session events.SessionID, r events.RedactionRecord, redacted func(events.Log) events.Log, sign func(context.Context, events.RedactionRecord) (string, error)) (events.RedactionRecord, error) {
 	r, err := b.redact(ctx, session, r, redacted, sign)
 	if err != nil {
 		return r, fmt.Errorf("redact session %s: %w", session, err)
@@ -47,7 +34,7 @@ func (b *Bus) Redact(ctx context.Context, session events.SessionID, r RedactionR
 	return r, nil
 }
 
-func (b *Bus) redact(ctx context.Context, session events.SessionID, r RedactionRecord, redacted func(events.Log) events.Log, sign func(context.Context, RedactionRecord) (string, error)) (RedactionRecord, error) {
+func (b *Bus) redact(ctx context.Context, session events.SessionID, r events.RedactionRecord, redacted func(events.Log) events.Log, sign func(context.Context, events.RedactionRecord) (string, error)) (events.RedactionRecord, error) {
 	loc, err := b.locate(ctx, session)
 	switch {
 	case err != nil:
@@ -113,7 +100,7 @@ func redactedIn(c *events.Commit) (n int64) {
 	return n
 }
 
-func (b *Bus) putRedacted(ctx context.Context, session events.SessionID, entry archiveEntry, runs []archiveRun, r RedactionRecord) error {
+func (b *Bus) putRedacted(ctx context.Context, session events.SessionID, entry archiveEntry, runs []archiveRun, r events.RedactionRecord) error {
 	for _, old := range entry.Runs {
 		kept := func(now archiveRun) bool { return now.Blob.Digest == old.Blob.Digest }
 		if !old.Blob.IsZero() && !slices.ContainsFunc(runs, kept) {
@@ -124,13 +111,7 @@ func (b *Bus) putRedacted(ctx context.Context, session events.SessionID, entry a
 		entry.StoredAt = events.MillisOf(entry.PutAt)
 	}
 	entry.Runs, entry.Redactions = runs, append(slices.Clip(entry.Redactions), r)
-	records, err := events.EncodePayload(&struct {
-		List []RedactionRecord `msgpack:"l"`
-	}{entry.Redactions})
-	if err == nil && len(records) > maxRedactionBytes {
-		err = &events.FieldError{Field: "redactions", Reason: fmt.Sprintf("have %d bytes together, limit is %d", len(records), maxRedactionBytes), Err: events.ErrTooLarge}
-	}
-	if err != nil {
+	if err := events.CheckRedactions(entry.Redactions); err != nil {
 		return err
 	}
 	return b.putEntry(ctx, session, &entry)

@@ -41,6 +41,8 @@ type archiveHeader struct {
 	Format  int64     `msgpack:"f"`
 	Session SessionID `msgpack:"s"`
 	First   Seq       `msgpack:"q"`
+
+	Redactions []RedactionRecord `msgpack:"r,omitempty"` // in order
 }
 
 type archiveEnd struct {
@@ -62,9 +64,13 @@ type ArchiveWriter struct {
 	closed  bool
 }
 
-// NewArchiveWriter starts an archive of session. The first commit has sequence first.
-func NewArchiveWriter(w io.Writer, session SessionID, first Seq) (*ArchiveWriter, error) {
+// NewArchiveWriter starts an archive of session. The first commit has sequence first. redactions are the records of
+// payloads that commits lack.
+func NewArchiveWriter(w io.Writer, session SessionID, first Seq, redactions ...RedactionRecord) (*ArchiveWriter, error) {
 	if err := CheckToken("session", session); err != nil {
+		return nil, err
+	}
+	if err := CheckRedactions(redactions); err != nil {
 		return nil, err
 	}
 	if first < 1 {
@@ -76,7 +82,7 @@ func NewArchiveWriter(w io.Writer, session SessionID, first Seq) (*ArchiveWriter
 	}
 	sum := sha256.New()
 	a := &ArchiveWriter{w: io.MultiWriter(w, sum), sum: sum, zip: zip, session: session, end: archiveEnd{Last: first - 1}}
-	header, err := EncodePayload(&archiveHeader{Format: 1, Session: session, First: first})
+	header, err := EncodePayload(&archiveHeader{Format: 1, Session: session, First: first, Redactions: redactions})
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +182,24 @@ type Archive struct {
 	First   Seq
 	Log     *MemLog
 	Blobs   map[string][]byte // by hex digest
+
+	Redactions []RedactionRecord // of payloads that are missing, in order; an archive of an earlier version has none
+}
+
+// Before is the archive up to the commit before a sequence. It shares the rest with a.
+func (a *Archive) Before(seq Seq) *Archive {
+	out := *a
+	out.Log = &MemLog{}
+	from, to := a.Log.sessions[a.Session], out.Log.createLocked(a.Session, a.First)
+	for i := 0; i < len(from.raw) && from.first+Seq(i) < seq; i++ {
+		to.raw = append(to.raw, from.raw[i])
+	}
+	for id, at := range from.ids {
+		if at < seq {
+			to.ids[id] = at
+		}
+	}
+	return &out
 }
 
 // PeekArchive reports whether r begins as an archive file does. whole is r from its beginning. Errors: those of reading r;
@@ -299,7 +323,10 @@ func (a *archiveReader) header(body []byte) error {
 	if h.First < 1 {
 		return fmt.Errorf("%w: first sequence 0", ErrMalformed)
 	}
-	a.out.Session, a.out.First = h.Session, h.First
+	if err := CheckRedactions(h.Redactions); err != nil {
+		return fmt.Errorf("%w: header: %w", ErrMalformed, err)
+	}
+	a.out.Session, a.out.First, a.out.Redactions = h.Session, h.First, h.Redactions
 	a.hist = a.out.Log.createLocked(h.Session, h.First)
 	return nil
 }

@@ -3,7 +3,9 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"unsafe"
 )
 
@@ -83,11 +85,7 @@ func (p *commitParts) digest(w *writer, i int, payload []byte) [DigestBytes]byte
 // salt is the salt of an event with a payload.
 func (p *commitParts) salt(i int) [SaltBytes]byte {
 	if p.kept == len(p.events) {
-		var of [SaltBytes + 2]byte
-		copy(of[:], p.salts)
-		binary.BigEndian.PutUint16(of[SaltBytes:], uint16(i))
-		sum := sha256.Sum256(of[:])
-		return [SaltBytes]byte(sum[:])
+		return saltAt(p.salts, i)
 	}
 	at := 0
 	for k := range i {
@@ -96,4 +94,30 @@ func (p *commitParts) salt(i int) [SaltBytes]byte {
 		}
 	}
 	return [SaltBytes]byte([]byte(p.salts[at : at+SaltBytes]))
+}
+
+// saltedPrefix begins the digest of a request that is salted.
+const saltedPrefix = "salted:"
+
+// requestIndex is the index, in the place of an event's, of the salt of a request's digest. No commit has an event with it.
+const requestIndex = 0xffff
+
+// SaltDigest is the digest of a request as a commit with a salt has it. Once payloads of the commit are redacted, its salt is
+// gone, and the digest tells nothing of a request that could be guessed.
+func SaltDigest(salt []byte, digest string) string {
+	own := saltAt(salt, requestIndex)
+	sum := sha256.Sum256(append(own[:], digest...))
+	return saltedPrefix + hex.EncodeToString(sum[:SaltBytes])
+}
+
+// IsSalted reports whether the digest of a request is salted. Those of earlier versions are not.
+func IsSalted(digest string) bool { return strings.HasPrefix(digest, saltedPrefix) }
+
+// saltAt is the salt at an index, of a commit that has all of its payloads.
+func saltAt[T string | []byte](salt T, index int) [SaltBytes]byte {
+	var of [SaltBytes + 2]byte
+	copy(of[:], salt)
+	binary.BigEndian.PutUint16(of[SaltBytes:], uint16(index))
+	sum := sha256.Sum256(of[:])
+	return [SaltBytes]byte(sum[:])
 }

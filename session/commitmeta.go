@@ -20,9 +20,10 @@ import (
 type commitMeta struct {
 	actor       events.Actor
 	cause       string
-	key, digest string // of the request; empty: it has no key
-	olderCause  string // the cause with the key, see "Forms of earlier versions"
-	byID        bool   // the request creates something with an id, and a repeat finds it by that id
+	key, digest string     // of the request; empty: it has no key
+	olderCause  string     // the cause with the key, see "Forms of earlier versions"
+	byID        bool       // the request creates something with an id, and a repeat finds it by that id
+	log         events.Log // has the salt of the request's commit; set with a key
 }
 
 // ownMeta returns the metadata of the commit of a decision of the host itself.
@@ -67,7 +68,7 @@ func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta,
 		return m, fmt.Errorf("%s: %w", c.op, err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", reqMeta.Actor, c.op, body)) // the same at every host
-	m.key, m.digest = reqMeta.Key, hex.EncodeToString(sum[:16])
+	m.key, m.digest, m.log = reqMeta.Key, hex.EncodeToString(sum[:16]), h.log
 	m.cause += " " + reqMeta.Key
 	m.olderCause = m.cause
 	return m, nil
@@ -81,17 +82,37 @@ func (h *Host) keyedMetaByID(c requestContent, reqMeta api.RequestMeta) (commitM
 	return m, err
 }
 
-// checkDigest refuses a key that an earlier, different request used.
-func (m *commitMeta) checkDigest(r projector.Request) error {
-	if r.Key != "" && r.Digest != m.digest { // see "Forms of earlier versions"
+// checkDigest refuses a key that an earlier, different request of the session used. The salt of a digest is in the commit of that
+// request. A commit with redacted payloads has it no more, so that no request equals its own.
+func (m *commitMeta) checkDigest(ctx context.Context, id events.SessionID, r projector.Request) error {
+	if r.Key == "" { // see "Forms of earlier versions"
+		return nil
+	}
+	own := m.digest
+	if events.IsSalted(r.Digest) {
+		c, err := m.commitAt(ctx, id, r.Seq)
+		if err != nil {
+			return fmt.Errorf("key %s: compare with the earlier request: %w", m.key, err)
+		}
+		own = events.SaltDigest(c.Salt, m.digest)
+	}
+	if r.Digest != own {
 		return fmt.Errorf("key %s: %w", m.key, api.ErrDifferent)
 	}
 	return nil
 }
 
+// commitAt reads one commit.
+func (m *commitMeta) commitAt(ctx context.Context, id events.SessionID, seq events.Seq) (*events.Commit, error) {
+	for e, err := range m.log.Read(ctx, id, seq) {
+		return e.Commit, err
+	}
+	return nil, fmt.Errorf("%w: the history has no sequence %d", events.ErrMalformed, seq)
+}
+
 // committedAt returns the sequence of the request's commit; 0 where the history has none. [Host.tryDecide] searches for
 // it in every state that guards an append.
-func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
+func (m *commitMeta) committedAt(ctx context.Context, s *projector.State) (events.Seq, error) {
 	if m.key == "" {
 		return 0, nil
 	}
@@ -99,7 +120,7 @@ func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 	if err != nil || !ok {
 		return 0, err
 	}
-	return r.Seq, m.checkDigest(r)
+	return r.Seq, m.checkDigest(ctx, s.Session, r)
 }
 
 // decideOrRepeat returns the events of a request on a state. Where the history already has the request's commit, the decision
@@ -109,7 +130,7 @@ func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 //  2. One append commits n+1.
 //  3. The other append expects n and conflicts; its next try finds the commit in the newer state.
 func (h *Host) decideOrRepeat(ctx context.Context, s *projector.State, meta commitMeta, d decideFunc, fresh bool) ([]events.Event, error) {
-	seq, err := meta.committedAt(s)
+	seq, err := meta.committedAt(ctx, s)
 	switch {
 	case err != nil || seq != 0 && !fresh:
 		return nil, err
@@ -130,7 +151,7 @@ func (h *Host) decideOrRepeat(ctx context.Context, s *projector.State, meta comm
 // repeatOf returns the sequence of the request's commit, and records it for the response; 0 where the history has none.
 // Code that prepares a decision uses it to find a repeat first.
 func (m *commitMeta) repeatOf(ctx context.Context, s *projector.State) (events.Seq, error) {
-	seq, err := m.committedAt(s)
+	seq, err := m.committedAt(ctx, s)
 	if err == nil && seq != 0 {
 		api.RecordSeq(ctx, s.Session, seq)
 	}

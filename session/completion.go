@@ -43,7 +43,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	if seq, err := meta.committedAt(state); err != nil || seq != 0 {
+	if seq, err := meta.committedAt(ctx, state); err != nil || seq != 0 {
 		return h.completionAt(ctx, id, seq, err)
 	}
 	err = check.Open(state)
@@ -67,7 +67,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	first := events.Seq(0) // of a concurrent copy of the request
 	then := func(state *projector.State, appended bool) (err error) {
 		if !appended {
-			first, err = meta.committedAt(state)
+			first, err = meta.committedAt(ctx, state)
 		}
 		return err
 	}

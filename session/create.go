@@ -127,7 +127,7 @@ func (o *creation) findPartial(ctx context.Context) (*partialSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seq, err := o.meta.committedAt(s); err != nil || seq == 0 {
+	if seq, err := o.meta.committedAt(ctx, s); err != nil || seq == 0 {
 		return nil, cmp.Or(err, api.ErrExists)
 	}
 	for entry, err := range o.h.log.Read(ctx, o.id, 1) {

@@ -117,6 +117,7 @@
 //	a key in the cause of its commit, without a digest   FindRequest of projector.State finds it by the cause, and a
 //	                                                     repeat is accepted with any content
 //	a key in session.configured                          the same
+//	a digest of a request without a salt                 compared as it is
 //	a copy whose nodes are in several commits            read as any other; while it is opening: [api.ErrOpening]
 //	a row without an owner                               bounded callers do not find the session, until an archiver
 //	                                                     rewrites the row

@@ -91,7 +91,7 @@ func earlierAppend(s *projector.State, req api.AppendNodesRequest) (api.Appended
 func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, meta commitMeta) (checked bool, err error) {
 	needed := false
 	s, err := h.cached(ctx, id, func(s *projector.State) error {
-		_, different := meta.committedAt(s)
+		_, different := meta.committedAt(ctx, s)
 		old, err := earlierAppend(s, req)
 		needed = different == nil && err == nil && old.IDs == nil
 		return nil

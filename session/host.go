@@ -322,9 +322,13 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, meta commitMeta,
 		}
 		list[i].Payload = p
 	}
+	salt, digest := NewSalt(), meta.digest
+	if digest != "" {
+		digest = events.SaltDigest(salt, digest)
+	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: meta.actor, Cause: meta.cause, Key: meta.key, Digest: meta.digest, Salt: NewSalt(), Events: list,
+		Actor: meta.actor, Cause: meta.cause, Key: meta.key, Digest: digest, Salt: salt, Events: list,
 	}, nil
 }
 

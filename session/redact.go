@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/internal/check"
@@ -15,15 +14,15 @@ import (
 // Redact replaces payloads of a closed session by their digests, for good, as [archive.Redact] says. what names events by
 // kind, pattern of kinds or id. The record, which Redact returns, has the actor of this host, and the signature of
 // [Config.Signer]. The reason has at most 1000 bytes.
-func (h *Host) Redact(ctx context.Context, id events.SessionID, what []string, reason string) (bus.RedactionRecord, error) {
+func (h *Host) Redact(ctx context.Context, id events.SessionID, what []string, reason string) (events.RedactionRecord, error) {
 	if err := check.Reason("reason", reason); err != nil {
-		return bus.RedactionRecord{}, fmt.Errorf("redact session %s: %w", id, err)
+		return events.RedactionRecord{}, fmt.Errorf("redact session %s: %w", id, err)
 	}
 	now, err := h.b.Now(ctx)
 	if err != nil {
-		return bus.RedactionRecord{}, fmt.Errorf("redact session %s: %w", id, err)
+		return events.RedactionRecord{}, fmt.Errorf("redact session %s: %w", id, err)
 	}
-	r, err := archive.Redact(ctx, h.b, id, bus.RedactionRecord{At: events.MillisOf(now), By: h.actor.ID, Reason: reason, What: what}, h.signer)
+	r, err := archive.Redact(ctx, h.b, id, events.RedactionRecord{At: events.MillisOf(now), By: h.actor.ID, Reason: reason, What: what}, h.signer)
 	if err != nil {
 		return r, err
 	}

@@ -60,7 +60,7 @@ func TestAdvice(t *testing.T) {
 		"approvals --nats nats://127.0.0.1:1":                                                                  "lash-node serve starts one",
 		"approvals nosuch" + on:                                                                                "ls lists what there is",
 		"approve nosuch t/0/0" + on:                                                                            "ls lists what there is",
-		"erase nosuch --reason x" + on:                                                                         "--yes does it",
+		"erase nosuch --reason x" + on:                                                                         "--yes erases session nosuch",
 		"erase nosuch --reason x --yes" + on:                                                                   "ls lists what there is",
 		"dead retry nosuch" + on:                                                                               "lash-node dead ls lists them",
 		"chat --store " + fresh:                                                                                "with --model",

@@ -90,7 +90,7 @@ func (c *chatCmd) converse(ctx context.Context, s *streams, link *chat.Link) err
 		return err
 	}
 	defer on.stop()
-	cl, err := sessionclient.New(sessionclient.Config{Bus: on.bus, Actor: userOf(s, "chat")})
+	cl, err := sessionclient.New(sessionclient.Config{Bus: on.bus, Actor: s.UserName("chat")})
 	if err != nil {
 		return err
 	}

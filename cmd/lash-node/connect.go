@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
 	"path/filepath"
 
 	"github.com/nats-io/nats.go"
@@ -36,24 +35,11 @@ type personFlags struct {
 
 // with is [clientFlags.with] in the name of the person.
 func (f *personFlags) with(ctx context.Context, s *streams, do func(ctx context.Context, on *client) error) error {
-	f.actor = cmp.Or(f.As, userOf(s, "lash-node"))
+	f.actor = cmp.Or(f.As, s.UserName("lash-node"))
 	if err := events.CheckToken("actor", f.actor); err != nil {
 		return fmt.Errorf("--as %q: %w", f.actor, err)
 	}
 	return f.clientFlags.with(ctx, s, do)
-}
-
-// userOf is the name of the user of the operating system. It is otherwise where there is none, or where a history
-// cannot record it as an actor.
-func userOf(s *streams, otherwise string) string {
-	name := s.Env("USER")
-	if own, err := user.Current(); name == "" && err == nil {
-		name = own.Username
-	}
-	if events.CheckToken("actor", name) != nil {
-		return otherwise
-	}
-	return name
 }
 
 // client is a host on a running node's servers.

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/transcript"
 )
@@ -34,7 +34,7 @@ type erased struct {
 
 func (c *eraseCmd) Run(ctx context.Context, s *streams) error {
 	if !c.Yes {
-		return fmt.Errorf("erase %s: it cannot be undone, --yes does it", c.Session)
+		return program.Unconfirmed("erases session %s", c.Session)
 	}
 	if c.Reason == "" {
 		return errors.New("--reason: say why")

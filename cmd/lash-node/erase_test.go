@@ -27,7 +27,7 @@ func TestErase(t *testing.T) {
 		want string
 	}{
 		{[]string{"s"}, exitFailed, "--reason"},
-		{[]string{"s", "--reason", "asked to"}, exitFailed, "--yes does it"},
+		{[]string{"s", "--reason", "asked to"}, exitFailed, "nothing is done: --yes erases session s, which cannot be undone\n"},
 		{[]string{"s", "--reason=", "--yes"}, exitFailed, "--reason: say why"},
 		{[]string{"nobody", "--reason", "asked to", "--yes"}, exitFailed, "there is no session nobody here"},
 		{[]string{"s", "--reason", "asked to", "--yes", "--as", "not a name"}, exitFailed, `--as "not a name": `},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/archive"
@@ -96,7 +97,7 @@ func (i imported) text() string {
 	if i.Already {
 		return fmt.Sprintf("%s: session %s is there already", i.File, i.Session)
 	}
-	return fmt.Sprintf("%s: session %s, %d commits, from %s", i.File, i.Session, i.Last, i.Format)
+	return fmt.Sprintf("%s: session %s, %s, from %s", i.File, i.Session, program.Number(int64(i.Last), "commit"), i.Format)
 }
 
 // read reads all files before anything is written.

@@ -44,6 +44,8 @@ type redactedSession struct {
 	What    []string         `json:"what"`
 	Events  int64            `json:"events"`         // number of payloads
 	Note    string           `json:"note,omitempty"` // the signed record
+
+	Guessable *archive.Remains `json:"guessable,omitempty"` // what stays that guesses can be tested with
 }
 
 func (c *redactCmd) Run(ctx context.Context, s *streams) error {
@@ -86,10 +88,11 @@ func (c *redactCmd) list(ctx context.Context, s *streams, on *client, what []str
 		}
 	}
 	if c.JSON {
-		return writeJSON(s, out)
+		if err := writeJSON(s, out); err != nil {
+			return err
+		}
 	}
-	write(s.Out, "nothing is done: --yes redacts %s of session %s, which cannot be undone\n", program.Number(int64(len(found)), "event"), c.Session)
-	return nil
+	return program.Unconfirmed("redacts %s of session %s", program.Number(int64(len(found)), "event"), c.Session)
 }
 
 func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []string) error {
@@ -110,8 +113,15 @@ func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []s
 	case err != nil:
 		return c.explainNamed(on, err)
 	}
+	left, err := archive.RemainsOf(ctx, on.bus.Log(), c.Session)
+	if err != nil {
+		return on.explain(err, c.Session)
+	}
 	if c.JSON {
-		return writeJSON(s, redactedSession{Session: c.Session, At: r.At, By: r.By, Reason: r.Reason, What: r.What, Events: r.Events, Note: r.Note})
+		return writeJSON(s, redactedSession{Session: c.Session, At: r.At, By: r.By, Reason: r.Reason, What: r.What, Events: r.Events, Note: r.Note, Guessable: left})
+	}
+	if left != nil {
+		s.Printf("session %s: %s", c.Session, left)
 	}
 	write(s.Out, "redacted: %s of session %s (%s, %s: %s)\n", program.Number(r.Events, "event"), c.Session, r.At.Time().Format("2006-01-02 15:04:05"), transcript.VisibleLine(r.By), transcript.VisibleLine(r.Reason))
 	return nil

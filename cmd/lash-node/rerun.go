@@ -126,7 +126,7 @@ func (r *rerunReport) print(s *streams, single bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	write(s.Out, "%d sessions, %d changed, %d failed%s\n", len(r.Sessions), r.Changed, r.Failed, r.mean())
+	write(s.Out, "%s, %d changed, %d failed%s\n", program.Number(int64(len(r.Sessions)), "session"), r.Changed, r.Failed, r.mean())
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (r *rerunResult) print(w *tabwriter.Writer) {
 		}
 		write(w, "%s\t%s\t%s\t%d → %d\t%s\n", t.Turn, end, calls, t.Recorded.Tokens, t.Rerun.Tokens, answer)
 	}
-	write(w, "%d calls got recorded results, %d had none\n", r.Served, r.Missed)
+	write(w, "%s got recorded results, %d had none\n", program.Number(r.Served, "call"), r.Missed)
 	if r.Skipped > 0 {
 		write(w, "%d injected inputs were not repeated\n", r.Skipped)
 	}

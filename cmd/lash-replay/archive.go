@@ -102,9 +102,9 @@ func (a *archive) Tombstone(context.Context, events.SessionID) (bus.Tombstone, e
 	return bus.Tombstone{}, nil
 }
 
-// Redactions lists nothing: an archive file does not say why payloads are missing.
-func (a *archive) Redactions(context.Context, events.SessionID) ([]bus.RedactionRecord, error) {
-	return nil, nil
+// Redactions lists those of the file's header. An archive of an earlier version has none.
+func (a *archive) Redactions(context.Context, events.SessionID) ([]events.RedactionRecord, error) {
+	return a.file.Redactions, nil
 }
 
 // Erased lists nothing.

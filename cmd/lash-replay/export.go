@@ -17,16 +17,16 @@ import (
 )
 
 type exportCmd struct {
-	Session  string   `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	Out      string   `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
-	Format   string   `default:"archive" help:"One of the formats above. Default: ${default}."`
-	Redact   []string `placeholder:"WHAT" help:"Leave out the payloads of these events, and bodies that only they refer to: a kind, a pattern of kinds as tool.*, or an event's id. Digests replace them, and lash-replay verify --key still proves the rest. Archives only."`
-	All      bool     `help:"Every session of the source, each in a file of the folder that -o names."`
-	Key      string   `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
-	Children bool     `help:"For records: with the child sessions, each at the event that first names it."`
-	Issuer   string   `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
-	Force    bool     `help:"Replace the file if it exists."`
-	JSON     bool     `name:"json" help:"One object that says what was written; with --all, one a line."`
+	Session  string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
+	Out      string `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
+	Format   string `default:"archive" help:"One of the formats above. Default: ${default}."`
+	All      bool   `help:"Every session of the source, each in a file of the folder that -o names."`
+	Key      string `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
+	Children bool   `help:"For records: with the child sessions, each at the event that first names it."`
+	Issuer   string `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
+	Force    bool   `help:"Replace the file if it exists."`
+	JSON     bool   `name:"json" help:"One object that says what was written; with --all, one a line."`
+	redactFlags
 }
 
 // Help is shown by --help.
@@ -51,8 +51,12 @@ type written struct {
 	BlobBytes int64            `json:"blob_bytes"`
 	Bytes     int64            `json:"bytes"`              // of the file
 	Redacted  int64            `json:"redacted,omitempty"` // events without payload
-	Format    string           `json:"format"`
-	Lost      []exchange.Loss  `json:"lost"` // what the format cannot hold
+
+	Redactions []*storedRedaction      `json:"redactions,omitempty"`
+	Guessable  *sessionarchive.Remains `json:"guessable,omitempty"`
+
+	Format string          `json:"format"`
+	Lost   []exchange.Loss `json:"lost"` // what the format cannot hold
 }
 
 // Run exports one session, or all.
@@ -66,6 +70,9 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	}
 	if len(c.Redact) > 0 && c.Format != formatArchive {
 		return fmt.Errorf("--redact: the format %s has no digests: use archive", c.Format)
+	}
+	if err := c.check(); err != nil {
+		return err
 	}
 	if c.Children && !strings.HasPrefix(c.Format, "record") {
 		return fmt.Errorf("--children: the format %s has one session: use record, record-cbor or %s", c.Format, formatCOSE)
@@ -105,7 +112,7 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 	defer func() { _ = os.Remove(temp.Name()) }() // already renamed after success
 	w := written{File: out, Session: id, Format: c.Format, Lost: []exchange.Loss{}}
 	if c.Format == formatArchive {
-		err = w.archive(ctx, e, src, temp, c.Redact)
+		err = w.archive(ctx, e, src, temp, &c.redactFlags)
 	} else {
 		err = w.document(ctx, c, src, temp)
 	}
@@ -120,12 +127,12 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 }
 
 // archive writes an archive, and reads it back.
-func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File, redact []string) error {
-	r := &redaction{what: redact, found: make(map[string]bool)}
-	done, err := sessionarchive.Write(ctx, r.of(src.Log()), src, w.Session, temp)
-	if err == nil {
-		err = r.check(w.Session)
+func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File, redact *redactFlags) error {
+	log, records, err := redact.of(ctx, e, src, w.Session)
+	if err != nil {
+		return err
 	}
+	done, err := sessionarchive.Write(ctx, log, src, w.Session, temp, records...)
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -134,13 +141,16 @@ func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File
 	}
 	w.Bytes, err = readBack(ctx, temp.Name(), w.Session, done)
 	if err == nil && done.Unknown > 0 {
-		e.Printf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive", done.Unknown)
+		e.Printf("%s of kinds that this version does not know: bodies that they refer to are not in the archive", program.Number(done.Unknown, "event"))
 	}
 	if err == nil && done.Locked > 0 {
 		e.Printf("%s with a key that is not here: bodies that they refer to are not in the archive, --bodies-key FILE adds them", program.Number(done.Locked, "encrypted event"))
 	}
 	w.First, w.Last, w.Commits, w.Events, w.Blobs, w.BlobBytes = done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes
-	w.Redacted = done.Redacted
+	w.Redacted, w.Redactions = done.Redacted, shownRedactions(records)
+	if done.Remains.Any() {
+		w.Guessable = &done.Remains
+	}
 	return err
 }
 
@@ -153,14 +163,17 @@ func (w *written) print(e *env, asJSON bool) error {
 		e.Printf("%s does not hold %s (%d)", w.File, l.What, l.Count)
 	}
 	if w.Format != formatArchive {
-		_, err := fmt.Fprintf(e.Out, "%s: session %s as %s, %d bytes\n", w.File, w.Session, w.Format, w.Bytes)
+		_, err := fmt.Fprintf(e.Out, "%s: session %s as %s, %s\n", w.File, w.Session, w.Format, program.Number(w.Bytes, "byte"))
 		return err
 	}
 	if w.Redacted > 0 {
 		e.Printf("%s: %s redacted", w.File, program.Number(w.Redacted, "event"))
 	}
-	_, err := fmt.Fprintf(e.Out, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
-		w.File, w.Session, w.Events, w.Commits, w.Blobs, w.BlobBytes, w.Bytes)
+	if w.Guessable != nil {
+		e.Printf("%s: %s", w.File, w.Guessable)
+	}
+	_, err := fmt.Fprintf(e.Out, "%s: session %s, %s in %s, %s of %s, %s\n", w.File, w.Session, program.Number(w.Events, "event"),
+		program.Number(w.Commits, "commit"), program.Number(w.Blobs, "blob"), program.Number(w.BlobBytes, "byte"), program.Number(w.Bytes, "byte"))
 	return err
 }
 

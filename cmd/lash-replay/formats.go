@@ -95,6 +95,9 @@ func (c *exportCmd) recordCOSE(w io.Writer, d *exchange.Document) (*exchange.Los
 // document writes the session's conversation in another format.
 func (w *written) document(ctx context.Context, c *exportCmd, src source, temp *os.File) error {
 	d, err := exchange.Read(ctx, src.Log(), src, w.Session)
+	if err == nil {
+		d.Redactions, err = src.Redactions(ctx, w.Session)
+	}
 	if err != nil {
 		return err
 	}

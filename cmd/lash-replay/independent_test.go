@@ -24,7 +24,7 @@ func TestIndependentVerifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	command(t, "export", "signed", "--store", store, "-o", in("whole.lash"))
-	command(t, "export", "signed", "--store", store, "-o", in("redacted.lash"), "--redact", "model.*", "--redact", "session.opened")
+	command(t, "export", "signed", "--store", store, "-o", in("redacted.lash"), "--redact", "model.*", "--redact", "session.opened", "--reason", "asked to", "--as", "ann")
 	key := filepath.Join(store, "keys", "tenant.pub")
 	for _, change := range []string{"alter", "remove", "swap", "insert", "cut", "strip"} {
 		if err := forgeArchive([]string{in("whole.lash"), in(change + ".lash"), change}); err != nil {

@@ -141,7 +141,7 @@ type proven struct {
 	Last     events.Seq         `json:"after_to,omitempty"`
 	Keys     []string           `json:"keys,omitempty"`
 	Redacted []proof.Redaction  `json:"redacted,omitempty"`
-	Records  []*storedRedaction `json:"redactions,omitempty"` // of the store
+	Records  []*storedRedaction `json:"redactions,omitempty"` // records of the redactions
 }
 
 func (p *proven) String() string {
@@ -176,7 +176,7 @@ func (v *verification) startAudit(last events.Seq) {
 // expect requires what a head covers. A history that is read up to --at need not have all of it.
 func (v *verification) expect(h *proof.Head, last events.Seq) {
 	if whole(v.src) != v.src && h.Size > last {
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: a head over %d commits is not compared: the history is read up to sequence %d", v.id, h.Size, last))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: a head over %s is not compared: the history is read up to sequence %d", v.id, program.Number(int64(h.Size), "commit"), last))
 		return
 	}
 	v.audit.Expect(h)
@@ -250,7 +250,7 @@ func (r *verifyRun) unvisited(all bool) error {
 		switch path := r.trust.named[id]; {
 		case all:
 			r.add(finding{Session: id, Seq: 1, Upto: left[id].Size, Check: checkProof, Fault: proof.FaultRemoved, Problem: fmt.Sprintf(
-				"the given head covers %d commits, and there is neither the session nor its tombstone", left[id].Size)})
+				"the given head covers %s, and there is neither the session nor its tombstone", program.Number(int64(left[id].Size), "commit"))})
 		case path != "" && len(r.found.violations) == 0: // the session may be that of a damaged archive
 			return fmt.Errorf("--head %s: it is of session %s, which is not verified here: name the session, or leave the head out", path, id)
 		}
@@ -275,5 +275,5 @@ func (r *verifyRun) writeHead(path string) error {
 }
 
 func headSummary(p *events.AuditHeadSigned) string {
-	return fmt.Sprintf("covers %d commits, certificate %x", p.Before+int64(len(p.Leaves)/events.DigestBytes)+1, p.Key[:4])
+	return fmt.Sprintf("covers %s, certificate %x", program.Number(p.Before+int64(len(p.Leaves)/events.DigestBytes)+1, "commit"), p.Key[:4])
 }

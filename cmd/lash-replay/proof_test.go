@@ -89,6 +89,10 @@ func forgeArchive(args []string) error {
 				list[i].Commit.Events, list[i].Data = list[i].Commit.Events[:last], nil
 			}
 		}
+	case "reason":
+		a.Redactions[0].Reason = "nobody asked"
+	case "unrecorded":
+		a.Redactions = nil
 	default:
 		return errors.New("unknown change")
 	}
@@ -97,7 +101,7 @@ func forgeArchive(args []string) error {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	w, err := events.NewArchiveWriter(out, a.Session, 1)
+	w, err := events.NewArchiveWriter(out, a.Session, 1, a.Redactions...)
 	if err != nil {
 		return err
 	}

@@ -9,15 +9,13 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/events/proof"
-	sessionarchive "github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// storedRedaction is a redaction of a stored history, for output.
+// storedRedaction is the record of a redaction, for output.
 type storedRedaction struct {
 	At       string   `json:"at"`
 	By       string   `json:"by"`
@@ -26,7 +24,7 @@ type storedRedaction struct {
 	Events   int64    `json:"events"`
 	Signed   bool     `json:"signed"`
 	SignedBy string   `json:"signed_by,omitempty"` // key and tenant; once the signature is checked
-	record   bus.RedactionRecord
+	record   events.RedactionRecord
 }
 
 func (r *storedRedaction) String() string {
@@ -38,14 +36,18 @@ func (r *storedRedaction) String() string {
 }
 
 // redactions lists the redactions of a session.
-func redactions(ctx context.Context, src source, id events.SessionID) (list []*storedRedaction, err error) {
+func redactions(ctx context.Context, src source, id events.SessionID) ([]*storedRedaction, error) {
 	records, err := src.Redactions(ctx, id)
+	return shownRedactions(records), err
+}
+
+func shownRedactions(records []events.RedactionRecord) (list []*storedRedaction) {
 	for _, r := range records {
 		list = append(list, &storedRedaction{
 			At: eventjson.Clock(r.At), By: r.By, Reason: r.Reason, What: r.What, Events: r.Events, Signed: r.Note != "", record: r,
 		})
 	}
-	return list, err
+	return list
 }
 
 // showRedactions prints the redactions of a session.
@@ -62,11 +64,16 @@ func (v *verification) loadRecords(ctx context.Context) (err error) {
 	return err
 }
 
-// auditRecords checks the signatures of the redactions. The root that each signs must be that of the history.
+// auditRecords checks the signatures of the redactions. The root that each signs must be that of the history. A record of an
+// archive file may be unsigned: the program that wrote the file may have had no key.
 func (v *verification) auditRecords(last events.Seq) {
 	for _, r := range v.records {
 		if r.record.Note == "" {
-			v.addFault(proof.Finding{Fault: proof.FaultUnsigned, Problem: "a redaction is not signed: " + r.String()})
+			if problem := "a redaction is not signed: " + r.String(); isFile(v.src) {
+				v.note(problem)
+			} else {
+				v.addFault(proof.Finding{Fault: proof.FaultUnsigned, Problem: problem})
+			}
 			continue
 		}
 		signed, cert, err := proof.ReadRedaction([]byte(r.record.Note), v.trust.tenants)
@@ -84,17 +91,33 @@ func (v *verification) auditRecords(last events.Seq) {
 	}
 }
 
-// unrecorded reports payloads of a commit that are missing in a store, and that no redaction names.
+// unrecorded reports payloads of a commit that are missing, and that no redaction names. In an archive file it is a note: those of
+// earlier versions have no records.
 func (v *verification) unrecorded(e events.Entry) {
-	if isFile(v.src) {
-		return
-	}
 	for i := range e.Commit.Events {
-		named := func(r *storedRedaction) bool {
-			return slices.ContainsFunc(r.What, func(what string) bool { return sessionarchive.Names(what, e, i) })
-		}
-		if e.Commit.Events[i].Redacted != nil && !slices.ContainsFunc(v.records, named) {
+		named := func(r *storedRedaction) bool { return r.record.Names(e, i) }
+		switch {
+		case e.Commit.Events[i].Redacted == nil || slices.ContainsFunc(v.records, named):
+		case isFile(v.src):
+			v.unnamed++
+		default:
 			v.addFault(proof.Finding{Fault: "redacted", Seq: e.Seq, ID: e.Commit.ID, Problem: fmt.Sprintf("the payload of event %d is missing, and no redaction names it", i)})
 		}
 	}
+}
+
+// noteRedactions says what was redacted, where no key makes it a part of what is proven.
+func (v *verification) noteRedactions() {
+	if v.unnamed > 0 {
+		v.note(fmt.Sprintf("who redacted %s, and why, is not in the archive", program.Number(v.unnamed, "event")))
+	}
+	if v.audit == nil {
+		for _, r := range v.records {
+			v.note(r.String())
+		}
+	}
+}
+
+func (v *verification) note(text string) {
+	v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: %s", v.id, text))
 }

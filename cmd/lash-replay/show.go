@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -198,8 +199,8 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSessio
 
 func (v *shownSession) header(e *env) {
 	s := v.state
-	e.painted("1", fmt.Sprintf("session %s, %s, at sequence %d, %d events, %s to %s",
-		s.Session, listedState(s).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt)))
+	e.painted("1", fmt.Sprintf("session %s, %s, at sequence %d, %s, %s to %s",
+		s.Session, listedState(s).Status, s.Seq, program.Number(s.Events, "event"), eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt)))
 	e.printf("\n")
 	if config := configSummary(s.Config); config != "" {
 		e.println(config)

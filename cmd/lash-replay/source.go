@@ -49,8 +49,8 @@ type source interface {
 	Row(ctx context.Context, session events.SessionID) (*follow.Directory, error)
 	// Tombstone is the tombstone of an erased session; zero for any other one.
 	Tombstone(ctx context.Context, session events.SessionID) (bus.Tombstone, error)
-	// Redactions lists what was redacted in a stored history, in order. An archive file has none.
-	Redactions(ctx context.Context, session events.SessionID) ([]bus.RedactionRecord, error)
+	// Redactions lists what was redacted in a history, in order.
+	Redactions(ctx context.Context, session events.SessionID) ([]events.RedactionRecord, error)
 	// Erased lists the erased sessions, in no order.
 	Erased(ctx context.Context) iter.Seq2[events.SessionID, error]
 	// State is a session's state at its end, by the fastest way. It may be partial.

@@ -297,11 +297,11 @@ func (c *counter) unanswered() {
 }
 
 func (t *totals) print(e *env) {
-	e.printf("sessions     %d\ncommits      %d, %d bytes\nevents       %d\n", t.Sessions, t.Commits, t.Bytes, t.Events)
+	e.printf("sessions     %d\ncommits      %d, %s\nevents       %d\n", t.Sessions, t.Commits, program.Number(t.Bytes, "byte"), t.Events)
 	for _, kind := range slices.Sorted(maps.Keys(t.Kinds)) {
 		e.printf("  %-28s %d\n", kind, t.Kinds[kind])
 	}
-	e.printf("blobs        %d, %d bytes\nturns        %d\n", t.Blobs, t.BlobBytes, t.Turns)
+	e.printf("blobs        %d, %s\nturns        %d\n", t.Blobs, program.Number(t.BlobBytes, "byte"), t.Turns)
 	for _, end := range slices.Sorted(maps.Keys(t.TurnEnds)) {
 		e.printf("  %-28s %d\n", end, t.TurnEnds[end])
 	}

@@ -21,7 +21,7 @@ func summary(ev *events.Event) string {
 	}
 	switch p := ev.Payload.(type) {
 	case nil:
-		return fmt.Sprintf("unknown kind, version %d, %d bytes", ev.V, len(ev.Raw))
+		return fmt.Sprintf("unknown kind, version %d, %s", ev.V, program.Number(int64(len(ev.Raw)), "byte"))
 	case *events.SessionOpened:
 		return openedSummary(p)
 	case *events.SessionConfigured:

@@ -133,20 +133,20 @@ func (v *verification) compareHead(t *proof.Tombstone, last, h *proof.Head) {
 	switch {
 	case h.Size > t.Size:
 		v.addFault(proof.Finding{Fault: proof.FaultRolledBack, Seq: t.Size + 1, Problem: fmt.Sprintf(
-			"the given head covers %d commits, the erased history had %d: commits were cut off before the erasure", h.Size, t.Size)})
+			"the given head covers %s, the erased history had %d: commits were cut off before the erasure", program.Number(int64(h.Size), "commit"), t.Size)})
 	case h.Size == t.Size && t.Root != nil, last != nil && h.Size == last.Size:
 		if h.Size == t.Size && t.Root != nil && h.Root != *t.Root || last != nil && h.Size == last.Size && h.Root != last.Root {
-			conflict("the erased history is not the one that the given head of %d commits signs", h.Size)
+			conflict("the erased history is not the one that the given head of %s signs", program.Number(int64(h.Size), "commit"))
 		}
 	case last != nil && h.Size < last.Size:
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared with the root of an erased history of %d", v.id, h.Size, t.Size))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %s cannot be compared with the root of an erased history of %d", v.id, program.Number(int64(h.Size), "commit"), t.Size))
 	case t.Root == nil:
-		conflict("the erased history could not be read to its end, and nothing shows that it was the one that the given head of %d commits signs", h.Size)
+		conflict("the erased history could not be read to its end, and nothing shows that it was the one that the given head of %s signs", program.Number(int64(h.Size), "commit"))
 	case last != nil:
-		conflict("the last head of the erased history covers %d commits, the given one %d: it was of another history", last.Size, h.Size)
+		conflict("the last head of the erased history covers %s, the given one %d: it was of another history", program.Number(int64(last.Size), "commit"), h.Size)
 	case t.Head == "":
-		conflict("the erased history had no head, and the given one covers %d commits: it was of another history", h.Size)
+		conflict("the erased history had no head, and the given one covers %s: it was of another history", program.Number(int64(h.Size), "commit"))
 	default: // the last head is of an unknown key
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared: the last head of the erased history is not verified", v.id, h.Size))
+		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %s cannot be compared: the last head of the erased history is not verified", v.id, program.Number(int64(h.Size), "commit")))
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
@@ -52,11 +51,11 @@ func redactSigned(args []string) error {
 
 // redactedEntry is the archive entry of a redacted session, as package bus stores it.
 type redactedEntry struct {
-	Last       events.Seq            `msgpack:"q"`
-	Stream     string                `msgpack:"s"`
-	Runs       []storedRun           `msgpack:"r"`
-	Redactions []bus.RedactionRecord `msgpack:"d,omitempty"`
-	StoredAt   events.Millis         `msgpack:"a,omitempty"`
+	Last       events.Seq               `msgpack:"q"`
+	Stream     string                   `msgpack:"s"`
+	Runs       []storedRun              `msgpack:"r"`
+	Redactions []events.RedactionRecord `msgpack:"d,omitempty"`
+	StoredAt   events.Millis            `msgpack:"a,omitempty"`
 }
 
 type storedRun struct {

@@ -164,7 +164,7 @@ func openArchives(ctx context.Context, e *env, files []string) (src *busSource, 
 	if src.Bus, err = bus.Open(ctx, bus.Config{Name: "lash-replay", Options: []nats.Option{server.InProcess()}, Keys: keys}); err != nil {
 		return src, "", err
 	}
-	defer e.Waiting("%d archives to be read", len(list))()
+	defer e.Waiting("%s to be read", program.Number(int64(len(list)), "archive"))()
 	for _, file := range list {
 		a, err := openArchive(file, e.source.MaxMiB, keys)
 		if err != nil {
@@ -177,7 +177,7 @@ func openArchives(ctx context.Context, e *env, files []string) (src *busSource, 
 	if len(list) == 1 {
 		return src, "the archive " + filepath.Base(list[0]), nil
 	}
-	return src, fmt.Sprintf("%d archives", len(list)), nil
+	return src, program.Number(int64(len(list)), "archive"), nil
 }
 
 // pageServer serves the page and the reads of the API to the bearer of a token.

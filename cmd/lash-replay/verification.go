@@ -31,7 +31,8 @@ type verification struct {
 	restored *projector.State   // of stored
 	blobs    map[string]bool    // digests of checked blobs
 	audit    *proof.Auditor     // nil: no key
-	records  []*storedRedaction // redactions of the store
+	records  []*storedRedaction // of the history
+	unnamed  int64              // redacted events that no record names
 	redacted events.Seq         // first commit without a payload: nothing is folded from there on
 	locked   uint32             // key without which that commit cannot be read; 0 where it is redacted
 	mark     events.Mark        // from where on the history is encrypted
@@ -68,6 +69,7 @@ func (v *verification) run(ctx context.Context) error {
 	}
 	v.endAudit(last)
 	v.notePlain()
+	v.noteRedactions()
 	if v.redacted > 0 {
 		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are %s", v.id, v.redacted, v.absent()))
 		return nil

@@ -3,7 +3,6 @@ package page
 import (
 	"testing"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/archive"
@@ -20,7 +19,7 @@ func TestRedacted(t *testing.T) {
 	harness.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0"}), nil)
 	b.AwaitTurn(id, "t4")
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
-	_, err := archive.Redact(b.Ctx, b.Bus, id, bus.RedactionRecord{By: "ann", Reason: "asked to", What: []string{"tool.*", "turn.requested", "graph.branched"}}, nil)
+	_, err := archive.Redact(b.Ctx, b.Bus, id, events.RedactionRecord{By: "ann", Reason: "asked to", What: []string{"tool.*", "turn.requested", "graph.branched"}}, nil)
 	harness.WantError(t, "redact", err, nil)
 
 	p := browse(t, serve(t, b, httpapi.Config{}).URL, desktop)

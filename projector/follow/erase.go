@@ -69,7 +69,7 @@ func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t 
 	if s == nil {
 		return "", nil
 	}
-	ends, err := readEnds(ctx, b, session)
+	ends, err := readEnds(ctx, b.Log(), session)
 	if err != nil {
 		return "", err
 	}

@@ -67,12 +67,12 @@ func (a *Archiver) finishRedaction(ctx context.Context, session events.SessionID
 
 // SignRedaction returns the signed note of a redaction that is about to be made. It is empty without a signer whose
 // certificate is valid now.
-func SignRedaction(ctx context.Context, b *bus.Bus, session events.SessionID, r bus.RedactionRecord, signer func() *proof.Signer) (string, error) {
+func SignRedaction(ctx context.Context, log events.Log, session events.SessionID, r events.RedactionRecord, signer func() *proof.Signer) (string, error) {
 	s := signerNow(signer)
 	if s == nil {
 		return "", nil
 	}
-	ends, err := readEnds(ctx, b, session)
+	ends, err := readEnds(ctx, log, session)
 	if err == nil {
 		err = ends.err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 )
@@ -20,10 +19,10 @@ type ends struct {
 }
 
 // readEnds reads a history from its beginning. An error means that the read failed, and not that the history is damaged.
-func readEnds(ctx context.Context, b *bus.Bus, session events.SessionID) (found ends, err error) {
+func readEnds(ctx context.Context, log events.Log, session events.SessionID) (found ends, err error) {
 	var tree proof.Tree // of the commits before the last one
 	var last proof.Hash
-	for e, err := range b.Log().Read(ctx, session, 1) {
+	for e, err := range log.Read(ctx, session, 1) {
 		if errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, events.ErrNoSession) || ctx.Err() != nil {
 			return found, fmt.Errorf("read the history to sign its root: %w", err)
 		}

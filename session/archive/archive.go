@@ -17,16 +17,17 @@ type Contents struct {
 	Blobs       int64
 	BlobBytes   int64
 	Redacted    int64 // events without payload
+	Remains     Remains
 	Locked      int64 // events whose key is not here: bodies that they refer to are not in the archive
 	Unknown     int64 // events of kinds unknown to this program: bodies that they refer to are not in the archive
 }
 
 // Write writes a session as an archive: the commits from the beginning to
 // what is last now, and every body that their events refer to, each once. What is stored encrypted is so in the archive; the
-// bodies too, where the reader has keys as [bus.Bus] has.
+// bodies too, where the reader has keys as [bus.Bus] has. The archive has the records of redactions.
 // Errors: those of [events.Log.Read], of the reader, and of w.
-func Write(ctx context.Context, log events.Log, blobs blob.Reader, id events.SessionID, w io.Writer) (Contents, error) {
-	x := &exporter{blobs: blobs, w: w, seen: make(map[string]bool)}
+func Write(ctx context.Context, log events.Log, blobs blob.Reader, id events.SessionID, w io.Writer, redactions ...events.RedactionRecord) (Contents, error) {
+	x := &exporter{blobs: blobs, w: w, redactions: redactions, seen: make(map[string]bool)}
 	for entry, err := range log.Read(ctx, id, 1) {
 		if err == nil {
 			err = x.commit(ctx, entry)
@@ -50,12 +51,14 @@ type exporter struct {
 	archive *events.ArchiveWriter // from the first commit on
 	seen    map[string]bool       // digests written
 	done    Contents
+
+	redactions []events.RedactionRecord
 }
 
 func (x *exporter) commit(ctx context.Context, e events.Entry) error {
 	if x.archive == nil {
 		var err error
-		if x.archive, err = events.NewArchiveWriter(x.w, e.Commit.Session, e.Seq); err != nil {
+		if x.archive, err = events.NewArchiveWriter(x.w, e.Commit.Session, e.Seq, x.redactions...); err != nil {
 			return err
 		}
 		x.done.First = e.Seq
@@ -64,6 +67,7 @@ func (x *exporter) commit(ctx context.Context, e events.Entry) error {
 		return err
 	}
 	x.done.Last, x.done.Commits = e.Seq, x.done.Commits+1
+	x.done.Remains.add(e.Commit)
 	for i := range e.Commit.Events {
 		x.done.Events++
 		if e.Commit.Events[i].Redacted != nil {

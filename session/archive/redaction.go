@@ -27,7 +27,7 @@ var ErrOpen = errors.New("only a closed session without work can be redacted")
 //
 // Errors: [ErrOpen]; an [*events.FieldError] for names that no event has, and for events without which the session would
 // not be closed; [bus.ErrStale] where the session moved meanwhile; those of the bus.
-func Redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.RedactionRecord, signer func() *proof.Signer) (bus.RedactionRecord, error) {
+func Redact(ctx context.Context, b *bus.Bus, id events.SessionID, r events.RedactionRecord, signer func() *proof.Signer) (events.RedactionRecord, error) {
 	done, err := redact(ctx, b, id, r, signer)
 	if err != nil {
 		return done, fmt.Errorf("redact session %s: %w", id, err)
@@ -35,8 +35,8 @@ func Redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.Redactio
 	return done, nil
 }
 
-func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.RedactionRecord, signer func() *proof.Signer) (bus.RedactionRecord, error) {
-	if err := CheckWhat(r.What); err != nil {
+func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r events.RedactionRecord, signer func() *proof.Signer) (events.RedactionRecord, error) {
+	if err := events.CheckRedactionNames(r.What); err != nil {
 		return r, err
 	}
 	if err := cool(ctx, b, id); err != nil {
@@ -44,7 +44,7 @@ func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.Redactio
 	}
 	view := func(log events.Log) events.Log {
 		return Redacted(log, func(e events.Entry, i int) bool {
-			return slices.ContainsFunc(r.What, func(what string) bool { return Names(what, e, i) })
+			return slices.ContainsFunc(r.What, func(what string) bool { return events.NamesEvent(what, e, i) })
 		})
 	}
 	left, err := named(ctx, b.Log(), id, r.What)
@@ -60,8 +60,8 @@ func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.Redactio
 	if err := follow.MarkRedacting(ctx, b, id); err != nil {
 		return r, err
 	}
-	r, err = b.Redact(ctx, id, r, view, func(ctx context.Context, r bus.RedactionRecord) (string, error) {
-		return follow.SignRedaction(ctx, b, id, r, signer)
+	r, err = b.Redact(ctx, id, r, view, func(ctx context.Context, r events.RedactionRecord) (string, error) {
+		return follow.SignRedaction(ctx, b.Log(), id, r, signer)
 	})
 	if err != nil {
 		return r, err
@@ -95,7 +95,7 @@ type NamedEvent struct {
 // Named lists the events of a session that a redaction would replace. It changes nothing. Errors: an [*events.FieldError] for an
 // entry of what that names no event of the session that can be redacted.
 func Named(ctx context.Context, log events.Log, id events.SessionID, what []string) (list []NamedEvent, err error) {
-	if err = CheckWhat(what); err == nil {
+	if err = events.CheckRedactionNames(what); err == nil {
 		list, err = named(ctx, log, id, what)
 	}
 	if err != nil {
@@ -118,7 +118,7 @@ func named(ctx context.Context, log events.Log, id events.SessionID, what []stri
 			}
 			named := false
 			for k, one := range what {
-				if Names(one, e, i) {
+				if events.NamesEvent(one, e, i) {
 					found[k], named = true, true
 				}
 			}
@@ -134,7 +134,7 @@ func named(ctx context.Context, log events.Log, id events.SessionID, what []stri
 }
 
 // repeated finishes a redaction whose payloads are replaced already.
-func repeated(ctx context.Context, b *bus.Bus, id events.SessionID, r bus.RedactionRecord) (bus.RedactionRecord, error) {
+func repeated(ctx context.Context, b *bus.Bus, id events.SessionID, r events.RedactionRecord) (events.RedactionRecord, error) {
 	list, err := b.Redactions(ctx, id)
 	if err == nil && len(list) == 0 {
 		err = fmt.Errorf("%w: payloads are missing, and no redaction is recorded", events.ErrMalformed)

@@ -117,8 +117,8 @@ func holding(t *testing.T, b *bus.Bus, id events.SessionID) (list []string) {
 	return list
 }
 
-func record(what ...string) bus.RedactionRecord {
-	return bus.RedactionRecord{At: events.MillisOf(time.Now()), By: "ann", Reason: "asked to", What: what}
+func record(what ...string) events.RedactionRecord {
+	return events.RedactionRecord{At: events.MillisOf(time.Now()), By: "ann", Reason: "asked to", What: what}
 }
 
 // contents are the kinds of the history that have texts of users, models and tools.

@@ -76,7 +76,7 @@ func TestRedactKilled(t *testing.T) {
 	}
 }
 
-func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []bus.RedactionRecord {
+func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []events.RedactionRecord {
 	t.Helper()
 	list, err := b.Redactions(t.Context(), id)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestRestoreRefusesRedacted(t *testing.T) {
 	b := bustest.Start(t)
 	closed(t, b, "s", secretHistory(""))
 	var file bytes.Buffer
-	log := archive.Redacted(b.Log(), func(e events.Entry, i int) bool { return archive.Names("tool.*", e, i) })
+	log := archive.Redacted(b.Log(), func(e events.Entry, i int) bool { return events.NamesEvent("tool.*", e, i) })
 	if _, err := archive.Write(t.Context(), log, b, "s", &file); err != nil {
 		t.Fatal(err)
 	}

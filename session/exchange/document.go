@@ -30,6 +30,8 @@ type Document struct {
 
 	Children map[events.SessionID]*Document // all generations, as [Document.ReadChildren] reads them; nil before
 
+	Redactions []events.RedactionRecord // of the history, in order; the caller sets them
+
 	Root   proof.Hash // of the tree of all commits, see package proof
 	Signed events.Seq // the last commit with a signed head; 0: none
 }

@@ -48,6 +48,8 @@ type Record struct {
 	Session   RecordSession  `json:"session"`
 	Head      *RecordHead    `json:"head,omitempty"`   // a further field: the commitment to the history
 	Limits    map[string]any `json:"limits,omitempty"` // a further field: what a verifier does not prove
+
+	Redactions []RecordRedaction `json:"redactions,omitempty"` // a further field: what was removed from the history, in order
 }
 
 // RecordAgent is the program that wrote the record.
@@ -62,6 +64,16 @@ type RecordHead struct {
 	Size   int64  `json:"size"`                  // number of commits
 	Root   string `json:"root"`                  // hex
 	Signed int64  `json:"signed-size,omitempty"` // number of commits under the last signed head in the history
+}
+
+// RecordRedaction says that payloads were removed from the history.
+type RecordRedaction struct {
+	At     string   `json:"at"`
+	By     string   `json:"by"`
+	Reason string   `json:"reason"`
+	What   []string `json:"what"`                  // kinds, patterns of kinds, and ids of events
+	Events int64    `json:"events"`                // number of payloads
+	Note   string   `json:"signed-note,omitempty"` // the same, signed by a node's key
 }
 
 // RecordSession is the session of a record.
@@ -156,6 +168,9 @@ func NewRecord(d *Document, o RecordOptions) *Record {
 		Limits: map[string]any{"not-proved": []string{
 			"that the texts of models and tools are true", "that no other session exists", "that the history is not longer: only a newer head from another place shows that",
 		}},
+	}
+	for _, one := range d.Redactions {
+		r.Redactions = append(r.Redactions, RecordRedaction{stamp(one.At), one.By, one.Reason, one.What, one.Events, one.Note})
 	}
 	if r.Session.Entries == nil {
 		r.Session.Entries = []RecordEntry{}
