@@ -13,6 +13,7 @@ import (
 type checkCmd struct {
 	Targets []string `arg:"" optional:"" name:"session" help:"Sessions; archive files or folders of them (*.lash) when no source is given. Default: every session of the source."`
 	JUnit   string   `name:"junit" placeholder:"FILE" help:"Also write the results to this file, as JUnit's XML: one test case a session."`
+	Whole   bool     `help:"A session with redacted payloads is one that cannot be checked."`
 	JSON    bool     `name:"json" help:"Print one JSON object."`
 }
 
@@ -34,7 +35,7 @@ inputs.`
 
 // Run checks the sessions and prints each result when it is there.
 func (c *checkCmd) Run(ctx context.Context, e *env) error {
-	r := &recheck.Report{Results: []*recheck.Session{}}
+	r := &recheck.Report{Results: []*recheck.Session{}, Whole: c.Whole}
 	if err := c.checkAll(ctx, e, r); err != nil {
 		return err
 	}

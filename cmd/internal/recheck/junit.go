@@ -19,6 +19,7 @@ type junitSuite struct {
 	Tests    int         `xml:"tests,attr"`
 	Failures int         `xml:"failures,attr"`
 	Errors   int         `xml:"errors,attr"`
+	Skipped  int         `xml:"skipped,attr"`
 	Cases    []junitCase `xml:"testcase"`
 }
 
@@ -28,6 +29,7 @@ type junitCase struct {
 	File    string        `xml:"file,attr,omitempty"`
 	Failure *junitProblem `xml:"failure"`
 	Error   *junitProblem `xml:"error"`
+	Skipped *junitProblem `xml:"skipped"`
 }
 
 type junitProblem struct {
@@ -35,8 +37,8 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes a report with one test case a session: a difference is a failure, and a history that cannot be read an
-// error.
+// WriteJUnit writes a report with one test case a session: a difference is a failure, a history that cannot be read an
+// error, and one that is compared up to a redacted payload is skipped.
 func (r *Report) WriteJUnit(path, command string) error {
 	s := junitSuite{Name: command, Tests: r.Sessions, Failures: r.Differences, Errors: r.Problems, Cases: []junitCase{}}
 	for _, one := range r.Results {
@@ -49,6 +51,10 @@ func (r *Report) WriteJUnit(path, command string) error {
 		}
 		if one.Problem != "" {
 			c.Error = &junitProblem{Message: one.Problem}
+		}
+		if c.Failure == nil && c.Error == nil && one.Redacted > 0 {
+			c.Skipped = &junitProblem{Message: one.partly()}
+			s.Skipped++
 		}
 		s.Cases = append(s.Cases, c)
 	}

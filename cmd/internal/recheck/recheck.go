@@ -32,7 +32,9 @@ type Session struct {
 	Hooks      int64            `json:"hooks,omitempty"` // points whose hooks ran again
 	Difference *Difference      `json:"difference,omitempty"`
 	Redacted   events.Seq       `json:"redacted,omitempty"` // first commit with a redacted payload: nothing is compared from there on
-	Problem    string           `json:"problem,omitempty"`  // why it could not be checked to its end
+	RedactedAt events.EventID   `json:"redacted_event,omitempty"`
+	Absent     events.Kind      `json:"redacted_kind,omitempty"` // of that event
+	Problem    string           `json:"problem,omitempty"`       // why it could not be checked to its end
 }
 
 // Difference is a [decision.Difference] for people.
@@ -62,6 +64,9 @@ type Report struct {
 	Steps       int64 `json:"steps"`
 	Decisions   int64 `json:"decisions"`
 	Hooks       int64 `json:"hooks,omitempty"`
+	Redacted    int   `json:"redacted,omitempty"` // sessions that are compared up to a redacted payload
+
+	Whole bool `json:"-"` // a session that is compared in part only has a problem
 
 	Skipped map[string]int64 `json:"hooks_not_compared,omitempty"` // points whose hooks did not run again, by reason
 
@@ -71,6 +76,12 @@ type Report struct {
 // Add adds the result of a session.
 func (r *Report) Add(one *Session) {
 	r.Sessions++
+	if one.Redacted > 0 && one.Difference == nil && one.Problem == "" {
+		r.Redacted++
+		if r.Whole {
+			one.Problem = one.partly()
+		}
+	}
 	if one.Problem != "" {
 		r.Problems++
 	}
@@ -91,8 +102,12 @@ func (r *Report) Text() string {
 	if r.Hooks > 0 {
 		hooks = ", hooks ran again at " + program.Number(r.Hooks, "point")
 	}
-	fmt.Fprintf(&b, "checked %s: %s of %s compared%s, %s\n", program.Number(int64(r.Sessions), "session"), program.Number(r.Decisions, "decision"),
-		program.Number(r.Steps, "step"), hooks, program.Number(int64(r.Differences), "difference"))
+	redacted := ""
+	if r.Redacted > 0 {
+		redacted = ", " + program.Number(int64(r.Redacted), "session") + " up to what is redacted"
+	}
+	fmt.Fprintf(&b, "checked %s: %s of %s compared%s, %s%s\n", program.Number(int64(r.Sessions), "session"), program.Number(r.Decisions, "decision"),
+		program.Number(r.Steps, "step"), hooks, program.Number(int64(r.Differences), "difference"), redacted)
 	return b.String()
 }
 
@@ -111,8 +126,7 @@ func (c *Session) Run(ctx context.Context, log events.Log, blobs follow.BlobRead
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(entry.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
-			c.Redacted = entry.Seq
+		if c.findRedacted(entry) {
 			return nil
 		}
 		if done, err := c.compare(ctx, s, entry, hooks); done || err != nil {
@@ -126,6 +140,34 @@ func (c *Session) Run(ctx context.Context, log events.Log, blobs follow.BlobRead
 		progress(entry.Seq, last)
 	}
 	return nil
+}
+
+// findRedacted notes the first event of a commit whose payload is redacted.
+func (c *Session) findRedacted(e events.Entry) bool {
+	i := slices.IndexFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil })
+	if i >= 0 {
+		c.Redacted, c.RedactedAt, c.Absent = e.Seq, e.Commit.EventID(i), e.Commit.Events[i].Kind
+	}
+	return i >= 0
+}
+
+// BeforeRedacted is the part of a session's archive that has all payloads, without any commit where its first one lacks one. The session gets the
+// place of the first missing payload.
+func (c *Session) BeforeRedacted(ctx context.Context, a *events.Archive) (*events.Archive, error) {
+	for e, err := range a.Log.Read(ctx, a.Session, a.First) {
+		if err != nil {
+			return nil, err
+		}
+		if c.findRedacted(e) {
+			return a.Before(e.Seq), nil
+		}
+	}
+	return a, nil
+}
+
+// partly says up to where the session is compared.
+func (c *Session) partly() string {
+	return fmt.Sprintf("nothing is compared from sequence %d on, where the payload of event %s (%s) is redacted", c.Redacted, c.RedactedAt, c.Absent)
 }
 
 // compare compares one commit, and folds it. done: it has a difference.
@@ -168,7 +210,7 @@ func (c *Session) Text() string {
 	case c.Problem != "":
 		return fmt.Sprintf("%s: cannot be checked: %s\n", name, c.Problem)
 	case c.Difference == nil && c.Redacted > 0:
-		return fmt.Sprintf("%s: same, %s; nothing is compared from sequence %d on, where payloads are redacted\n", name, program.Number(c.Decisions, "decision"), c.Redacted)
+		return fmt.Sprintf("%s: same, %s; %s\n", name, program.Number(c.Decisions, "decision"), c.partly())
 	case c.Difference == nil:
 		return fmt.Sprintf("%s: same, %s\n", name, program.Number(c.Decisions, "decision"))
 	}

@@ -86,7 +86,7 @@ func TestCheck(t *testing.T) {
 	recorded := decides{prompt: "p", before: "b", args: `{"N":2}`, checkpoint: "c", after: "a", child: true, ran: &ran}
 	file, points := record(t, url, Config{Plugins: []plugin.Factory{recorded.factory()}}, PluginFlags{Plugins: []string{"default"}})
 	calls, answers := ran.Load(), asked.Load()
-	if calls != 1 || answers != 2 || points < 5 {
+	if calls != 2 || answers != 4 || points < 5 { // of two sessions
 		t.Fatalf("recorded: got %d calls, %d model calls, hooks at %d points", calls, answers, points)
 	}
 	with := func(change func(*decides)) decides {
@@ -139,8 +139,24 @@ func TestCheck(t *testing.T) {
 	})
 	t.Run("redacted", func(t *testing.T) {
 		r, code := checked(t, Config{Plugins: []plugin.Factory{recorded.factory()}}, filepath.Join(filepath.Dir(file), "redacted.lash"))
-		if want := "lash-replay check compares it up to there"; code != program.Different || r.Problems != 1 || !strings.Contains(r.Results[0].Problem, want) {
-			t.Errorf("got code %d, %s, want a session that cannot be checked, and %q", code, r.Results[0].Text(), want)
+		one := r.Results[0]
+		if code != program.OK || r.Redacted != 1 || one.Redacted == 0 || one.Absent != events.KindModelReplied || one.Problem != "" || one.Hooks == 0 || one.Hooks >= points {
+			t.Errorf("got code %d, %+v, %s, want hooks that are compared up to the redacted reply", code, one, r.Text())
+		}
+		redacted := filepath.Join(filepath.Dir(file), "redacted.lash")
+		if r, code := checked(t, Config{Plugins: []plugin.Factory{recorded.factory()}}, redacted, "--whole"); code != program.Different || r.Problems != 1 {
+			t.Errorf("--whole: got code %d, %s, want a session that cannot be checked", code, r.Text())
+		}
+		other := with(func(d *decides) { d.before = "other" })
+		if r, code := checked(t, Config{Plugins: []plugin.Factory{other.factory()}}, filepath.Dir(file)); code != program.Different || r.Differences != 2 || r.Redacted != 0 {
+			t.Errorf("another hook: got code %d, %s, want a difference in both archives of the folder", code, r.Text())
+		}
+		junit := filepath.Join(t.TempDir(), "junit.xml")
+		if _, code := checked(t, Config{Plugins: []plugin.Factory{recorded.factory()}}, filepath.Dir(file), "--junit", junit); code != program.OK {
+			t.Errorf("folder: got code %d, want %d", code, program.OK)
+		}
+		if report, err := os.ReadFile(junit); err != nil || !strings.Contains(string(report), `tests="2" failures="0" errors="0" skipped="1"`) {
+			t.Errorf("folder: got %s, %v, want one skipped", report, err)
 		}
 	})
 	t.Run("report", func(t *testing.T) {
@@ -199,12 +215,14 @@ func record(t *testing.T, url string, cfg Config, flags PluginFlags) (file strin
 		t.Fatal(err)
 	}
 	defer node.Stop()
-	if _, err := node.Host().Create(ctx, api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	turn, err := node.Host().Run(ctx, "s", api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
-	if err != nil || turn.End != events.EndFinished {
-		t.Fatalf("turn: got %+v, %v", turn, err)
+	for _, id := range []events.SessionID{"s", "redacted"} {
+		if _, err := node.Host().Create(ctx, api.CreateRequest{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		turn, err := node.Host().Run(ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
+		if err != nil || turn.End != events.EndFinished {
+			t.Fatalf("turn: got %+v, %v", turn, err)
+		}
 	}
 	for entry, err := range node.bus.Log().Read(ctx, "s", 1) {
 		if err != nil {
@@ -217,14 +235,14 @@ func record(t *testing.T, url string, cfg Config, flags PluginFlags) (file strin
 		}
 	}
 	log := node.bus.Log()
-	requests := archive.Redacted(log, func(e events.Entry, i int) bool { return e.Commit.Events[i].Kind == events.KindTurnRequested })
+	replies := archive.Redacted(log, func(e events.Entry, i int) bool { return e.Commit.Events[i].Kind == events.KindModelReplied })
 	dir := t.TempDir()
-	for name, log := range map[string]events.Log{"s.lash": log, "redacted.lash": requests} {
+	for id, log := range map[events.SessionID]events.Log{"s": log, "redacted": replies} {
 		var archived bytes.Buffer
-		if _, err := archive.Write(ctx, log, node.bus, "s", &archived); err != nil {
+		if _, err := archive.Write(ctx, log, node.bus, id, &archived); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), archived.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, string(id)+".lash"), archived.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
