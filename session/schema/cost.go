@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// check refuses unknown references, recursion on the same value, and schemas of which too many apply to one location
-// of a value.
+// check refuses unknown references, recursion on the same value, and schemas of which too many, or whose patterns are too
+// long, apply to one location of a value.
 func (g *graph) check() error {
 	for at, n := range g.nodes {
 		for i, ref := range n.here {
@@ -80,14 +80,18 @@ func (g *graph) visits(same map[string]map[string]float64) error {
 	first := applied{"#": 1}
 	seen, todo := map[string]bool{first.key(): true}, []applied{first}
 	for len(todo) > 0 {
-		all, total := make(applied), 0.0
+		all, total, pattern := make(applied), 0.0, 0.0
 		for at, times := range todo[0] {
 			for place, n := range same[at] {
 				all[place] += times * n
 				total += times * n
+				pattern += times * n * g.nodes[place].pattern
 			}
-			if total > maxVisits {
+			switch {
+			case total > maxVisits:
 				return tooMany(at)
+			case pattern > maxPattern:
+				return tooLong(at)
 			}
 		}
 		todo = todo[1:]

@@ -87,12 +87,16 @@ func invalid(field, reason string) error {
 
 // node is a schema at a location, which a JSON pointer names.
 type node struct {
-	here  []string            // schemas for the same value: allOf, $ref and similar
-	below map[string][]string // schemas for the value's members, by the member's name; "*" for any
+	here    []string            // schemas for the same value: allOf, $ref and similar
+	below   map[string][]string // schemas for the value's members, by the member's name; "*" for any
+	pattern float64             // instructions of its patterns
 }
 
 // graph is a schema with its nested schemas.
-type graph struct{ nodes map[string]*node }
+type graph struct {
+	nodes    map[string]*node
+	patterns float64 // instructions of all patterns
+}
 
 // add adds the schema at a location, and its nested schemas.
 func (g *graph) add(at string, v any, depth int) error {
@@ -121,6 +125,9 @@ func (g *graph) add(at string, v any, depth int) error {
 			return fmt.Errorf("%s: $ref %q: want one that begins with #", clip(at), clip(ref))
 		}
 		n.here = append(n.here, ref)
+	}
+	if err := g.addPatterns(n, at, m); err != nil {
+		return err
 	}
 	return g.addNested(n, at, m, depth)
 }
