@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/lash-go/lash/events"
 )
 
@@ -49,4 +51,49 @@ func FuzzCheckJSON(f *testing.F) {
 			t.Errorf("%q: got %v, nests %d levels", data, err, depthOf(data))
 		}
 	})
+}
+
+// TestCheckJSONValues counts the values of JSON that encoding/json writes, as its decoder sees them.
+func TestCheckJSONValues(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		leaf := rapid.OneOf(rapid.Just(any(nil)), rapid.Map(rapid.SampledFrom([]string{"", ",", `\`, `","`, "[,{"}), func(s string) any { return s }))
+		var tree func(depth int) *rapid.Generator[any]
+		tree = func(depth int) *rapid.Generator[any] {
+			if depth == 0 {
+				return leaf
+			}
+			return rapid.OneOf(leaf,
+				rapid.Map(rapid.SliceOfN(tree(depth-1), 0, 4), func(list []any) any { return list }),
+				rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", ",", `"`, "{"}), tree(depth-1), 0, 4), func(m map[string]any) any { return m }))
+		}
+		value := tree(3).Draw(t, "value")
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := followers(value)
+		for limit, fits := range map[int]bool{after: true, after + 1: true, after - 1: after == 0} {
+			if err := events.CheckJSONValues("x", data, max(limit, 0)); (err == nil) != fits || err != nil && !errors.Is(err, events.ErrTooLarge) {
+				t.Fatalf("%s: limit %d: got %v, want that it fits: %t", data, limit, err, fits)
+			}
+		}
+	})
+}
+
+// followers is the number of values that follow another one in an array or object.
+func followers(v any) (n int) {
+	switch v := v.(type) {
+	case []any:
+		n = max(len(v)-1, 0)
+		for _, e := range v {
+			n += followers(e)
+		}
+	case map[string]any:
+		n = max(len(v)-1, 0)
+		for _, e := range v {
+			n += followers(e)
+		}
+	}
+	return n
 }

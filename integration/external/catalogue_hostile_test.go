@@ -177,6 +177,10 @@ func hostileOutcomes(t *testing.T, on place) {
 		messages []any
 	}{
 		"pieces_out_of_order": {"piece 1 follows -1", []any{piece(1, 10), &wire.Progress{Pieces: 2}}},
+		"many_values":         {"pieces: are no JSON of an outcome: body: JSON has more than", inPieces(`{"emit":[1` + strings.Repeat(",1", 1<<20) + `]}`)},
+		"many_attachments":    {"pieces: are no JSON of an outcome: body: JSON has more than", inPieces(`{"attachments":[{}` + strings.Repeat(",{}", 1<<20) + `]}`)},
+		"deep_values":         {"pieces: are no JSON of an outcome: body: JSON nests deeper", inPieces(`{"emit":[` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `]}`)},
+		"submit":              {"control: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Control: events.ControlSubmit}}}},
 		"pieces_missing":      {"got 1 of 2", []any{piece(0, 10), &wire.Progress{Pieces: 2}}},
 		"pieces_are_no_JSON":  {"are no JSON", []any{piece(0, 10), &wire.Progress{Pieces: 1}}},
 		"piece_too_large":     {"piece.data: has", []any{piece(0, wire.MaxInlineBytes+1), &wire.Progress{Pieces: 1}}},
@@ -206,6 +210,16 @@ func hostileOutcomes(t *testing.T, on place) {
 		}
 		on = oneServer(t)
 	}
+}
+
+// inPieces are the messages of an outcome's JSON.
+func inPieces(text string) (list []any) {
+	for n := 0; text != ""; n++ {
+		size := min(len(text), wire.MaxInlineBytes)
+		list = append(list, &wire.Progress{Piece: &wire.Piece{N: n, Data: []byte(text[:size])}})
+		text = text[size:]
+	}
+	return append(list, &wire.Progress{Pieces: len(list)})
 }
 
 // firstAnswer has an instance answer a call several times, each time in another way. The first answer is the result.

@@ -241,12 +241,23 @@ func (s *Stack) TransformStream(ctx context.Context, chunk string) (StreamTransf
 	return now, shown, nil
 }
 
-// checkEvents refuses events that are no JSON.
+// checkEvents refuses events that are no JSON, or nest deeply.
 func checkEvents(list []json.RawMessage) error {
 	for i, e := range list {
-		if !json.Valid(e) {
-			return fmt.Errorf("events[%d] is no JSON", i)
+		if err := checkValue(fmt.Sprintf("events[%d]", i), e); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkValue refuses what is no JSON, and what nests deeper than readers of a history accept.
+func checkValue(field string, data []byte) error {
+	if err := events.CheckJSON(field, data); err != nil {
+		return err
+	}
+	if !json.Valid(data) {
+		return fmt.Errorf("%s is no JSON", field)
 	}
 	return nil
 }

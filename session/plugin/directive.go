@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -108,10 +109,9 @@ func (d Directive) Check(point events.HookPoint) error {
 		return fmt.Errorf("%s: %w", d.Kind, d.Result.Check())
 	case d.Within < 0:
 		return fmt.Errorf("%s: time for an answer is %s, want 0 or more", d.Kind, d.Within)
-	case d.Kind == events.DirectiveReplaceArgs && !json.Valid(d.Args):
-		return fmt.Errorf("%s: arguments are no JSON", d.Kind)
-	case d.Kind == events.DirectiveEmitTrace && len(d.Payload) > 0 && !json.Valid(d.Payload):
-		return fmt.Errorf("%s: payload is no JSON", d.Kind)
+	}
+	if err := d.checkValues(); err != nil {
+		return fmt.Errorf("%s: %w", d.Kind, err)
 	}
 	if err := checkEvents(d.Events); err != nil {
 		return fmt.Errorf("%s: %w", d.Kind, err)
@@ -120,6 +120,19 @@ func (d Directive) Check(point events.HookPoint) error {
 		if err := d.Messages[i].Validate(); err != nil {
 			return fmt.Errorf("%s: messages[%d]: %w", d.Kind, i, err)
 		}
+	}
+	return nil
+}
+
+// checkValues refuses arguments and a payload that cannot be recorded.
+func (d Directive) checkValues() error {
+	switch {
+	case d.Kind == events.DirectiveReplaceArgs && !json.Valid(d.Args):
+		return errors.New("arguments are no JSON")
+	case d.Kind == events.DirectiveReplaceArgs:
+		return events.CheckJSON("arguments", d.Args)
+	case d.Kind == events.DirectiveEmitTrace && len(d.Payload) > 0:
+		return checkValue("payload", d.Payload)
 	}
 	return nil
 }

@@ -182,3 +182,20 @@ func TestAuthorizeRefusesChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestDeepValues puts JSON that nests to the limit of readers, and one level deeper, into each directive and into events of a result.
+func TestDeepValues(t *testing.T) {
+	t.Parallel()
+	for levels, fits := range map[int]bool{events.MaxJSONDepth: true, events.MaxJSONDepth + 1: false, 9000: false} {
+		value := json.RawMessage(strings.Repeat("[", levels) + strings.Repeat("]", levels))
+		for name, d := range map[string]plugin.Directive{"arguments": plugin.ReplaceArgs(value), "events": plugin.Emit(value), "payload": plugin.Trace("a", value)} {
+			if err := d.Check(events.PointBeforeTool); (err == nil) != fits || err != nil && !errors.Is(err, events.ErrTooLarge) {
+				t.Errorf("%s of %d levels: got %v, want that it fits: %t", name, levels, err, fits)
+			}
+		}
+		r := plugin.Result{Emit: []json.RawMessage{value}}
+		if err := r.Check(); (err == nil) != fits {
+			t.Errorf("result of %d levels: got %v, want that it fits: %t", levels, err, fits)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func (o *instanceCall) asked(in *wire.Callback) *wire.CallbackAnswer {
 	if in.Method != http.MethodPost {
 		return problem(http.StatusBadRequest, "invalid_parameter", "method", "method: want POST")
 	}
-	if err := json.Unmarshal(in.Body, &asks); err != nil {
+	if err := wire.Decode(in.Body, &asks); err != nil {
 		return problem(http.StatusBadRequest, "invalid_parameter", "body", "body: want an object with question")
 	}
 	if n := len(asks.Question); n == 0 || n > wire.MaxQuestion {

@@ -296,7 +296,7 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard f
 	var failed error
 	err = o.p.bus.AskInstance(wait, o.plugin, id, wire.VerbCall, body, func(data []byte) bool {
 		var answer wire.Progress
-		if json.Unmarshal(data, &answer) != nil {
+		if wire.Decode(data, &answer) != nil {
 			return false // the instance's next sign, or the silence after it, decides
 		}
 		quiet.Reset(silence)
@@ -330,7 +330,7 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard f
 // printed shows what the tool prints. Output above the limits is dropped: the offset of the next one shows the gap.
 func (o *instanceCall) printed(out *wire.Output) {
 	all := &o.p.byName[o.plugin].limits.traffic
-	if out.Offset >= 0 && len(out.Text) <= wire.MaxOutputBytes && o.limits.output(all, len(out.Text)) == nil {
+	if out.Offset >= 0 && out.Offset <= wire.MaxOutputOffset && len(out.Text) <= wire.MaxOutputBytes && o.limits.output(all, len(out.Text)) == nil {
 		o.call.OutputAt(out.Stream, out.Offset, out.Text)
 	}
 }

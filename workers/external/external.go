@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -191,7 +190,10 @@ func (p *Plugins) Stop() {
 // sign handles a sign of life.
 func (p *Plugins) sign(name, id string, data []byte) {
 	var s wire.Sign
-	if len(data) > maxSignBytes || json.Unmarshal(data, &s) != nil || events.CheckToken("instance", id) != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
+	if len(data) > maxSignBytes || wire.Decode(data, &s) != nil || s.Validate() != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
+		return
+	}
+	if id == wire.All || events.CheckToken("instance", id) != nil {
 		return
 	}
 	s.Machine = strings.ToValidUTF8(s.Machine[:min(len(s.Machine), wire.MaxMachine)], "")

@@ -30,7 +30,7 @@ func (p *Plugins) fired(sender string, data []byte) []byte {
 // its own point does not wait for itself. Reached are the plugins, in stack order, whose hooks returned.
 func (p *Plugins) fire(sender string, data []byte) (reached []string, err error) {
 	var in wire.Fire
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := wire.Decode(data, &in); err != nil {
 		return nil, malformed("request", err)
 	}
 	if err := in.Validate(); err != nil {

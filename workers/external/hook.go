@@ -276,7 +276,7 @@ func hookAnswer(point events.HookPoint, data []byte) ([]plugin.Directive, error)
 		return nil, fmt.Errorf("the answer has %d bytes, limit is %d", len(data), wire.MaxHookAnswer)
 	}
 	var answer wire.HookResult
-	if err := json.Unmarshal(data, &answer); err != nil {
+	if err := wire.Decode(data, &answer); err != nil {
 		return nil, fmt.Errorf("the answer is no JSON of its form: %w", err)
 	}
 	switch e := answer.Error; {

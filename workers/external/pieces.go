@@ -3,7 +3,6 @@ package external
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,7 +51,7 @@ func (p *pieces) outcome(count int) (*wire.Outcome, error) {
 		return nil, p.err
 	}
 	var o wire.Outcome
-	if err := json.Unmarshal(p.data.Bytes(), &o); err != nil {
+	if err := wire.Decode(p.data.Bytes(), &o); err != nil {
 		return nil, refused("pieces", "are no JSON of an outcome: %s", err)
 	}
 	return &o, nil
@@ -71,9 +70,9 @@ func check(o *wire.Outcome) error {
 		return checkFailure(f)
 	}
 	switch o.Control {
-	case events.ControlNone, events.ControlFinish, events.ControlFail, events.ControlSubmit:
+	case events.ControlNone, events.ControlFinish, events.ControlFail:
 	default:
-		return refused("control", "unknown %q, want finish, fail or submit", events.Clip(string(o.Control), 64, "..."))
+		return refused("control", "unknown %q, want finish or fail", events.Clip(string(o.Control), 64, "..."))
 	}
 	if len(o.Attachments) > wire.MaxAttachmentCount {
 		return refused("attachments", "are %d, limit is %d", len(o.Attachments), wire.MaxAttachmentCount)

@@ -240,7 +240,7 @@ func (o *sessionPlugin) request(ctx context.Context, id, verb string, limit time
 	defer cancel()
 	var bad error
 	err = o.p.bus.AskInstance(ctx, o.name, id, verb, data, func(got []byte) bool {
-		bad = json.Unmarshal(got, answer)
+		bad = wire.Decode(got, answer)
 		return true
 	})
 	return errors.Join(err, bad)

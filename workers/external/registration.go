@@ -51,7 +51,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 		return "", &wire.Error{Code: wire.CodeTooLarge, Field: "manifest", Message: fmt.Sprintf("the registration has %d bytes, limit is %d", len(data), wire.MaxManifestBytes)}
 	}
 	var in wire.Registration
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := wire.Decode(data, &in); err != nil {
 		return "", malformed("registration", err)
 	}
 	if in.Protocol != wire.Version {
@@ -80,6 +80,9 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 // malformed refuses a message that is no JSON of its form. The field is the one that has another type, or the body.
 func malformed(message string, err error) *wire.Error {
 	field := "body"
+	if deep, ok := errors.AsType[*events.FieldError](err); ok {
+		return &wire.Error{Code: wire.CodeTooLarge, Field: deep.Field, Message: deep.Error()}
+	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		field = wrong.Field
 	}

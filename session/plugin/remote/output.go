@@ -17,10 +17,10 @@ func outcomeOf(r *plugin.Result, err error) *wire.Outcome {
 	switch {
 	case err != nil:
 		return failed(err)
-	case r.Pending || r.Control == events.ControlSwitch || r.Outcome == events.OutcomeLost:
+	case r.Pending || r.Control == events.ControlSwitch || r.Control == events.ControlSubmit || r.Outcome == events.OutcomeLost:
 		return failed(&plugin.Failure{
 			Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed,
-			Message: "the tool returned a pending or lost result, or a switch of frames, which a plugin of its own process cannot",
+			Message: "the tool returned a pending or lost result, a switch of frames or a submit, which a plugin of its own process cannot",
 		})
 	case r.Outcome == events.OutcomeFailure:
 		return &wire.Outcome{Failure: &wire.Failure{Class: r.Class, Code: r.Code, Message: clip(r.Text)}}

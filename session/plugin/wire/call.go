@@ -18,6 +18,19 @@ type Sign struct {
 	Failures int64  `json:"failures,omitempty"` // of these, calls that failed
 }
 
+// MaxCount limits the counts of a [Sign].
+const MaxCount = 1 << 40
+
+// Validate refuses counts that none has. Errors: [*events.FieldError].
+func (s *Sign) Validate() error {
+	for field, n := range map[string]int64{"running": s.Running, "calls": s.Calls, "failures": s.Failures} {
+		if n < 0 || n > MaxCount {
+			return refuse(field, "is %d, want 0 to %d", n, int64(MaxCount))
+		}
+	}
+	return nil
+}
+
 // CallID names a call: the same for every attempt, on every node.
 type CallID struct {
 	Session events.SessionID `json:"session"`
@@ -67,6 +80,7 @@ const (
 	MaxAttachments     = 20 << 20  // of all attachments of an outcome
 	MaxAttachmentCount = 256       // of an outcome: its event has a reference to each
 	MaxOutputBytes     = 16 << 10  // of one [Output]
+	MaxOutputOffset    = 1 << 50   // of an [Output]: clients add its length
 	OutputsPerSecond   = 20        // that an instance sends for one call
 	MaxCallbackBytes   = 256 << 10 // of the body of a [Callback]
 	MaxCallbackAnswer  = 512 << 10 // of the body of a [CallbackAnswer]

@@ -171,7 +171,7 @@ func (r *HookResult) Validate() error {
 	return nil
 }
 
-// maxWithinMS is the longest time for the answer to an approval, a year.
+// maxWithinMS is the longest time of a call, and for the answer to an approval, a year.
 const maxWithinMS = 365 * 24 * 60 * 60 * 1000
 
 // maxTraceName is the size of the longest name of a trace event, in bytes.

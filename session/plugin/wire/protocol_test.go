@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -178,6 +179,7 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxDescription": wire.MaxDescription, "MaxInlineBytes": wire.MaxInlineBytes, "MaxOutcomeBytes": wire.MaxOutcomeBytes,
 		"MaxAttachment": wire.MaxAttachment, "MaxAttachments": wire.MaxAttachments, "MaxOutputBytes": wire.MaxOutputBytes,
 		"OutputsPerSecond": wire.OutputsPerSecond, "MaxCallbackBytes": wire.MaxCallbackBytes, "MaxCallbackAnswer": wire.MaxCallbackAnswer, "MaxCallbacks": wire.MaxCallbacks,
+		"MaxValues": wire.MaxValues, "MaxCount": wire.MaxCount, "MaxOutputOffset": wire.MaxOutputOffset, "MaxJSONDepth": events.MaxJSONDepth,
 		"MaxQuestion": wire.MaxQuestion, "MaxAskDetails": wire.MaxAskDetails,
 		"MaxArgsBytes": wire.MaxArgsBytes, "MaxFailureMessage": wire.MaxFailureMessage, "HookTimeout": wire.HookTimeout.Milliseconds(),
 		"MaxHookTimeout": wire.MaxHookTimeout.Milliseconds(), "MaxHookCall": wire.MaxHookCall, "MaxHookAnswer": wire.MaxHookAnswer,

@@ -112,8 +112,8 @@ func (m *Manifest) Validate() error {
 			return refuse(field+".schema", "has %d bytes, limit is %d", len(t.Schema), MaxSchemaBytes)
 		case len(t.Description) > MaxDescription:
 			return refuse(field+".description", "has %d bytes, limit is %d", len(t.Description), MaxDescription)
-		case t.TimeoutMS < 0:
-			return refuse(field+".timeout_ms", "is negative")
+		case t.TimeoutMS < 0 || t.TimeoutMS > maxWithinMS:
+			return refuse(field+".timeout_ms", "is %d, want 0 to %d", t.TimeoutMS, int64(maxWithinMS))
 		}
 		switch t.Effects {
 		case events.EffectsNone, events.EffectsIdempotent, events.EffectsNonIdempotent:

@@ -2,9 +2,14 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Version of the protocol. A node refuses a registration of another version.
@@ -51,7 +56,13 @@ type Error struct {
 	Message string `json:"message"`
 }
 
-func (e *Error) Error() string { return e.Message }
+// Error is the message, without what is longer than [maxErrorText]: its sender is not trusted, and logs and histories have it.
+func (e *Error) Error() string { return clip(e.Message, maxErrorText) }
+
+// maxErrorText limits the text of an error of another program, in bytes.
+const maxErrorText = 1 << 10
+
+func clip(s string, most int) string { return events.Clip(strings.ToValidUTF8(s, "?"), most, "...") }
 
 // Codes of errors.
 const (
@@ -70,6 +81,22 @@ const (
 
 // MaxMessageBytes limits a message. Servers refuse more than 1 MiB, headers included.
 const MaxMessageBytes = 1000 << 10
+
+// MaxValues limits the values of a message: one of few bytes takes more memory than its text.
+const MaxValues = 1 << 17
+
+// Decode parses a message of another program, which is not trusted: it refuses more nesting than [events.MaxJSONDepth] and
+// more than [MaxValues] values. Errors: an [*events.FieldError] of the field body, and those of package json, with short texts.
+func Decode(data []byte, message any) error {
+	if err := cmp.Or(events.CheckJSON("body", data), events.CheckJSONValues("body", data, MaxValues)); err != nil {
+		return err
+	}
+	err := json.Unmarshal(data, message)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		wrong.Value = clip(wrong.Value, 64) // it may quote a number
+	}
+	return err
+}
 
 // Encode is the JSON of a message. It leaves <, > and & as they are: escaped, a message could be six times as long as
 // its limits allow. Errors: an [*Error] for a message that is too large to be sent.

@@ -162,7 +162,7 @@ func (c *child) receive(line []byte) error {
 // hookResult receives the answer of a hook. A late one has no reader.
 func (c *child) hookResult(line []byte) error {
 	var a answered
-	if err := json.Unmarshal(line, &a); err != nil {
+	if err := wire.Decode(line, &a); err != nil {
 		return err
 	}
 	if a.Hook == "" || a.Invocation == "" {
@@ -179,7 +179,7 @@ func (c *child) hookResult(line []byte) error {
 // into parses a line.
 func into[T any](line []byte, handle func(*T)) error {
 	v := new(T)
-	if err := json.Unmarshal(line, v); err != nil {
+	if err := wire.Decode(line, v); err != nil {
 		return err
 	}
 	handle(v)
