@@ -7,17 +7,19 @@
 //
 // # Adding a kind
 //
-// Define the payload with Validate in the file of its subject, and add its constant and its row to kinds.go. Then tests name
-// the missing parts: a literal and its golden file, a section in FORMAT.md, a generator in eventstest, a case in the
-// fold, a row in session/decision/fact.go. Raise projector.FoldVersion, because nodes without the kind fold it to nothing and save snapshots of that.
+// Define the payload with Validate in the file of its subject, and add its constant and its row to kinds.go. The row says
+// what other packages know of the kind: whether the turn machine decides its events, whether they are progress of a turn,
+// and whether they wake a worker. Then tests name the missing parts: a literal and its golden file, a section in
+// FORMAT.md, a generator in eventstest, a case in the fold. Raise projector.FoldVersion, because nodes without the kind
+// fold it to nothing and save snapshots of that.
 //
-// These places also name kinds (watch and reader are below session/internal), and a new kind may concern them. No test checks that:
+// These places also read payloads of some kinds (watch and reader are below session/internal), and a new kind may
+// concern them. No test checks that:
 //
-//	projector, progress           the event resets the count of a turn's attempts
-//	session/turn, NeedsWake       the event gives a worker work
 //	watch, eventstream.go         clients that watch a turn receive it
 //	reader, assembled.go          an assembled turn has it
 //	session/blob, spill.go        it has a body that may be large
+//	session/decision, fact.go     its content says whether the turn machine decided it
 //
 // # Design
 //

@@ -8,87 +8,99 @@ import (
 
 // kindInfo is one row of the table of kinds.
 type kindInfo struct {
-	v   int64 // current payload version
-	new func() Payload
+	v     int64 // current payload version
+	new   func() Payload
+	about property
 }
+
+// property is what other packages know of all events of a kind.
+type property int
+
+const (
+	given    property = 1 << iota // an input wherever it stands: no step of the turn machine gives it, or no comparison makes it again
+	decided                       // a decision of the turn machine, see [IsDecided]
+	either                        // given or decided: the content of the event says which, see package session/decision
+	progress                      // see [IsProgress]
+	wakes                         // see [WakesWorker]
+)
 
 func kindRow[T any, P interface {
 	*T
 	Payload
-}](v int64) kindInfo {
-	return kindInfo{v: v, new: func() Payload { return P(new(T)) }}
+}](v int64, about property) kindInfo {
+	return kindInfo{v: v, new: func() Payload { return P(new(T)) }, about: about}
 }
 
 // kinds has one line for every kind that this program knows.
 //
 //nolint:gochecknoglobals // read-only table
 var kinds = map[Kind]kindInfo{
-	KindSessionOpened:          kindRow[SessionOpened](1),
-	KindSessionConfigured:      kindRow[SessionConfigured](1),
-	KindSessionClosed:          kindRow[SessionClosed](1),
-	KindSessionGranted:         kindRow[SessionGranted](1),
-	KindSessionOverlaid:        kindRow[SessionOverlaid](1),
-	KindSessionExtended:        kindRow[SessionExtended](1),
-	KindSessionExtensionsSet:   kindRow[SessionExtensionsSet](1),
-	KindBodyStored:             kindRow[BodyStored](1),
-	KindGraphAppended:          kindRow[GraphAppended](1),
-	KindGraphBranched:          kindRow[GraphBranched](1),
-	KindFrameOpened:            kindRow[FrameOpened](1),
-	KindTurnRequested:          kindRow[TurnRequested](1),
-	KindTurnScheduled:          kindRow[TurnScheduled](1),
-	KindTurnStarted:            kindRow[TurnStarted](1),
-	KindTurnReleased:           kindRow[TurnReleased](1),
-	KindTurnAnnounced:          kindRow[TurnAnnounced](1),
-	KindTurnTold:               kindRow[TurnTold](1),
-	KindTurnCancelRequested:    kindRow[TurnCancelRequested](1),
-	KindTurnCompleted:          kindRow[TurnCompleted](1),
-	KindTurnDiverted:           kindRow[TurnDiverted](1),
-	KindModelReplied:           kindRow[ModelReplied](1),
-	KindModelFailed:            kindRow[ModelFailed](1),
-	KindModelInterrupted:       kindRow[ModelInterrupted](1),
-	KindToolStateApplied:       kindRow[ToolStateApplied](1),
-	KindToolSourcesApplied:     kindRow[ToolSourcesApplied](1),
-	KindToolCalled:             kindRow[ToolCalled](1),
-	KindToolReturned:           kindRow[ToolReturned](1),
-	KindToolLost:               kindRow[ToolLost](1),
-	KindInputInjected:          kindRow[InputInjected](1),
-	KindInputAccepted:          kindRow[InputAccepted](1),
-	KindInputCancelled:         kindRow[InputCancelled](1),
-	KindSessionFirstInputTaken: kindRow[SessionFirstInputTaken](1),
-	KindFrameConfigured:        kindRow[FrameConfigured](1),
-	KindFrameStateSaved:        kindRow[FrameStateSaved](1),
-	KindTurnPrepared:           kindRow[TurnPrepared](1),
-	KindTurnCheckpointed:       kindRow[TurnCheckpointed](1),
-	KindModelCompleted:         kindRow[ModelCompleted](1),
-	KindHookRan:                kindRow[HookRan](1),
-	KindPluginStateSaved:       kindRow[PluginStateSaved](1),
-	KindToolApprovalAsked:      kindRow[ToolApprovalAsked](1),
-	KindToolApprovalGiven:      kindRow[ToolApprovalGiven](1),
-	KindToolPended:             kindRow[ToolPended](1),
-	KindToolResolved:           kindRow[ToolResolved](1),
-	KindToolResultScheduled:    kindRow[ToolResultScheduled](1),
-	KindToolNestedCalled:       kindRow[ToolNestedCalled](1),
-	KindToolNestedReturned:     kindRow[ToolNestedReturned](1),
-	KindUsageCharged:           kindRow[UsageCharged](1),
-	KindTaskRegistered:         kindRow[TaskRegistered](1),
-	KindTaskStarted:            kindRow[TaskStarted](1),
-	KindTaskStateChanged:       kindRow[TaskStateChanged](1),
-	KindTaskProgressed:         kindRow[TaskProgressed](1),
-	KindTaskCancelRequested:    kindRow[TaskCancelRequested](1),
-	KindTaskHidden:             kindRow[TaskHidden](1),
-	KindTaskPassedOn:           kindRow[TaskPassedOn](1),
-	KindTaskEnded:              kindRow[TaskEnded](1),
-	KindTaskRemoved:            kindRow[TaskRemoved](1),
-	KindTaskTransferred:        kindRow[TaskTransferred](1),
-	KindTaskLeaving:            kindRow[TaskLeaving](1),
-	KindTaskStayed:             kindRow[TaskStayed](1),
-	KindMonitorRegistered:      kindRow[MonitorRegistered](1),
-	KindMonitorArmed:           kindRow[MonitorArmed](1),
-	KindMonitorStarted:         kindRow[MonitorStarted](1),
-	KindMonitorReported:        kindRow[MonitorReported](1),
-	KindMonitorEnded:           kindRow[MonitorEnded](1),
-	KindMonitorUpdatesTaken:    kindRow[MonitorUpdatesTaken](1),
-	KindAuditHeadSigned:        kindRow[AuditHeadSigned](1),
+	KindSessionOpened:          kindRow[SessionOpened](1, given),
+	KindSessionConfigured:      kindRow[SessionConfigured](1, given),
+	KindSessionClosed:          kindRow[SessionClosed](1, given),
+	KindSessionGranted:         kindRow[SessionGranted](1, given),
+	KindSessionOverlaid:        kindRow[SessionOverlaid](1, given),
+	KindSessionExtended:        kindRow[SessionExtended](1, given),
+	KindSessionExtensionsSet:   kindRow[SessionExtensionsSet](1, given),
+	KindBodyStored:             kindRow[BodyStored](1, given),
+	KindGraphAppended:          kindRow[GraphAppended](1, decided),
+	KindGraphBranched:          kindRow[GraphBranched](1, decided),
+	KindFrameOpened:            kindRow[FrameOpened](1, decided),
+	KindTurnRequested:          kindRow[TurnRequested](1, decided|wakes),
+	KindTurnScheduled:          kindRow[TurnScheduled](1, given|wakes),
+	KindTurnStarted:            kindRow[TurnStarted](1, decided),
+	KindTurnReleased:           kindRow[TurnReleased](1, given|progress),
+	KindTurnAnnounced:          kindRow[TurnAnnounced](1, given),
+	KindTurnTold:               kindRow[TurnTold](1, given),
+	KindTurnCancelRequested:    kindRow[TurnCancelRequested](1, given|wakes),
+	KindTurnCompleted:          kindRow[TurnCompleted](1, decided),
+	KindTurnDiverted:           kindRow[TurnDiverted](1, either),
+	KindModelReplied:           kindRow[ModelReplied](1, decided|progress),
+	KindModelFailed:            kindRow[ModelFailed](1, decided|progress),
+	KindModelInterrupted:       kindRow[ModelInterrupted](1, decided|progress),
+	KindToolStateApplied:       kindRow[ToolStateApplied](1, decided),
+	KindToolSourcesApplied:     kindRow[ToolSourcesApplied](1, given),
+	KindToolCalled:             kindRow[ToolCalled](1, decided),
+	KindToolReturned:           kindRow[ToolReturned](1, decided|progress),
+	KindToolLost:               kindRow[ToolLost](1, decided|progress),
+	KindInputInjected:          kindRow[InputInjected](1, given|wakes),
+	KindInputAccepted:          kindRow[InputAccepted](1, decided),
+	KindInputCancelled:         kindRow[InputCancelled](1, given),
+	KindSessionFirstInputTaken: kindRow[SessionFirstInputTaken](1, given),
+	KindFrameConfigured:        kindRow[FrameConfigured](1, given),
+	KindFrameStateSaved:        kindRow[FrameStateSaved](1, given),
+	KindTurnPrepared:           kindRow[TurnPrepared](1, decided|progress),
+	KindTurnCheckpointed:       kindRow[TurnCheckpointed](1, decided|progress),
+	KindModelCompleted:         kindRow[ModelCompleted](1, given|progress),
+	KindHookRan:                kindRow[HookRan](1, either|progress),
+	KindPluginStateSaved:       kindRow[PluginStateSaved](1, given),
+	KindToolApprovalAsked:      kindRow[ToolApprovalAsked](1, either|progress),
+	KindToolApprovalGiven:      kindRow[ToolApprovalGiven](1, decided|progress|wakes),
+	KindToolPended:             kindRow[ToolPended](1, decided|progress),
+	KindToolResolved:           kindRow[ToolResolved](1, decided|progress|wakes),
+	KindToolResultScheduled:    kindRow[ToolResultScheduled](1, given|wakes),
+	KindToolNestedCalled:       kindRow[ToolNestedCalled](1, given),
+	KindToolNestedReturned:     kindRow[ToolNestedReturned](1, given|progress),
+	KindUsageCharged:           kindRow[UsageCharged](1, given),
+	KindTaskRegistered:         kindRow[TaskRegistered](1, given),
+	KindTaskStarted:            kindRow[TaskStarted](1, given),
+	KindTaskStateChanged:       kindRow[TaskStateChanged](1, given),
+	KindTaskProgressed:         kindRow[TaskProgressed](1, given),
+	KindTaskCancelRequested:    kindRow[TaskCancelRequested](1, given),
+	KindTaskHidden:             kindRow[TaskHidden](1, given),
+	KindTaskPassedOn:           kindRow[TaskPassedOn](1, given),
+	KindTaskEnded:              kindRow[TaskEnded](1, given),
+	KindTaskRemoved:            kindRow[TaskRemoved](1, given),
+	KindTaskTransferred:        kindRow[TaskTransferred](1, given),
+	KindTaskLeaving:            kindRow[TaskLeaving](1, given),
+	KindTaskStayed:             kindRow[TaskStayed](1, given),
+	KindMonitorRegistered:      kindRow[MonitorRegistered](1, given),
+	KindMonitorArmed:           kindRow[MonitorArmed](1, given),
+	KindMonitorStarted:         kindRow[MonitorStarted](1, given),
+	KindMonitorReported:        kindRow[MonitorReported](1, given),
+	KindMonitorEnded:           kindRow[MonitorEnded](1, given),
+	KindMonitorUpdatesTaken:    kindRow[MonitorUpdatesTaken](1, given),
+	KindAuditHeadSigned:        kindRow[AuditHeadSigned](1, given),
 }
 
 // kindOf has the kinds by payload type.
@@ -182,6 +194,19 @@ func KindOf(p Payload) Kind { return kindOf[reflect.TypeOf(p)] }
 
 // Version is the current payload version of a kind. For an unknown kind it is 0.
 func Version(kind Kind) int64 { return kinds[kind].v }
+
+// IsDecided reports whether the turn machine decides the events of a kind. Events of other kinds are its inputs, also those
+// of unknown kinds. Of turn.diverted, hook.ran and tool.approval_asked the content says which; for these it is false.
+func IsDecided(kind Kind) bool { return kinds[kind].about&decided != 0 }
+
+// IsProgress reports whether an event of a kind resets the count of a turn's attempts: results of effects, approval
+// requests and answers, and the end of an orderly stop. turn.started and tool.called are not progress: if a call kills
+// its worker, the next worker records it as lost, which is progress.
+func IsProgress(kind Kind) bool { return kinds[kind].about&progress != 0 }
+
+// WakesWorker reports whether an event of a kind gives a worker new work, or information that the worker of the session
+// needs immediately. The program that appends it wakes the session.
+func WakesWorker(kind Kind) bool { return kinds[kind].about&wakes != 0 }
 
 // upcaster converts an encoded payload of version v to version v+1.
 type upcaster func([]byte) ([]byte, error)

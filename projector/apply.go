@@ -118,7 +118,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	if ev.Absent() && s.Redacted == 0 {
 		s.Redacted = s.Seq
 	}
-	if progress[ev.Kind] {
+	if events.IsProgress(ev.Kind) {
 		s.progressed(ev.Turn)
 	}
 	switch p := ev.Payload.(type) {
@@ -152,7 +152,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.TurnScheduled:
 		s.applyScheduled(ev.Turn, p, at)
 	case *events.TurnReleased:
-		// progress has its kind
+		// events.IsProgress has its kind
 	case *events.ToolResultScheduled:
 		s.applyTimed(ev.Turn, p)
 	case *events.TurnStarted:

@@ -115,18 +115,6 @@ func (s *State) running(id events.TurnID) *Turn {
 	return nil
 }
 
-// progress has the kinds of events that reset the count of a turn's attempts: results of effects, approval requests
-// and answers, and the end of an orderly stop. turn.started and tool.called are not progress: if a call kills its
-// worker, the next worker records it as lost, which is progress.
-//
-//nolint:gochecknoglobals // read-only
-var progress = map[events.Kind]bool{
-	events.KindTurnPrepared: true, events.KindTurnCheckpointed: true, events.KindHookRan: true,
-	events.KindModelReplied: true, events.KindModelFailed: true, events.KindModelInterrupted: true, events.KindModelCompleted: true,
-	events.KindToolReturned: true, events.KindToolLost: true, events.KindToolPended: true, events.KindToolResolved: true,
-	events.KindTurnReleased: true, events.KindToolApprovalAsked: true, events.KindToolApprovalGiven: true, events.KindToolNestedReturned: true,
-}
-
 // progressed resets the count of the running turn's attempts.
 func (s *State) progressed(id events.TurnID) {
 	if t := s.running(id); t != nil {

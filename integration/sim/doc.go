@@ -5,7 +5,7 @@
 //
 //	go test ./integration/sim -rapid.checks=100000 -rapid.seed=7
 //
-// The nodes are a second implementation of packages workers/internal/run and workers/internal/task, step for step.
+// The nodes take the steps of packages workers/internal/run and workers/internal/task, one for one, under the same names.
 // Between any two of their steps other processes may act, and the node may freeze or die. The decisions are those of
 // the product: session/turn, session/task, projector. TestSimulationMatchesWorkers compares the steps with the source of
 // the two packages. It compares names of functions and of the calls that they make, and no conditions: it fails when a

@@ -10,88 +10,6 @@ import (
 
 func isPartial(err error) bool { return errors.Is(err, projector.ErrPartial) }
 
-// source is where the events of a kind come from.
-type source int
-
-const (
-	_       source = iota // a kind without a row
-	given                 // an input wherever it stands: no step of the machine gives it, or the comparison does not make it again
-	decided               // a decision of the machine; [comparison.isInput] finds those that a host made
-	either                // the event's content says which, see isAlwaysInput
-)
-
-// sources has every kind. A kind without a row would never be compared.
-//
-//nolint:gochecknoglobals // read-only table
-var sources = map[events.Kind]source{
-	events.KindSessionOpened:          given,
-	events.KindSessionConfigured:      given,
-	events.KindSessionClosed:          given,
-	events.KindSessionGranted:         given,
-	events.KindSessionOverlaid:        given,
-	events.KindSessionExtended:        given,
-	events.KindSessionExtensionsSet:   given,
-	events.KindBodyStored:             given,
-	events.KindGraphAppended:          decided,
-	events.KindGraphBranched:          decided,
-	events.KindFrameOpened:            decided,
-	events.KindTurnRequested:          decided,
-	events.KindTurnScheduled:          given,
-	events.KindTurnStarted:            decided,
-	events.KindTurnReleased:           given,
-	events.KindTurnAnnounced:          given,
-	events.KindTurnTold:               given,
-	events.KindTurnCancelRequested:    given,
-	events.KindTurnCompleted:          decided,
-	events.KindTurnDiverted:           either,
-	events.KindModelReplied:           decided,
-	events.KindModelFailed:            decided,
-	events.KindModelInterrupted:       decided,
-	events.KindToolStateApplied:       decided,
-	events.KindToolSourcesApplied:     given,
-	events.KindToolCalled:             decided,
-	events.KindToolReturned:           decided,
-	events.KindToolLost:               decided,
-	events.KindInputInjected:          given,
-	events.KindInputAccepted:          decided,
-	events.KindInputCancelled:         given,
-	events.KindSessionFirstInputTaken: given,
-	events.KindFrameConfigured:        given,
-	events.KindFrameStateSaved:        given,
-	events.KindTurnPrepared:           decided,
-	events.KindTurnCheckpointed:       decided,
-	events.KindModelCompleted:         given,
-	events.KindHookRan:                either,
-	events.KindPluginStateSaved:       given,
-	events.KindToolApprovalAsked:      either,
-	events.KindToolApprovalGiven:      decided,
-	events.KindToolPended:             decided,
-	events.KindToolResolved:           decided,
-	events.KindToolResultScheduled:    given,
-	events.KindToolNestedCalled:       given,
-	events.KindToolNestedReturned:     given,
-	events.KindUsageCharged:           given,
-	events.KindTaskRegistered:         given,
-	events.KindTaskStarted:            given,
-	events.KindTaskStateChanged:       given,
-	events.KindTaskProgressed:         given,
-	events.KindTaskCancelRequested:    given,
-	events.KindTaskHidden:             given,
-	events.KindTaskPassedOn:           given,
-	events.KindTaskEnded:              given,
-	events.KindTaskRemoved:            given,
-	events.KindTaskTransferred:        given,
-	events.KindTaskLeaving:            given,
-	events.KindTaskStayed:             given,
-	events.KindMonitorRegistered:      given,
-	events.KindMonitorArmed:           given,
-	events.KindMonitorStarted:         given,
-	events.KindMonitorReported:        given,
-	events.KindMonitorEnded:           given,
-	events.KindMonitorUpdatesTaken:    given,
-	events.KindAuditHeadSigned:        given,
-}
-
 // isAlwaysInput reports whether an event is an input wherever it stands. Events of unknown kinds are.
 func isAlwaysInput(ev *events.Event) bool {
 	switch p := ev.Payload.(type) {
@@ -103,7 +21,7 @@ func isAlwaysInput(ev *events.Event) bool {
 		_, _, _, ok := turn.ParseToolEffect(p.Effect)
 		return !ok
 	}
-	return ev.Payload == nil || sources[ev.Kind] != decided
+	return ev.Payload == nil || !events.IsDecided(ev.Kind)
 }
 
 // isInput reports whether the event that begins a step is an input by itself: one wherever it stands, or an act of a host. Hosts inside of

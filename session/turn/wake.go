@@ -31,14 +31,10 @@ func Claimable(s *projector.State) bool {
 	return s.Status == projector.StatusOpen && s.Turn() == nil && (len(s.Queue) > 0 || wakeInput(s) != "")
 }
 
-// NeedsWake reports whether events give a worker new work, or information that the worker of the session needs
-// immediately. The program that appends them wakes the session.
+// NeedsWake reports whether one of the events wakes a worker, see [events.WakesWorker]. The program that appends them wakes
+// the session.
 func NeedsWake(list []events.Event) bool {
-	waking := []events.Kind{
-		events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
-		events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected,
-	}
-	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(waking, ev.Kind) })
+	return slices.ContainsFunc(list, func(ev events.Event) bool { return events.WakesWorker(ev.Kind) })
 }
 
 // wakeInput is the pending input of a monitor that starts a turn. Without one it is empty.
