@@ -29,9 +29,9 @@ var floors = []struct{ name, packages string }{
 	{"the host", "session session/sessiontest"},
 	{"its doors", "session/client session/service session/httpapi session/webpage session/plugin/remote"},
 	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording
-		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/background workers/builtin/budget workers/builtin/code
+		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/standard workers/builtin/builtintest workers/builtin/background workers/builtin/budget workers/builtin/code
 		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
-		workers/builtin/standard workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
+		workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
 	{"parts of the node", `workers/prices workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task workers/hookcheck`},
 	{"the node", "workers workers/playback workers/embedded"},

@@ -2,7 +2,7 @@
 // decisions with the recorded ones.
 //
 // At each point the plugins are built from the plugin states that the history has there, and get the conversation of that
-// sequence. Their host is one of an empty store on which no node works: sessions that a hook creates, turns that it requests
+// sequence. Their host is one of a store that has only the checked sessions, and on which no node works: sessions that a hook creates, turns that it requests
 // and tasks that it starts go there, and nothing runs them. A model call of a hook is refused, and its point is not compared,
 // since the history does not have the model's answer. What a hook does without its host, such as a request over the network,
 // it does here as well.
@@ -32,7 +32,7 @@ import (
 
 // Config of the check. All fields are required but Locks.
 type Config struct {
-	Bus     *bus.Bus // of a store without nodes, which has the bodies of the sessions
+	Bus     *bus.Bus // of a store without nodes, which has the sessions and their bodies
 	Plugins plugin.BuilderConfig
 	Locks   lock.Locks // of the node
 	Logger  *zap.Logger
