@@ -102,7 +102,8 @@ func TestStop(t *testing.T) {
 	p.await("the button", "!document.querySelector('.talk-line > button').hidden")
 	p.click(".talk-line > button")
 	p.awaitText(".headline", "Last turn: cancelled")
-	p.awaitText(".headline", "asked by client:writer")
+	p.awaitText(".headline", "by writer: stopped on the page")
+	p.awaitText(".turn-end", "by writer: stopped on the page")
 	p.await("no live text", "!document.querySelector('.message.live')")
 }
 

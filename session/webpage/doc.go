@@ -16,6 +16,8 @@
 //	history.js        the fold of a session's commits; a view of it at any sequence
 //	session.js        one session: what it follows, its tabs, the scrubber
 //	conversation.js, timeline.js, graph.js, events.js, compare.js, inspector.js, scrubber.js, talk.js    parts of a session's page
+//	find.js           search in the texts of a conversation
+//	proof.js          what a browser can check of signed heads
 //	sessions.js, inbox.js             the list of sessions, the approvals
 //	summary.js, prices.js             what a session did, why it stopped, what it cost
 //	dom.js, parts.js, format.js       nodes, bodies and texts

@@ -106,7 +106,7 @@ class App {
 
   help() {
     const close = () => box.remove();
-    const keys = [["/", "search sessions"], ["n", "new session"], ["i", "inbox"], ["\u2191 \u2193 or j k", "move in a list"], ["Enter", "open"], ["1 to 5", "conversation, timeline, graph, events, compare"], ["[ ]", "one commit back, forth"], ["{ }", "one turn back, forth"], ["l", "follow the session"], ["r", "write a message"], ["a", "go to the approval"], ["Escape", "close the inspector"]];
+    const keys = [["/", "search sessions"], ["n", "new session"], ["i", "inbox"], ["\u2191 \u2193 or j k", "move in a list"], ["Enter", "open"], ["1 to 5", "conversation, timeline, graph, events, compare"], ["[ ]", "one commit back, one on"], ["{ }", "one turn back, one on"], ["e", "the next call that failed or was lost"], ["l", "follow the session"], ["f", "find in the conversation"], ["r", "write a message"], ["a", "go to the approval"], ["Escape", "close the inspector"]];
     const box = h("dialog", { class: "help", "aria-label": "Keys", close }, h("h2", null, "Keys"), h("dl", { class: "pairs" }, keys.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), h("button", { type: "button", click: () => box.close() }, "Close"));
     document.body.append(box);
     box.showModal();
@@ -114,6 +114,7 @@ class App {
 
   #key(e) {
     const field = /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName ?? "");
+    if ((e.ctrlKey || e.metaKey) && e.key === "f" && this.page?.findInstead?.()) { e.preventDefault(); return; }
     if (!this.signedIn || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
     if (field && e.target.type !== "range") {
       if (e.key === "Escape") e.target.blur();

@@ -1,12 +1,15 @@
 // A session as a conversation: the active branch at a sequence.
 
 import { h } from "./dom.js";
-import { count, duration, endOf, moment, clock, short, total } from "./format.js";
+import { cancelled, clock, count, duration, endOf, moment, person, plural, said, short, takeovers } from "./format.js";
+import { Find } from "./find.js";
+import { History } from "./history.js";
 import { approvalCard } from "./inbox.js";
 import { body, long, prose, value } from "./parts.js";
+import { money, ofTurn } from "./prices.js";
 import { VirtualList } from "./virtual.js";
 
-const WORDS = { success: "done", failure: "failed", cancelled: "cancelled", lost: "lost", running: "runs", asking: "asks", outside: "waits outside" };
+export const WORDS = { success: "done", failure: "failed", cancelled: "cancelled", lost: "lost", running: "runs", asking: "asks", outside: "waits outside" };
 export const toneOf = (state) => ({ success: "good", failure: "bad", lost: "bad", cancelled: "warn", asking: "ask", running: "run", outside: "wait" })[state] ?? "";
 
 export class Conversation {
@@ -16,10 +19,16 @@ export class Conversation {
     this.list = new VirtualList({
       label: "Conversation", className: "conversation", render: (it) => this.#row(it), estimate: (it) => it.high, onSelect: (it, enter) => page.inspect(it.inspects, enter === true),
     });
-    this.node = this.list.node;
+    this.find = new Find(this);
+    this.list.onDrawn = () => this.find.mark();
+    this.node = h("div", { class: "talk-view" }, this.find.node, this.list.node);
   }
 
-  update(look, deltas) { this.list.set(this.#items(look, deltas), { follow: look.live }); }
+  update(look, deltas) {
+    const items = this.#items(look, deltas);
+    this.list.set(items, { follow: look.live });
+    this.find.update(items);
+  }
 
   shown() { this.list.draw(); }
 
@@ -34,6 +43,8 @@ export class Conversation {
         const f = look.history.frames[frame];
         items.push({ key: `frame:${frame}`, version: 0, high: 40, type: "frame", frame: f, inspects: { seq: f.seq } });
       }
+      const others = otherBranches(n, look);
+      if (others.length) items.push({ key: `fork:${n.id}`, version: others.length, high: 40 * others.length, type: "fork", node: n, others, inspects: { seq: n.seq, node: n } });
       if (!n.results || n.parts.some((p) => p.kind !== "tool_result")) items.push(this.#message(n, look));
       before = n;
     }
@@ -75,7 +86,8 @@ export class Conversation {
 
   #row(it) {
     switch (it.type) {
-      case "frame": return h("div", { class: "divider" }, h("span", null, it.frame.reason === "compaction" ? "The conversation was summarised here" : `New frame: ${it.frame.reason}`));
+      case "frame": return h("div", { class: "divider" }, h("span", null, it.frame.reason === "compaction" ? "Summarised here: the model sees what follows, and the messages that were kept" : `New frame: ${it.frame.reason}. The model does not see what is above`));
+      case "fork": return this.#fork(it);
       case "left": return h("div", { class: "divider" }, h("span", null, `${it.count.toLocaleString("en")} older messages are left out. Compare shows the session at any point`));
       case "end": return this.#endRow(it.turn);
       case "queued": return h("article", { class: "message user faint" }, h("header", null, h("b", null, "user"), h("span", { class: "tag wait" }, it.status === "scheduled" ? `starts ${moment(it.turn.dueAt)}` : "waits for the turns before it")), this.#parts(it.turn.input?.parts ?? []));
@@ -88,11 +100,12 @@ export class Conversation {
 
   #endRow(t) {
     const [text, tone] = endOf(t.end);
-    const usage = t.modelCalls.reduce((sum, c) => sum + total(c.usage) + total(c.spent), 0);
+    const { tokens, price } = ofTurn(t.modelCalls), taken = takeovers(t), why = cancelled(t);
     return h("div", { class: `turn-end ${tone}` },
       h("span", { class: `tag ${tone}` }, text),
+      why && h("span", { class: "why", dir: "auto" }, short(why, 300)),
       t.issue && h("span", { class: "why", dir: "auto" }, short([t.issue.code || t.issue.kind, t.issue.message].filter(Boolean).join(": "), 300)),
-      h("span", { class: "numbers" }, [duration(t.endedAt - t.startedAt), t.modelCalls.length > 0 && `${t.modelCalls.length} model`, t.toolCalls.length > 0 && `${t.toolCalls.length} tool`, usage > 0 && `${count(usage)} tokens`, t.attempts.length > 1 && `${t.attempts.length} attempts`].filter(Boolean).join(" \u00b7 ")));
+      h("span", { class: "numbers" }, [duration(t.endedAt - t.startedAt), t.modelCalls.length > 0 && `${t.modelCalls.length} model`, t.toolCalls.length > 0 && `${t.toolCalls.length} tool`, tokens > 0 && `${count(tokens)} tokens`, price.dollars > 0 && money(price), taken > 0 && plural(taken, "takeover")].filter(Boolean).join(" \u00b7 ")));
   }
 
   #messageRow({ node: n, states, look }) {
@@ -101,10 +114,17 @@ export class Conversation {
     let index = 0;
     const who = n.role === "assistant" ? n.reply?.model || "assistant" : n.origin ? `${n.role}, ${n.origin}` : n.role;
     return h("article", { class: `message ${n.role}` },
-      h("header", null, h("b", null, who), h("time", { title: moment(n.at) }, clock(n.at)), n.reply?.millis > 0 && h("span", null, duration(n.reply.millis)),
+      h("header", null, h("b", null, who), n.by && h("span", null, person(n.by)), h("time", { title: moment(n.at) }, clock(n.at)), n.reply?.millis > 0 && h("span", null, duration(n.reply.millis)),
         n.stop && h("span", { class: "tag warn" }, n.stop.replaceAll("_", " ")), this.#actions(n)),
       n.shown?.length ? this.#parts(n.shown) : this.#parts(results.filter((p) => p.kind !== "tool_call"), n.role),
       results.filter((p) => p.kind === "tool_call").map((p) => (n.calls ? this.#call(n.calls[index], states[index++], look) : this.#oldCall(p))));
+  }
+
+  // #fork says which messages are not on the branch that is shown, and shows them as they were.
+  #fork({ node, others }) {
+    const show = (o) => (e) => { e.stopPropagation(); this.page.moveTo(lastOn(this.page.history, o, node.seq)); };
+    return h("div", { class: "forks" }, others.map((o) => h("div", { class: "divider" }, h("span", null, `Another branch begins here: ${o.role ?? o.kind}, \u201c${said(o.parts, 60)}\u201d`),
+      o.seq < node.seq && h("button", { class: "quiet", type: "button", title: "Show the session as it was before it left that branch", click: show(o) }, "show it"))));
   }
 
   #actions(n) {
@@ -162,4 +182,20 @@ export class Conversation {
     return h("article", { class: "message assistant live" }, h("header", null, h("b", null, d.title), h("span", { class: "tag run" }, d.tag)),
       d.reasoning && h("p", { class: "faint reasoning-live", dir: "auto" }, d.reasoning.slice(-400)), d.text && long(d.text), d.note && h("p", { class: "why" }, d.note));
   }
+}
+
+// otherBranches are the first messages of branches that begin where a node begins.
+function otherBranches(n, look) {
+  const all = n.parent ? n.parent.children : look.history.roots;
+  return all.length < 2 ? [] : all.filter((o) => o !== n && o.seq <= look.seq);
+}
+
+// lastOn is the last sequence before another one at which the conversation was on the branch that begins with a node.
+function lastOn({ leaves }, node, before) {
+  for (let i = History.last(leaves, before - 1); i >= 0; i--) {
+    let n = leaves[i].leaf;
+    while (n && n.depth > node.depth) n = n.parent;
+    if (n === node) return leaves[i + 1].seq - 1;
+  }
+  return node.seq;
 }

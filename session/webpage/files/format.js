@@ -1,16 +1,17 @@
 // Texts for people.
 
-export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+export const plural = (n, word, many = `${word}s`) => `${n.toLocaleString("en")} ${n === 1 ? word : many}`;
 
 // duration of milliseconds, with two digits that matter.
 export function duration(ms) {
   if (!(ms >= 0)) return "";
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 60_000) return `${Math.round(ms / 1000)} s`;
-  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
-  if (ms < 86_400_000) return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`;
-  return `${Math.round(ms / 86_400_000)} d`;
+  const seconds = Math.round(ms / 1000), minutes = Math.round(ms / 60_000), hours = Math.round(ms / 3_600_000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 export function ago(ms, now = Date.now()) {
@@ -47,6 +48,18 @@ export function short(value, most = 120) {
   const text = (typeof value === "string" ? value : JSON.stringify(value) ?? "").slice(0, most * 4).replace(/\s+/g, " ").trim();
   return text.length > most ? `${text.slice(0, most)}\u2026` : text;
 }
+
+// person is an actor for people: callers by their name alone.
+export const person = (actor) => String(actor ?? "").replace(/^client:/, "");
+
+// said is what the parts of a message say, on one line.
+export const said = (parts, most = 120) => short((parts ?? []).map((p) => p.text || (p.tool ? `${p.tool}(\u2026)` : p.blob?.size ? `a text of ${bytes(p.blob.size)}` : p.kind ?? "")).join(" "), most);
+
+// takeovers counts the claims of a turn by another node, without those that continue it after an answer.
+export const takeovers = (t) => t.attempts.slice(1).filter((a) => !a.answered).length;
+
+// cancelled says who cancelled a turn, and why.
+export const cancelled = (t) => (t.end === "cancelled" && t.cancel ? `by ${person(t.cancel.by)}${t.cancel.reason ? `: ${t.cancel.reason}` : ""}` : "");
 
 // ENDS are the ends of turns in words, with their tone.
 const ENDS = {

@@ -2,7 +2,7 @@
 // are drawn.
 
 import { h, onFrame, s } from "./dom.js";
-import { short } from "./format.js";
+import { said, short } from "./format.js";
 import { History } from "./history.js";
 
 const ROW = 26, LANE = 18, LEFT = 20, DOT = 5, OVERSCAN = 12, LANES = 24;
@@ -76,7 +76,7 @@ export class Graph {
 
   #dot(n, i, x) {
     const kind = n.kind !== "message" ? n.kind : n.results ? "tool" : n.role;
-    const words = n.kind !== "message" ? `${n.kind} ${n.type ?? ""}` : short((n.parts ?? []).map((p) => p.text || (p.tool ? `${p.tool}(\u2026)` : "")).join(" "), 110);
+    const words = n.kind !== "message" ? `${n.kind} ${n.type ?? ""}` : said(n.parts, Math.max(Math.min(Math.floor((this.node.clientWidth - x - 100) / 7), 110), 12));
     const mark = [n.mark === this.mark && "on", n === this.look.leaf && "leaf", i === this.chosen && "chosen"].filter(Boolean).join(" ");
     return s("g", { class: `node ${kind} ${mark}`, click: () => this.#choose(i) },
       s("rect", { class: "hit", x: 0, y: i * ROW, width: Math.max(this.node.clientWidth - 16, 200), height: ROW }),

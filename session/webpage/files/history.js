@@ -4,7 +4,7 @@
 
 const none = Object.freeze([]);
 
-// reply, results, user and notice are the default ids of a turn's messages.
+// ids are the default ids of a turn's messages.
 const ids = {
   user: (turn) => `u-${turn}`,
   reply: (turn, n) => `a-${turn}-${n}`,
@@ -19,7 +19,7 @@ export class History {
     this.left = 0; // messages of that view that are not here
     this.events = [];
     this.nodes = new Map();
-    this.order = [];
+    [this.order, this.roots] = [[], []]; // all nodes, and those without a parent
     this.leaf = null;
     this.leaves = []; // {seq, leaf, frame}
     this.frames = [];
@@ -35,6 +35,7 @@ export class History {
     this.prepared = [];
     this.heads = [];
     this.usage = []; // {seq, of: sums by model}
+    this.outside = []; // what was paid for outside of turns: {seq, at, what, millis, usage: sums by model}
     this.children = new Map();
     this.opened = null;
     this.closed = null;
@@ -81,6 +82,7 @@ export class History {
     node.frame = Math.max(this.frames.length - 1, 0);
     node.index = this.order.length;
     node.depth = (node.parent?.depth ?? -1) + 1;
+    (node.parent ? (node.parent.children ??= []) : this.roots).push(node);
     this.order.push(node);
     this.nodes.set(node.id, node);
     this.leaf = node;
@@ -177,6 +179,12 @@ function fallenCall(h, p, e, kind) {
   h.charge(e, priced(p), p.usage);
 }
 
+// answered notes that the next claim of a turn continues it after an answer, and takes it over from no node.
+function answered(h, turn) {
+  const t = h.turns.get(turn);
+  if (t) t.answered = true;
+}
+
 // priced is the name under which usage is summed: the provider and the model.
 const priced = (p) => `${p.provider ?? ""}\n${p.model ?? ""}`;
 
@@ -203,13 +211,14 @@ const FOLDS = {
   "turn.started"(h, p, e) {
     const t = h.turn(e.turn);
     if (h.running === t) {
-      t.attempts.push({ seq: e.seq, at: e.at, worker: p.worker, n: p.attempt });
+      t.attempts.push({ seq: e.seq, at: e.at, worker: p.worker, n: p.attempt, answered: t.answered });
+      t.answered = false;
       return;
     }
     if (h.running || t.startedSeq || !t.requestedSeq) return; // the request of a turn may be redacted
     h.running = t;
     Object.assign(t, { startedSeq: e.seq, startedAt: e.at, attempts: [{ seq: e.seq, at: e.at, worker: p.worker, n: p.attempt }] });
-    if (t.input && !t.input.continue) h.message(e, { id: p.message || ids.user(t.id), role: "user", parts: inputParts(t.input) }, { turn: t.id });
+    if (t.input && !t.input.continue) h.message(e, { id: p.message || ids.user(t.id), role: "user", parts: inputParts(t.input) }, { turn: t.id, by: t.actor });
   },
   "turn.cancel_requested"(h, p, e) { h.turn(e.turn).cancel ??= { ...p, seq: e.seq, at: e.at, by: e.actor }; },
   "turn.completed"(h, p, e) {
@@ -225,7 +234,7 @@ const FOLDS = {
   "turn.diverted"(h, p, e) {
     const t = h.turn(e.turn);
     if (t.endedSeq || t.startedSeq) return;
-    if (p.end === "injected") h.message(e, { id: p.message || ids.user(t.id), role: "user", parts: inputParts(t.input) }, { turn: p.by });
+    if (p.end === "injected") h.message(e, { id: p.message || ids.user(t.id), role: "user", parts: inputParts(t.input) }, { turn: p.by, by: t.actor });
     Object.assign(t, { endedSeq: e.seq, endedAt: e.at, end: p.end, by: p.by, branch: p.session });
   },
   "turn.prepared": (h, p, e) => h.prepared.push({ seq: e.seq, turn: e.turn, ...p }),
@@ -248,14 +257,20 @@ const FOLDS = {
   },
   "model.failed"(h, p, e) { fallenCall(h, p, e, "failed"); },
   "model.interrupted"(h, p, e) { fallenCall(h, p, e, "interrupted"); },
-  "model.completed": (h, p, e) => h.charge(e, priced(p), p.usage),
+  "model.completed"(h, p, e) {
+    h.charge(e, priced(p), p.usage);
+    h.outside.push({ seq: e.seq, at: e.at, what: p.source || "completion", call: true, millis: p.millis ?? 0, usage: new Map([[priced(p), p.usage ?? {}]]) });
+  },
   "usage.charged"(h, p, e) {
-    const before = h.children.get(p.child) ?? new Map(), now = new Map();
+    const before = h.children.get(p.child) ?? new Map(), now = new Map(), usage = new Map();
     for (const entry of p.entries ?? none) {
       const was = before.get(entry.model ?? "") ?? {};
       now.set(entry.model ?? "", entry.usage);
-      h.charge(e, priced(entry), Object.fromEntries(USAGE.map((k) => [k, (entry.usage[k] ?? 0) - (was[k] ?? 0)])));
+      const more = Object.fromEntries(USAGE.map((k) => [k, (entry.usage[k] ?? 0) - (was[k] ?? 0)]));
+      h.charge(e, priced(entry), more);
+      usage.set(priced(entry), more);
     }
+    h.outside.push({ seq: e.seq, at: e.at, what: `child session ${p.child}`, millis: 0, usage });
     h.children.set(p.child, now);
   },
   "tool.state_applied": (h, p, e) => h.catalogs.push({ seq: e.seq, generation: p.generation, tools: p.tools ?? none }),
@@ -282,14 +297,16 @@ const FOLDS = {
   "tool.approval_given"(h, p, e) {
     const a = h.approvals.get(p.effect);
     if (a && !a.givenSeq) Object.assign(a, { givenSeq: e.seq, givenAt: e.at, granted: p.granted === true, by: p.by || e.actor, reason: p.reason });
+    answered(h, a?.turn);
   },
+  "tool.resolved": (h, p) => answered(h, String(p.effect ?? "").split("/")[0]),
   "input.injected"(h, p, e) { if (!h.inputs.has(p.input)) h.inputs.set(p.input, { id: p.input, role: p.role, parts: p.parts ?? none, seq: e.seq, at: e.at, doneSeq: 0, caller: p.caller }); },
   "input.accepted"(h, p, e) {
     for (const id of p.inputs ?? none) {
       const input = h.inputs.get(id);
       if (!input || input.doneSeq) continue;
       input.doneSeq = e.seq;
-      h.message(e, { id: `m_ingress_${id}`, role: input.role, parts: input.parts }, { turn: e.turn });
+      h.message(e, { id: `m_ingress_${id}`, role: input.role, parts: input.parts }, { turn: e.turn, by: input.caller });
     }
   },
   "input.cancelled"(h, p, e) {
@@ -340,6 +357,7 @@ export class Look {
   get catalog() { return this.#lastOf(this.history.catalogs); }
   get usage() { return this.#lastOf(this.history.usage)?.sums ?? new Map(); }
   get event() { const { events } = this.history, i = History.last(events, this.seq); return i < 0 ? null : events[i]; }
+  get head() { return this.#lastOf(this.history.heads); }
   get closed() { const c = this.history.closed; return c && c.seq <= this.seq ? c : null; }
 
   #lastOf(list) { const i = History.last(list, this.seq); return i < 0 ? null : list[i]; }

@@ -1,8 +1,8 @@
 // Approvals: the cards that ask, and the list over all sessions.
 
 import { at, call } from "./api.js";
-import { h, say, swap } from "./dom.js";
-import { duration, plural } from "./format.js";
+import { clean, h, say, swap } from "./dom.js";
+import { ago, duration, moment, plural } from "./format.js";
 import { body, code, long, value } from "./parts.js";
 
 // argumentsOf shows what a call would run with, and calls onWhole once all of it is there. The page reads JSON as JavaScript
@@ -44,7 +44,7 @@ export function approvalCard(a, { readOnly, onAnswer, link } = {}) {
   };
   const allow = h("button", { class: "primary", type: "button", disabled: true, click: (e) => { e.stopPropagation(); answer(true); } }, "Allow");
   return swap(card,
-    h("header", null, h("span", { class: "tag ask" }, "asks"), h("b", null, a.tool), link && h("a", { href: `#/s/${encodeURIComponent(a.session)}` }, a.session), h("span", { class: "faint" }, `${a.plugin} asks about ${a.call}`)),
+    h("header", null, h("span", { class: "tag ask" }, "asks"), h("b", null, a.tool), link && h("a", { href: `#/s/${encodeURIComponent(a.session)}` }, a.session), h("span", { class: "faint" }, `${a.plugin} asks about ${a.call}`), h("span", { class: "faint since" }, a.at ? `since ${moment(a.at).slice(0, 19)}` : "")),
     h("div", { class: "question" }, long(a.question)),
     argumentsOf(a, () => { allow.disabled = false; }),
     a.until ? h("p", { class: "faint" }, `Refused without an answer in ${duration(Math.max(a.until - Date.now(), 0))}`) : null,
@@ -85,14 +85,21 @@ export class Inbox {
     this.app.asks(page.approvals.length);
   }
 
+  // #of says of which session a question is: its owner, its labels, and how old its last commit is.
+  #of(card, a) {
+    const r = this.app.sessions?.rows.get(a.session);
+    if (r) card.querySelector(".since").textContent = clean([r.owner && `owner ${r.owner}`, Object.entries(r.labels ?? {}).slice(0, 3).map(([k, v]) => `${k}=${v}`).join(" "), `last commit ${ago(r.updated_at_ms)}`].filter(Boolean).join(" \u00b7 "));
+  }
+
   #show(list, error, more) {
     const keep = new Set(list.map((a) => `${a.session} ${a.call}`));
     for (const [key, card] of this.cards) if (!keep.has(key)) { card.remove(); this.cards.delete(key); }
     for (const a of list) {
       const key = `${a.session} ${a.call}`;
-      if (this.cards.has(key)) continue;
+      if (this.cards.has(key)) { this.#of(this.cards.get(key), a); continue; }
       const card = approvalCard({ ...a, listed: true }, { link: true, readOnly: this.app.settings.read_only });
       this.cards.set(key, card);
+      this.#of(card, a);
       this.body.append(card);
     }
     this.state ??= this.body.appendChild(h("p", { class: "empty" }));

@@ -1,8 +1,9 @@
 // The inspector shows one thing with all its details: an event, a prompt, or a signed head.
 
-import { h, swap } from "./dom.js";
+import { h, say, swap } from "./dom.js";
 import { count, duration, moment, total } from "./format.js";
 import { body, long, value } from "./parts.js";
+import { bytesOf, canCheck, certified } from "./proof.js";
 
 const COMMITS = 60; // events of a commit that are shown
 
@@ -20,6 +21,7 @@ export class Inspector {
   // show takes {event}, or {seq} with a node or the call of a prompt.
   show(what) {
     this.node.hidden = false;
+    this.checks = [];
     const { history } = this.page, seq = what.event?.seq ?? what.seq;
     const events = what.event ? [what.event] : history.events.filter((e) => e.seq === seq);
     this.title.textContent = what.event ? what.event.kind : `Commit ${seq}`;
@@ -33,12 +35,13 @@ export class Inspector {
     this.content.scrollTop = 0;
   }
 
-  update() {}
+  // update shows what was checked meanwhile.
+  update() { for (const check of this.checks ?? []) check(); }
 
   #event(e) {
     const proof = this.page.history.heads.find((head) => head.seq >= e.seq);
     return h("section", { class: "inspected" }, h("h3", null, `${e.seq}.${e.pos} ${e.kind}`),
-      h("dl", { class: "pairs" }, pairs({ id: e.id, time: moment(e.at), actor: e.actor, cause: e.cause, turn: e.turn, version: e.version, proof: proof ? `covered by the signed head of commit ${proof.seq}` : "no signed head covers it yet" })),
+      h("dl", { class: "pairs" }, pairs({ id: e.id, time: moment(e.at), actor: e.actor, cause: e.cause, turn: e.turn, version: e.version, proof: proof ? `covered by the signed head of commit ${proof.seq}${this.page.proofs.results.get(proof.seq)?.right ? ", whose signature this browser checked" : ""}` : "no signed head covers it yet" })),
       e.redacted ? h("p", { class: "faint" }, `The payload was redacted. Its digest is ${e.redacted}.`)
         : e.payload === undefined ? h("p", { class: "faint" }, "The server does not know this kind.") : value(e.payload));
   }
@@ -70,14 +73,57 @@ export class Inspector {
       h("details", null, h("summary", null, `Messages: ${list.length}`), list.slice(-200).map((n) => h("div", { class: "prompt-message" }, h("b", null, n.role ?? n.kind), (n.parts ?? []).map((x) => (x.blob?.digest ? body(this.page.id, x.blob) : x.text ? long(x.text) : value(x)))))));
   }
 
-  // #proof shows a signed head. The page does not check the signature: it has JSON, and the signature is of the bytes.
+  // #proof shows a signed head, and what this browser checked of it.
   #proof(e) {
     const p = e.payload, covered = this.page.history.heads.filter((head) => head.seq < e.seq).at(-1)?.seq ?? 0;
     return h("section", { class: "inspected proof" }, h("h3", null, "Signed head"),
       h("p", null, `A node signed all commits up to ${e.seq}. The head before covers those up to ${covered}.`),
-      h("dl", { class: "pairs" }, pairs({ key: raw(p.key), "new leaves": size(p.leaves) / 32 || "", signature: raw(p.signature) })),
+      this.#checked(e),
+      h("dl", { class: "pairs" }, pairs({ certificate: raw(p.key), "new leaves": size(p.leaves) || "", signature: raw(p.signature) })),
       p.certificate && fold("Certificate of the node's key", p.certificate),
-      h("p", { class: "faint" }, "The page does not verify signatures. This command does:"), h("pre", { class: "code" }, `lash-replay verify ${this.page.id} --key TENANT.pub`));
+      p.certificate && this.#tenant(p.certificate),
+      h("p", { class: "faint" }, "Not checked here: that the events on this page are the signed commits. A browser gets them as JSON, and the signature is of their stored bytes. A server that lies could also send another page. This command, on a machine of yours, checks all of it:"), h("pre", { class: "code" }, `lash-replay verify ${this.page.id} --key TENANT.pub`));
+  }
+
+  // #checked says whether the signature of a head is right.
+  #checked(e) {
+    const note = h("p", { class: "tag", role: "status" }), about = h("p", { class: "faint" });
+    const check = () => {
+      const { proofs, history } = this.page, result = proofs.results.get(e.seq), n = proofs.results.size;
+      const [tone, text, more] = result?.right ? ["good", "Signature checked in this browser", `The key of ${result.certificate.node} signed the hashes of the commits 1 to ${e.seq}, and the next head continues them. ${n > 1 ? `So do the ${n} heads that were checked.` : ""}`]
+        : result?.wrong ? ["bad", "The signature is wrong", result.wrong]
+          : result ? ["warn", "Not checked", result.why]
+            : !canCheck() || proofs.unable ? ["warn", "Not checked", "This browser checks no signatures here: it does so on pages of https or of this machine, and if it knows Ed25519."]
+              : history.heads.at(-1)?.seq === e.seq ? ["warn", "Not checked yet", "The hash of its own commit is in the next head: this one is checked then."] : ["", "Being checked\u2026", ""];
+      note.className = `tag ${tone}`;
+      note.textContent = text;
+      about.textContent = more;
+    };
+    this.checks.push(check);
+    check();
+    return [h("div", null, note), about];
+  }
+
+  // #tenant checks a certificate with the public key that the reader has of the tenant.
+  #tenant(certificate) {
+    const key = h("input", { type: "text", "aria-label": "Public key of the tenant", placeholder: "The line of TENANT.pub", autocomplete: "off", spellcheck: "false", value: this.tenantKey ?? "" });
+    const note = h("p", { class: "why", role: "status" });
+    const check = async (e) => {
+      e?.preventDefault();
+      this.tenantKey = key.value;
+      try {
+        const right = await certified(certificate, key.value);
+        note.className = `tag ${right ? "good" : "bad"}`;
+        note.textContent = right ? "This key certified the node's key" : "Another key certified the node's key";
+      } catch (error) {
+        note.className = "why";
+        note.textContent = error.name === "NotSupportedError" ? "This browser does not know Ed25519." : error.message;
+      }
+      say(note.textContent);
+    };
+    if (!canCheck()) return null;
+    if (this.tenantKey) check();
+    return h("form", { class: "tenant", submit: check }, h("p", { class: "faint" }, "Whose key that is, the certificate alone does not prove. Check it with the public key that you have of the tenant:"), h("div", { class: "buttons" }, key, h("button", { type: "submit" }, "Check")), note);
   }
 }
 
@@ -86,4 +132,5 @@ function fold(name, text) { return text ? h("details", null, h("summary", null, 
 function pairs(list) { return Object.entries(list).filter(([, v]) => v !== undefined && v !== "" && v !== null).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, String(v)))); }
 
 const raw = (v) => (v?.base64 ? v.base64 : typeof v === "string" ? v : JSON.stringify(v ?? ""));
-const size = (v) => (v?.base64 ? Math.floor((v.base64.length * 3) / 4) : 0);
+// size is the number of hashes in bytes.
+const size = (v) => Math.floor(bytesOf(v).length / 32);

@@ -16,7 +16,7 @@ export function long(text, make = (t) => h("pre", { class: "text", dir: "auto" }
   }
   const box = h("div", null, make(text.slice(0, FIRST)));
   let shown = FIRST;
-  const button = h("button", { class: "quiet", type: "button", click: (e) => {
+  const button = h("button", { class: "quiet", type: "button", "data-more": true, click: (e) => {
     e.stopPropagation();
     const next = Math.min(shown + MORE, text.length);
     box.insertBefore(h("pre", { class: "text", dir: "auto" }, text.slice(shown, next)), button);
@@ -75,17 +75,17 @@ export function prose(text) {
         box.append(h("pre", { class: "code" }, fenced.join("\n")));
         continue;
       }
-      const heading = /^(#{1,6})\s+(.*)$/.exec(line), item = /^\s*(?:[-*+]|\d{1,3}[.)])\s+(.*)$/.exec(line);
+      const heading = /^(#{1,6})\s+(.*)$/.exec(line), item = /^\s*(?:[-*+]|(\d{1,3})[.)])\s+(.*)$/.exec(line);
       if (heading) {
         flush();
         box.append(h("p", { class: "heading", dir: "auto" }, inline(heading[2])));
       } else if (item) {
         flush();
-        const list = h("ul", null);
+        const numbered = item[1] !== undefined, list = numbered ? h("ol", { start: item[1] }) : h("ul", null);
         for (; i < lines.length; i++) {
-          const next = /^\s*(?:[-*+]|\d{1,3}[.)])\s+(.*)$/.exec(lines[i]);
-          if (!next) break;
-          list.append(h("li", { dir: "auto" }, inline(next[1])));
+          const next = /^\s*(?:[-*+]|(\d{1,3})[.)])\s+(.*)$/.exec(lines[i]);
+          if (!next || (next[1] !== undefined) !== numbered) break;
+          list.append(h("li", { dir: "auto", value: numbered ? Number(next[1]) : null }, inline(next[2])));
         }
         i--;
         box.append(list);

@@ -37,6 +37,20 @@ export function cost(usage) {
   return { dollars, missing };
 }
 
+// ofTurn is what model calls used: {tokens, price}.
+export function ofTurn(calls) {
+  const usage = new Map();
+  for (const c of calls) {
+    const key = `${c.provider ?? ""}\n${c.model}`, sum = { ...usage.get(key) };
+    for (const u of [c.usage, c.spent]) for (const [k, v] of Object.entries(u ?? {})) sum[k] = (sum[k] ?? 0) + v;
+    usage.set(key, sum);
+  }
+  return ofUsage(usage);
+}
+
+// ofUsage is what usage by model comes to: {tokens, price}.
+export const ofUsage = (usage) => ({ tokens: [...usage.values()].reduce((sum, u) => sum + total(u), 0), price: cost(usage) });
+
 // money is a cost as a text; a cost that is not wholly known says so.
 export function money({ dollars, missing }) {
   if (!dollars) return missing.length ? "\u2013" : "$0";

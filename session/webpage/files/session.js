@@ -9,8 +9,9 @@ import { duration, endOf } from "./format.js";
 import { Graph } from "./graph.js";
 import { History } from "./history.js";
 import { Inspector } from "./inspector.js";
+import { Proofs } from "./proof.js";
 import { Scrubber } from "./scrubber.js";
-import { facts, headline } from "./summary.js";
+import { facts, failures, headline, signed } from "./summary.js";
 import { Talk } from "./talk.js";
 import { Timeline } from "./timeline.js";
 
@@ -21,6 +22,9 @@ const MESSAGES = 5_000;
 const FIRST = 12_000; // commits that are read at first
 const MOST_DELTA = 200_000; // characters of a live reply
 
+// NARROW is where the inspector is above the rest, as in app.css.
+const NARROW = "(max-width: 1100px)";
+
 const TABS = [["talk", "Conversation"], ["time", "Timeline"], ["graph", "Graph"], ["events", "Events"], ["compare", "Compare"]];
 
 export class SessionPage {
@@ -30,6 +34,7 @@ export class SessionPage {
     this.views = { talk: new Conversation(this), time: new Timeline(this), graph: new Graph(this), events: new EventList(this), compare: new Compare(this) };
     this.inspector = new Inspector(this);
     this.scrubber = new Scrubber(this);
+    this.proofs = new Proofs(id, () => this.draw());
     this.talk = app.settings.read_only ? null : new Talk(this);
     this.draw = onFrame(() => this.#draw());
     this.node = this.#build();
@@ -49,6 +54,7 @@ export class SessionPage {
   #build() {
     this.title = h("h1", { tabindex: "-1" }, this.id);
     this.head = h("p", { class: "headline", role: "status" });
+    this.since = h("span", { class: "detail", "aria-live": "off" }); // it changes each second: nobody wants to hear it
     this.facts = h("dl", { class: "facts" });
     this.linkNote = h("span", { class: "link" });
     this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the session", keydown: (e) => this.#tabKey(e) });
@@ -61,7 +67,7 @@ export class SessionPage {
     this.note = h("p", { class: "notice", role: "alert", hidden: true });
     const node = h("main", { class: "session-page", id: "main" },
       h("header", { class: "session-head" },
-        h("div", { class: "title-line" }, h("a", { class: "back", href: "#/", "aria-label": "Back to all sessions" }, "\u2190"), this.title, this.linkNote),
+        h("div", { class: "title-line" }, h("a", { class: "back", href: "#/", "aria-label": "Back to all sessions" }, "\u2190"), this.title, h("button", { class: "quiet", type: "button", title: "Find in the conversation (f)", click: () => this.find() }, "Find"), this.linkNote),
         this.head, this.facts, this.tabs),
       this.note,
       h("div", { class: "middle" }, h("div", { class: "column" }, this.panel, this.talk?.node), this.inspector.node),
@@ -80,6 +86,7 @@ export class SessionPage {
     }
     this.panel.setAttribute("aria-labelledby", `tab-${this.shown}`);
     this.panel.replaceChildren(this.views[this.shown].node);
+    if (matchMedia(NARROW).matches) this.inspector.hide(); // it would hide the tab
     if (this.talk) this.talk.shown = this.shown === "talk";
     this.draw();
     history.replaceState(null, "", `#/s/${encodeURIComponent(this.id)}${this.shown === "talk" ? "" : `/${this.shown}`}`);
@@ -216,20 +223,52 @@ export class SessionPage {
     this.views[this.shown].update(look, this.deltas);
     this.scrubber.update(look);
     this.talk?.update(look);
-    this.inspector.update(look);
+    this.inspector.update();
+    if (this.caughtUp || this.history.seq >= (this.state?.seq ?? 0)) this.proofs.update(this.history.heads);
   }
 
   #head(look = this.look()) {
     const head = headline(look), line = `${head.tone}|${head.text}|${head.detail}`;
+    this.since.textContent = head.since ?? "";
     if (line !== this.headLine) {
       this.headLine = line;
-      swap(this.head, h("span", { class: `tag big ${head.tone}` }, head.text), head.detail && h("span", { class: "detail", dir: "auto" }, head.detail));
+      swap(this.head, h("span", { class: `tag big ${head.tone}` }, head.text), head.detail && h("span", { class: "detail", dir: "auto" }, head.detail), this.since);
       document.title = `${head.tone === "ask" ? "(!) " : ""}${clean(this.id)} \u2013 lash`;
     }
-    const list = facts(look), text = JSON.stringify(list);
+    const list = [...facts(look), ...signed(look, this.proofs)], text = JSON.stringify(list);
     if (text === this.factText) return;
     this.factText = text;
-    swap(this.facts, list.map(([name, value, about]) => h("div", { title: about }, h("dt", null, name), h("dd", null, value))));
+    swap(this.facts, list.map(([name, value, about, go, tone]) => h("div", { title: about }, h("dt", null, name), h("dd", null, go ? h("button", { class: `quiet fact ${tone ?? ""}`, type: "button", click: () => this[go]() }, value) : value))));
+  }
+
+  // failure shows the next failed or lost call in the timeline, and after the last one the first.
+  failure() {
+    const list = failures(this.look()), next = list.find((f) => f.seq > (this.failed ?? 0)) ?? list[0];
+    if (!next) return say("No call failed.");
+    this.failed = next.seq;
+    this.tab("time");
+    this.views.time.update(this.look());
+    this.views.time.list.select(next.key);
+    const event = this.history.events.find((e) => e.seq === next.seq && ["tool.returned", "tool.lost", "model.failed"].includes(e.kind));
+    this.inspect(event ? { event } : { seq: next.seq });
+    return undefined;
+  }
+
+  // lastHead shows the newest signed head, or the first that is wrong.
+  lastHead() { this.inspect({ seq: this.proofs.wrong || this.look().head.seq, head: true }); }
+
+  find() {
+    this.tab("talk");
+    this.views.talk.update(this.look(), this.deltas);
+    this.views.talk.find.open();
+  }
+
+  // findInstead opens the search instead of the browser's own, which does not see all of a conversation. Pressed again it does not.
+  findInstead() {
+    const { find } = this.views.talk;
+    if (this.shown !== "talk" || document.activeElement === find.input) return false;
+    this.find();
+    return true;
   }
 
   async branch(node) {
@@ -273,6 +312,8 @@ export class SessionPage {
       case "{": this.scrubber.turn(-1); return true;
       case "}": this.scrubber.turn(1); return true;
       case "l": this.live(); return true;
+      case "e": this.failure(); return true;
+      case "f": this.find(); return true;
       case "r": if (this.talk) { this.tab("talk"); this.talk.update(this.look()); this.talk.focus(); } return Boolean(this.talk);
       case "a": this.tab("talk"); this.#toApproval(); return true;
       case "Escape": this.inspector.hide(); return true;

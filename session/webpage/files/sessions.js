@@ -15,7 +15,7 @@ const ENDS = 2000; // answers that are kept
 const FILTERS = [
   ["all", "All", () => true],
   ["ask", "Asking", (r) => r.approvals > 0],
-  ["run", "Running", (r) => Boolean(r.running)],
+  ["run", "Running", (r) => Boolean(r.running) && !r.approvals],
   ["wait", "Waiting", (r) => r.queued > 0 || r.tasks > 0],
   ["open", "Open", (r) => r.status === "open"],
   ["closed", "Closed", (r) => r.status === "closed"],
@@ -134,7 +134,7 @@ export class Sessions {
     const end = text || !r.turns ? null : this.#endOf(r);
     const labels = Object.entries(r.labels ?? {}).slice(0, 3).map(([k, v]) => `${k}=${v}`).join(" ");
     return h("a", { class: "session", href: `#/s/${encodeURIComponent(r.id)}`, tabindex: "-1" },
-      h("span", { class: `dot ${end?.tone ?? tone}` }), h("span", { class: "name" }, r.id), text && h("span", { class: `tag ${tone}` }, text),
+      h("span", { class: `dot ${end?.tone ?? tone}`, title: end?.tone === "good" ? "last turn finished" : null }), h("span", { class: "name" }, r.id, end?.tone === "good" && h("span", { class: "hidden" }, ", last turn finished")), text && h("span", { class: `tag ${tone}` }, text),
       end?.tag && h("span", { class: `tag ${end.tone}`, title: end.why }, end.tag),
       h("span", { class: "meta" }, [ago(r.updated_at_ms), r.turns ? `${r.turns} turn${r.turns === 1 ? "" : "s"}` : "", r.owner, labels].filter(Boolean).join(" \u00b7 ")));
   }

@@ -7,9 +7,9 @@ export class Talk {
   constructor(page) {
     this.page = page;
     this.note = h("p", { class: "why", role: "status" });
-    this.text = h("textarea", { rows: "2", "aria-label": "Message to the session", placeholder: "Message\u2026 Enter sends, Shift+Enter breaks the line", keydown: (e) => this.#key(e), input: () => this.#grow() });
-    this.busy = h("select", { "aria-label": "If a turn runs" },
-      h("option", { value: "enqueue" }, "wait for its end"), h("option", { value: "inject" }, "join it"), h("option", { value: "interrupt" }, "interrupt it"), h("option", { value: "branch" }, "run in a branch"));
+    this.text = h("textarea", { rows: "2", "aria-label": "Message to the session", placeholder: matchMedia("(max-width: 760px)").matches ? "Message\u2026" : "Message\u2026 Enter sends, Shift+Enter breaks the line", keydown: (e) => this.#key(e), input: () => this.#grow() });
+    this.busy = h("select", { "aria-label": "When to run the message, while a turn runs", title: "When to run the message, while a turn runs" },
+      h("option", { value: "enqueue" }, "after this turn"), h("option", { value: "inject" }, "into this turn"), h("option", { value: "interrupt" }, "instead of this turn"), h("option", { value: "branch" }, "in a branch"));
     this.stop = h("button", { type: "button", hidden: true, click: () => this.#cancel() }, "Stop");
     this.send = h("button", { class: "primary", type: "submit" }, "Send");
     this.node = h("form", { class: "talk", "aria-label": "Talk to the session", submit: (e) => { e.preventDefault(); this.#submit(); } },

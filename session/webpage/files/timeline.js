@@ -1,21 +1,26 @@
 // A session as a timeline: turns with their model calls and tool calls, their durations and costs.
 
 import { h } from "./dom.js";
-import { clock, count, duration, endOf, moment, short, total } from "./format.js";
-import { cost, money } from "./prices.js";
-import { toneOf } from "./conversation.js";
+import { cancelled, clock, count, duration, endOf, moment, person, plural, said, short, takeovers, total } from "./format.js";
+import { money, ofTurn, ofUsage } from "./prices.js";
+import { WORDS, toneOf } from "./conversation.js";
 import { VirtualList } from "./virtual.js";
+
+const WORDS_OF_ENDS = new Set(Object.values(WORDS));
 
 export class Timeline {
   constructor(page) {
     this.page = page;
-    this.list = new VirtualList({ label: "Timeline", className: "timeline", render: (it) => this[it.type](it), estimate: (it) => (it.type === "turn" ? 54 : 30), onSelect: (it) => page.inspect(it.inspects) });
+    this.list = new VirtualList({ label: "Timeline", className: "timeline", render: (it) => this[it.type](it), estimate: (it) => (it.type === "turn" || it.type === "outside" ? 54 : 30), onSelect: (it) => page.inspect(it.inspects) });
     this.node = this.list.node;
   }
 
   update(look) {
-    const items = [];
+    const items = [], outside = look.history.outside.filter((o) => o.seq <= look.seq);
+    let next = 0;
+    const before = (seq) => { for (; outside[next]?.seq < seq; next++) items.push({ key: `o:${outside[next].seq}:${next}`, type: "outside", of: outside[next], version: 0, inspects: { seq: outside[next].seq } }); };
     for (const t of look.turns()) {
+      before(t.requestedSeq || t.startedSeq);
       const status = look.statusOf(t), end = t.endedSeq && t.endedSeq <= look.seq ? t.endedAt : Math.max(look.event?.at ?? 0, t.startedAt);
       if (status === "ended" && t.rows) {
         items.push(...t.rows);
@@ -27,38 +32,38 @@ export class Timeline {
       for (const e of rows(t, look)) items.push({ ...e, span, version: `${e.state} ${span.to}` });
       if (status === "ended") t.rows = items.slice(first);
     }
+    before(Infinity);
     this.list.set(items, { follow: look.live });
+  }
+
+  outside({ of }) {
+    const { tokens, price } = ofUsage(of.usage);
+    return h("div", { class: "turn-row" }, h("h2", null, h("span", { class: "faint" }, "outside of turns "), of.what),
+      h("p", null, h("time", { title: moment(of.at) }, clock(of.at)), h("span", { class: "numbers" }, [of.millis > 0 && duration(of.millis), tokens > 0 && `${count(tokens)} tokens`, price.dollars > 0 && money(price)].filter(Boolean).join(" \u00b7 "))));
   }
 
   turn({ turn: t, status, end, seq }) {
     const [text, tone] = status === "ended" ? endOf(t.end) : [status, { running: "run", asking: "ask", waiting: "wait", scheduled: "wait" }[status]];
-    const calls = t.modelCalls.filter((c) => c.seq <= seq);
-    const usage = new Map();
-    for (const c of calls) {
-      const key = `${c.provider ?? ""}\n${c.model}`, sum = { ...usage.get(key) };
-      for (const u of [c.usage, c.spent]) for (const [k, v] of Object.entries(u ?? {})) sum[k] = (sum[k] ?? 0) + v;
-      usage.set(key, sum);
-    }
-    const tokens = [...usage.values()].reduce((sum, u) => sum + total(u), 0), price = cost(usage);
-    return h("div", { class: "turn-row" }, h("h2", null, h("span", { class: "faint" }, `${t.index + 1}`), " ", h("span", { dir: "auto" }, short((t.input?.parts ?? []).map((p) => p.text ?? p.kind).join(" "), 140) || t.id)),
-      h("p", null, h("span", { class: `tag ${tone}` }, text), h("time", { title: moment(t.startedAt || t.requestedAt) }, clock(t.startedAt || t.requestedAt)),
-        h("span", { class: "numbers" }, [t.startedAt && duration(end - t.startedAt), t.startedAt && t.startedAt - t.requestedAt > 50 && `waited ${duration(t.startedAt - t.requestedAt)}`, tokens > 0 && `${count(tokens)} tokens`, price.dollars > 0 && money(price), t.attempts.length > 1 && `${t.attempts.length} attempts`].filter(Boolean).join(" \u00b7 "))));
+    const { tokens, price } = ofTurn(t.modelCalls.filter((c) => c.seq <= seq)), taken = takeovers(t), why = status === "ended" && (cancelled(t) || [t.issue?.code || t.issue?.kind, t.issue?.message].filter(Boolean).join(": "));
+    return h("div", { class: "turn-row" }, h("h2", null, h("span", { class: "faint" }, `${t.index + 1}`), " ", h("span", { dir: "auto" }, said(t.input?.parts, 140) || t.id)),
+      h("p", null, h("span", { class: `tag ${tone}` }, text), t.actor && h("span", null, `asked by ${person(t.actor)}`), h("time", { title: moment(t.startedAt || t.requestedAt) }, clock(t.startedAt || t.requestedAt)),
+        h("span", { class: "numbers" }, [t.startedAt && duration(end - t.startedAt), t.startedAt && t.startedAt - t.requestedAt > 50 && `waited ${duration(t.startedAt - t.requestedAt)}`, tokens > 0 && `${count(tokens)} tokens`, price.dollars > 0 && money(price), taken > 0 && plural(taken, "takeover")].filter(Boolean).join(" \u00b7 ")), why && h("span", { class: "why", dir: "auto" }, short(why, 300))));
   }
 
   model(it) { return this.#bar(it, it.call.kind === "reply" ? "model" : `model ${it.call.kind}`, it.call.model || it.call.provider || "", [duration(it.call.millis), total(it.call.usage) > 0 && `${count(total(it.call.usage))} tokens`, it.call.attempts > 1 && `${it.call.attempts} tries`]); }
 
-  tool(it) { return this.#bar(it, it.call.tool, short(it.call.args, 60), [it.to ? duration(it.to - it.from) : it.state]); }
+  tool(it) { return this.#bar(it, it.call.tool, short(it.call.args, 60), [it.to ? duration(it.to - it.from) : it.state, it.to && it.state !== "success" && (WORDS[it.state] ?? it.state)]); }
 
-  wait(it) { return this.#bar(it, "approval", it.ask.givenSeq && it.to ? `${it.ask.granted ? "allowed" : "refused"} by ${it.ask.by}` : "waits for an answer", [it.to ? duration(it.to - it.from) : ""]); }
+  wait(it) { return this.#bar(it, "approval", it.ask.givenSeq && it.to ? `${it.ask.granted ? "allowed" : "refused"} by ${it.ask.by}${it.ask.reason ? `: ${it.ask.reason}` : ""}` : "waits for an answer", [it.to ? duration(it.to - it.from) : ""]); }
 
-  takeover(it) { return this.#bar(it, "takeover", `attempt ${it.attempt.n} by ${it.attempt.worker}`, []); }
+  takeover(it) { return this.#bar(it, it.attempt.answered ? "continues" : "takeover", `${it.attempt.answered ? "after the answer, on" : `attempt ${it.attempt.n}, by`} ${it.attempt.worker}`, []); }
 
   #bar(it, name, what, numbers) {
     const bar = h("i", { class: `bar ${it.type} ${it.tone}` }), length = it.span.to - it.span.from;
     const left = Math.min(Math.max((it.from - it.span.from) / length, 0), 0.995), width = Math.max((((it.to || it.span.to) - it.from) / length), 0.004);
     bar.style.left = `${left * 100}%`;
     bar.style.width = `${Math.min(width, 1 - left) * 100}%`;
-    return h("div", { class: "bar-row" }, h("span", { class: "name" }, name), h("span", { class: "what", dir: "auto" }, what), h("span", { class: "lane" }, bar), h("span", { class: "numbers" }, numbers.filter(Boolean).join(" \u00b7 ")));
+    return h("div", { class: "bar-row" }, h("span", { class: "name" }, name), h("span", { class: "what", dir: "auto", title: what }, what), h("span", { class: "lane" }, bar), h("span", { class: "numbers" }, numbers[0] ?? "", numbers.slice(1).filter(Boolean).map((n) => h("span", { class: WORDS_OF_ENDS.has(n) ? "" : "more" }, ` \u00b7 ${n}`))));
   }
 }
 
@@ -76,6 +81,6 @@ function rows(t, look) {
     const ask = look.history.approvals.get(c.id);
     if (ask && ask.seq <= look.seq) list.push({ key: `w:${c.id}`, type: "wait", ask, from: ask.at, to: ask.givenSeq && ask.givenSeq <= look.seq ? ask.givenAt : 0, state: ask.givenSeq <= look.seq && ask.givenSeq ? "given" : "asks", tone: "ask", inspects: { seq: ask.givenSeq && ask.givenSeq <= look.seq ? ask.givenSeq : ask.seq } });
   }
-  for (const a of t.attempts.slice(1)) if (a.seq <= look.seq) list.push({ key: `a:${t.id}:${a.seq}`, type: "takeover", attempt: a, from: a.at, to: a.at, state: "", tone: "warn", inspects: { seq: a.seq } });
+  for (const a of t.attempts.slice(1)) if (a.seq <= look.seq) list.push({ key: `a:${t.id}:${a.seq}`, type: "takeover", attempt: a, from: a.at, to: a.at, state: "", tone: a.answered ? "" : "warn", inspects: { seq: a.seq } });
   return list.sort((a, b) => a.from - b.from || (a.type === "model" ? -1 : 1));
 }

@@ -107,6 +107,7 @@ export class VirtualList {
       row.node.remove();
       this.rows.delete(key);
     }
+    this.onDrawn?.();
   }
 
   #place(i) {
