@@ -28,6 +28,10 @@ type archiveEntry struct {
 	Replaced   []string                 `msgpack:"o,omitempty"` // digests of files that a redaction replaced, which are to be removed
 	StoredAt   events.Millis            `msgpack:"a,omitempty"` // when the entry was stored before its first redaction; 0 without one
 
+	// LastPut is when the server stored the entry before it made the stream of Next again, in Unix milliseconds: commits that are lost with
+	// that stream are later. 0: it made none, or before entries had this field.
+	LastPut events.Millis `msgpack:"p,omitempty"`
+
 	Revision uint64    `msgpack:"-"` // 0: the session has no entry
 	PutAt    time.Time `msgpack:"-"` // when the server stored the entry
 }
@@ -155,7 +159,7 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 			return err
 		}
 	}
-	entry.Stream, entry.Next = loc.stream, ""
+	entry.Stream, entry.Next, entry.LastPut = loc.stream, "", 0
 	return b.putEntry(ctx, session, &entry)
 }
 

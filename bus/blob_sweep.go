@@ -23,7 +23,11 @@ type StoredBlob struct {
 	Digest  string // empty: chunks without a description
 	name    string // under which it is stored
 	content string // names its chunks
+	stored  int64  // by the server's clock, Unix nanoseconds; 0 for chunks
 }
+
+// StoredAt is when the server stored the blob's description.
+func (b StoredBlob) StoredAt() time.Time { return time.Unix(0, b.stored) }
 
 // Blobs lists every stored blob, without those whose key is not here.
 func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
@@ -38,12 +42,12 @@ func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	list := make([]StoredBlob, 0, len(infos))
 	for _, info := range infos {
 		if digest, ok := b.blobDigest(info.Name); ok {
-			list = append(list, StoredBlob{digest, info.Name, info.NUID})
+			list = append(list, StoredBlob{digest, info.Name, info.NUID, info.ModTime.UnixNano()})
 		}
 		delete(chunks, info.NUID)
 	}
 	for content := range chunks {
-		list = append(list, StoredBlob{"", "", content})
+		list = append(list, StoredBlob{content: content})
 	}
 	return list, nil
 }
@@ -99,7 +103,7 @@ func (b *Bus) dropBlob(ctx context.Context, name string, wanted func(content str
 }
 
 // BlobMentions yields everything except rows that may refer to a blob: the digests in archive entries, and the stored
-// commits of histories with their decrypted payloads. Errors: a [*events.KeyError] where a payload cannot be read.
+// commits of histories with their decrypted payloads. Of a session that cannot be read it yields an [Unread] in place of the rest.
 func (b *Bus) BlobMentions(ctx context.Context) iter.Seq2[Mention, error] {
 	return func(yield func(Mention, error) bool) {
 		for id, err := range b.Sessions(ctx) {
@@ -116,35 +120,100 @@ func (b *Bus) BlobMentions(ctx context.Context) iter.Seq2[Mention, error] {
 
 func (b *Bus) mentionsIn(ctx context.Context, id events.SessionID, yield func(Mention, error) bool) bool {
 	row, err := b.readEntry(ctx, id)
-	if err != nil {
+	if err != nil && !isUnreadable(err) {
 		yield(Mention{}, err)
 		return false
+	}
+	if err != nil {
+		return yield(Mention{Unread: &Unread{Session: id, Err: err}}, nil)
 	}
 	for _, r := range row.Runs {
 		if !yield(Mention{Data: [][]byte{[]byte(r.Blob.Digest)}}, nil) {
 			return false
 		}
 	}
-	for entry, err := range b.Log().Read(ctx, id, 0) {
+	next := events.Seq(1)
+	for entry, err := range b.readArchivedToo(ctx, id, row) {
+		var m Mention
+		if err == nil {
+			m, err = b.mentions(entry)
+		}
 		switch {
 		case errors.Is(err, events.ErrNoSession):
 			return true // erased or not created yet
+		case isUnreadable(err):
+			return yield(Mention{Unread: b.unread(ctx, id, row, next, err)}, nil)
 		case err != nil:
 			yield(Mention{}, err)
 			return false
 		}
-		m, err := b.mentions(entry)
-		if !yield(m, err) || err != nil {
+		next = entry.Seq + 1
+		if !yield(m, nil) {
 			return false
 		}
 	}
 	return true
 }
 
+// readArchivedToo yields a history. Where commits after its archive are lost, it yields the archive first.
+func (b *Bus) readArchivedToo(ctx context.Context, id events.SessionID, entry archiveEntry) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		for e, err := range b.Log().Read(ctx, id, 0) {
+			if errors.As(err, new(*CutOffError)) {
+				for e, err := range b.Log().readAt(ctx, id, location{entry: entry}, 1, entry.Last) {
+					if !yield(e, err) || err != nil {
+						return
+					}
+				}
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// isUnreadable reports whether a later try to read a session fails too, until its operator acts.
+func isUnreadable(err error) bool {
+	return errors.As(err, new(*CutOffError)) || errors.Is(err, events.ErrMalformed) || errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrFutureVersion) ||
+		errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrTooLarge) || errors.Is(err, ErrNotFound)
+}
+
+// Unread is a session whose commits from some sequence on cannot be read, so that they may refer to any body.
+type Unread struct {
+	Session events.SessionID
+	Since   time.Time // the server stored those commits later; zero: not known. Bodies that they refer to may be older by [ReferWithin]
+	Err     error
+}
+
+// ReferWithin is how long before the commit that refers to it a body was stored at most: an older one is stored again before it is
+// referred to, and a slow node takes its time.
+const ReferWithin = 2 * blobFresh
+
+// unread finds since when a session's commits from a sequence on may have been stored.
+func (b *Bus) unread(ctx context.Context, id events.SessionID, entry archiveEntry, from events.Seq, reason error) *Unread {
+	u := &Unread{Session: id, Err: reason}
+	if errors.As(reason, new(*CutOffError)) {
+		if entry.LastPut != 0 && from > entry.Last {
+			u.Since = entry.LastPut.Time()
+		}
+		return u
+	}
+	loc, err := b.locate(ctx, id)
+	if err != nil || loc.stream == "" || from < loc.first {
+		return u
+	}
+	if info, err := b.streamInfo(ctx, loc.stream); err == nil {
+		u.Since = info.Created
+	}
+	return u
+}
+
 // Mention is text that may name blobs by their digests.
 type Mention struct {
 	Data   [][]byte
 	Commit *events.Commit // nil for an archive entry
+	Unread *Unread        // nil: the mention is of what was read
 }
 
 // mentions are the stored commit, and what of it is encrypted.

@@ -87,6 +87,7 @@ type Bus struct {
 	refusals   refusals
 	secondary  secondary
 	streams    streamCache
+	lives      lives
 	priorities priorities
 	bodies     bodies
 	waiting    *waiting // nil once the bus is open

@@ -32,6 +32,7 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (location, e
 	end, err := b.streamEnd(ctx, loc.stream)
 	loc.last, loc.sealed = end.last, end.sealed
 	if err == nil && loc.last > 0 && !end.sealed && !end.opening {
+		b.lives.note(session, loc.stream, end.created)
 		return loc, nil
 	}
 	if err != nil && !errors.Is(err, events.ErrNoSession) {
@@ -55,6 +56,7 @@ func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from eve
 	if c, ok := b.streams.get(session); ok && c.first <= from {
 		end, err := b.streamEnd(ctx, c.stream)
 		if err == nil && !end.sealed && !end.opening && end.last >= c.first {
+			b.lives.note(session, c.stream, end.created)
 			return location{stream: c.stream, first: c.first, last: end.last}, nil
 		}
 		b.streams.drop(session, c)
@@ -71,6 +73,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 		case !entry.Erased.IsZero():
 			return loc, entry.Erased.erasedError(session)
 		case entry.Next == "":
+			b.lives.note(session, entry.Stream, time.Time{})
 			return loc, nil
 		}
 		end, err := b.streamEnd(ctx, entry.Next)
@@ -85,6 +88,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 				}
 			}
 			b.streams.put(session, cachedStream{loc.stream, loc.first})
+			b.lives.note(session, loc.stream, end.created)
 			return loc, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {
@@ -118,6 +122,9 @@ func (b *Bus) recreateStream(ctx context.Context, session events.SessionID, entr
 	}
 	cfg := b.openingConfig(session, entry, ulid.Make().String())
 	cfg.Name = entry.Next
+	if entry.LastPut == 0 {
+		entry.LastPut = events.MillisOf(entry.PutAt)
+	}
 	err := b.putEntry(ctx, session, &entry)
 	if err == nil {
 		err = b.makeStream(ctx, cfg)
@@ -151,6 +158,7 @@ type streamEnd struct {
 	last    events.Seq
 	sealed  bool // it takes no more appends
 	opening bool // it takes no appends yet
+	created time.Time
 }
 
 func (b *Bus) streamEnd(ctx context.Context, name string) (streamEnd, error) {
@@ -160,7 +168,7 @@ func (b *Bus) streamEnd(ctx context.Context, name string) (streamEnd, error) {
 	}
 	return streamEnd{
 		last: events.Seq(info.State.LastSeq), sealed: info.Config.Sealed,
-		opening: slices.ContainsFunc(info.Config.Subjects, b.names.isOpening),
+		opening: slices.ContainsFunc(info.Config.Subjects, b.names.isOpening), created: info.Created,
 	}, nil
 }
 

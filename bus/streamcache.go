@@ -1,7 +1,9 @@
 package bus
 
 import (
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/lash-go/lash/events"
 )
@@ -59,3 +61,56 @@ func (c *streamCache) drop(session events.SessionID, old cachedStream) {
 		delete(c.bySession, session)
 	}
 }
+
+// lives has, of sessions that were located, the life: the stream in which the history ended then, and when the server made it. A life
+// ends when the session is archived or continues, and when another stream is made in the place of a lost one. Then a state that was folded
+// before may have commits that are lost.
+type lives struct {
+	mu        sync.Mutex
+	bySession map[events.SessionID]life
+}
+
+type life struct {
+	stream  string
+	created time.Time // zero for a cold session
+	text    string
+}
+
+// maxLives bounds lives; above it an arbitrary one is dropped.
+const maxLives = 1 << 16
+
+func (l *lives) note(session events.SessionID, stream string, created time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, ok := l.bySession[session]
+	if ok && known.stream == stream && known.created.Equal(created) {
+		return
+	}
+	if l.bySession == nil {
+		l.bySession = make(map[events.SessionID]life)
+	}
+	for other := range l.bySession {
+		if ok || len(l.bySession) < maxLives {
+			break
+		}
+		delete(l.bySession, other)
+	}
+	l.bySession[session] = life{stream, created, stream + "@" + strconv.FormatInt(created.UnixNano(), 10)}
+}
+
+// noteAgain is note for a session whose history ended in that stream.
+func (l *lives) noteAgain(session events.SessionID, stream string, created time.Time) {
+	if l.get(session).stream == stream {
+		l.note(session, stream, created)
+	}
+}
+
+func (l *lives) get(session events.SessionID) life {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bySession[session]
+}
+
+// Life is a text for the session's life as this bus knows it; empty where it does not. It sends no request: reads and [Bus.Hot] notice
+// another one.
+func (l Log) Life(session events.SessionID) string { return l.b.lives.get(session).text }

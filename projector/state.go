@@ -341,6 +341,7 @@ type State struct {
 	ahead bool // has folded events of a commit that is not in the log yet
 
 	last events.CommitID // of the commit at Seq; empty in a state from a snapshot
+	life string          // of the log's stream that the state is of; empty: not known
 
 	// unproven is a state for readers: Proof is of an earlier sequence, so that it signs no head and has no snapshot.
 	unproven bool
@@ -367,6 +368,12 @@ func (s *State) LastCommit() events.CommitID { return s.last }
 
 // SetLastCommit names the commit at Seq, for a state from a snapshot.
 func (s *State) SetLastCommit(id events.CommitID) { s.last = id }
+
+// Life names the log's stream that the state is of. Empty: not known.
+func (s *State) Life() string { return s.life }
+
+// SetLife sets it, for the package that reads the log.
+func (s *State) SetLife(life string) { s.life = life }
 
 // HasSnapshot reports whether [State.Snapshot] can encode the state: it is of the log, and folded with the hashes of its
 // commits, unlike one of [NewUnproven].

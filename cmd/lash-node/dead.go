@@ -16,7 +16,7 @@ type deadCmd struct {
 	Retry deadRetryCmd `cmd:"" help:"Have nodes read the session again, and remove its dead letter. First repair what the letter names."`
 	Drop  deadDropCmd  `cmd:"" help:"Remove a dead letter."`
 
-	AcceptLoss deadAcceptCmd `cmd:"" help:"Let a session go on without commits that were lost with its stream. First look for a backup, and stop the nodes: this cannot be undone."`
+	AcceptLoss deadAcceptCmd `cmd:"" help:"Let a session go on without commits that were lost with its stream. First look for a backup: this cannot be undone."`
 }
 
 func (*deadCmd) Help() string {
@@ -159,7 +159,8 @@ type deadAcceptCmd struct {
 func (*deadAcceptCmd) Help() string {
 	return "Where the stream of a session is gone that was archived and continued, nodes make it again, without the commits after the archive. " +
 		"They refuse the session, and name those commits, until the stream is put back from a backup or this command accepts the loss. " +
-		"Tool calls of those commits were made. Stop the nodes before, and start them after: they may have the lost commits in memory.\n\nExit codes: 0 done, 1 the session has lost nothing that its row shows, 2 it could not be done."
+		"Tool calls of those commits were made. Nodes may run: they notice that another stream is in the place of the lost one, and drop what they have in memory of it. " +
+		"lash-node erase removes the session instead.\n\nExit codes: 0 done, 1 the session has lost nothing that its row shows, 2 it could not be done."
 }
 
 // errNoLoss makes the exit code 1.

@@ -3,6 +3,8 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -20,16 +22,19 @@ const (
 
 // BlobSweeper removes unreferenced blobs: of erased sessions, of replaced snapshots, of commits that failed. Every
 // occurrence of a blob's digest is a reference. A blob is removed after two sweeps without a reference, at least
-// [blobGrace] apart. A failed sweep removes nothing. One BlobSweeper is for one goroutine.
+// [blobGrace] apart. A failed sweep removes nothing. Where a session cannot be read, the bodies that its commits may refer to stay.
+// One BlobSweeper is for one goroutine.
 type BlobSweeper struct {
 	b        *bus.Bus
 	suspects map[bus.StoredBlob]time.Time // time of the first sweep without a reference
+	within   time.Duration                // how much older than the commit that refers to it a body is at most
 }
 
 // NewBlobSweeper starts without suspects.
-func NewBlobSweeper(b *bus.Bus) *BlobSweeper { return &BlobSweeper{b: b} }
+func NewBlobSweeper(b *bus.Bus) *BlobSweeper { return &BlobSweeper{b: b, within: bus.ReferWithin} }
 
-// Sweep searches once and returns the number of removed blobs.
+// Sweep searches once and returns the number of removed blobs. An error may name sessions that cannot be read; what they cannot refer
+// to was removed then.
 func (s *BlobSweeper) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
 	if err := s.removeStaleRows(ctx); err != nil {
 		return 0, err
@@ -42,12 +47,13 @@ func (s *BlobSweeper) Sweep(ctx context.Context, now time.Time) (removed int, er
 	for _, blob := range stored {
 		unseen[blob.Digest] = true
 	}
-	if err := s.markAll(ctx, unseen); err != nil {
+	unread, err := s.markAll(ctx, unseen)
+	if err != nil {
 		return 0, err
 	}
 	suspects := make(map[bus.StoredBlob]time.Time)
 	for _, blob := range stored {
-		if !unseen[blob.Digest] {
+		if !unseen[blob.Digest] || blob.Digest != "" && slices.ContainsFunc(unread, func(u bus.Unread) bool { return !blob.StoredAt().Before(s.keptSince(u)) }) {
 			continue
 		}
 		since, known := s.suspects[blob]
@@ -67,26 +73,50 @@ func (s *BlobSweeper) Sweep(ctx context.Context, now time.Time) (removed int, er
 		removed++
 		delete(suspects, blob)
 	}
-	return removed, nil
+	return removed, s.unreadError(unread)
 }
 
-// markAll removes referenced blobs from unseen.
-func (s *BlobSweeper) markAll(ctx context.Context, unseen map[string]bool) error {
+// keptSince is when the oldest body was stored that an unreadable session may refer to.
+func (s *BlobSweeper) keptSince(u bus.Unread) time.Time {
+	if u.Since.IsZero() {
+		return time.Time{}
+	}
+	return u.Since.Add(-s.within)
+}
+
+// unreadError names sessions that cannot be read, and what stays for them.
+func (s *BlobSweeper) unreadError(list []bus.Unread) error {
+	var errs []error
+	for _, u := range list {
+		kept := "every body"
+		if since := s.keptSince(u); !since.IsZero() {
+			kept = "every body since " + since.UTC().Format(time.RFC3339)
+		}
+		errs = append(errs, fmt.Errorf("%s stays, because session %s cannot be read: restore it, or erase it: %w", kept, u.Session, u.Err))
+	}
+	return errors.Join(errs...)
+}
+
+// markAll removes referenced blobs from unseen, and returns the sessions that cannot be read.
+func (s *BlobSweeper) markAll(ctx context.Context, unseen map[string]bool) (unread []bus.Unread, err error) {
 	for _, rows := range []bus.Rows{s.b.Snapshots(), s.b.Catalogs()} {
 		for value, err := range rows.All(ctx) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			markReferenced(value, unseen)
 			if err := s.markHead(ctx, value, unseen); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	bases := make(map[events.BlobRef]bool)
 	for mention, err := range s.b.BlobMentions(ctx) {
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if mention.Unread != nil {
+			unread = append(unread, *mention.Unread)
 		}
 		for _, data := range mention.Data {
 			markReferenced(data, unseen)
@@ -98,7 +128,7 @@ func (s *BlobSweeper) markAll(ctx context.Context, unseen map[string]bool) error
 			bases[ref] = true
 		}
 	}
-	return s.markBases(ctx, bases, unseen)
+	return unread, s.markBases(ctx, bases, unseen)
 }
 
 // markBases marks the references in bases: their segments, and the bodies of their nodes and frames. A shared segment is

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -132,4 +134,83 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 			t.Errorf("blob of the snapshot: got %v", err)
 		}
 	}
+}
+
+// TestSweepPassesUnreadableSessions sweeps beside sessions that cannot be read: their commits are lost, malformed, or without their key. Bodies of
+// other sessions that nothing refers to are removed where they are older; what an unreadable session may refer to stays, and the
+// sweep names it. Once it is erased, nothing stays.
+func TestSweepPassesUnreadableSessions(t *testing.T) {
+	t.Parallel()
+	forge := func(t *testing.T, b *bus.Bus, id events.SessionID) {
+		t.Helper()
+		js, err := jetstream.New(b.Conn())
+		if err == nil {
+			_, err = js.Publish(t.Context(), "lash.s."+string(id)+".session", []byte("no commit"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, breaks := range map[string]func(*testing.T, *bus.Bus, events.SessionID, events.BlobRef){
+		"lost commits": func(t *testing.T, b *bus.Bus, id events.SessionID, own events.BlobRef) {
+			t.Helper()
+			refer(t, b, id, 1, own)
+			cutOffAfter(t, b, id, 1)
+		},
+		"malformed": func(t *testing.T, b *bus.Bus, id events.SessionID, own events.BlobRef) {
+			t.Helper()
+			refer(t, b, id, 1, own)
+			forge(t, b, id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.Start(t)
+			before, own, shared := put(t, b, "before"), put(t, b, "own"), put(t, b, "shared")
+			refer(t, b, "good", 1, shared)
+			breaks(t, b, "bad", own)
+			after := put(t, b, "after")
+			s, careful := follow.NewBlobSweeper(b), follow.NewBlobSweeper(b)
+			s.ReferWithin(0)
+			for n := range 2 {
+				at := time.Unix(0, 0).Add(time.Duration(n) * 12 * time.Hour)
+				removed, err := careful.Sweep(t.Context(), at) // for it, all bodies may be referred to
+				if removed != 0 || err == nil {
+					t.Errorf("sweep %d by hours: got %d removed, %v", n, removed, err)
+				}
+				removed, err = s.Sweep(t.Context(), at)
+				if removed != n || err == nil || !strings.Contains(err.Error(), "session bad cannot be read") || !strings.Contains(err.Error(), "every body since ") {
+					t.Errorf("sweep %d: got %d removed, %v, want that session bad is named", n, removed, err)
+				}
+			}
+			for what, c := range map[string]struct {
+				ref  events.BlobRef
+				gone bool
+			}{"before": {before, true}, "after": {after, false}, "own": {own, false}, "shared": {shared, false}} {
+				if _, err := b.Blob(t.Context(), c.ref); errors.Is(err, bus.ErrNotFound) != c.gone {
+					t.Errorf("%s: got %v, want gone %t", what, err, c.gone)
+				}
+			}
+			if _, err := follow.Erase(t.Context(), b, "bad", nil, stone("bad"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Log().Last(t.Context(), "bad"); !errors.As(err, new(*events.ErasedError)) {
+				t.Errorf("erased: got %v", err)
+			}
+			sweep(t, s, 99*time.Hour, 0)
+			sweep(t, s, 199*time.Hour, 2) // own and after
+			same(t, b, "good")
+		})
+	}
+}
+
+// cutOffAfter archives a session, continues it, and deletes its stream.
+func cutOffAfter(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
+	t.Helper()
+	if err := errors.Join(b.Archive(t.Context(), id, last), b.Discard(t.Context(), id)); err != nil {
+		t.Fatal(err)
+	}
+	more(t, b, id, int(last), 2, "old")
+	mustProject(t, b, id)
+	loseStream(t, b, id)
 }

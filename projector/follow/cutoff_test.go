@@ -9,8 +9,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
 
@@ -59,6 +61,84 @@ func TestAcceptedLoss(t *testing.T) {
 			mustProject(t, b, id)
 			rowsAreOf(t, b, id, want)
 		}
+	}
+}
+
+// TestStateOfLostCommits keeps states of a running process through a loss that is accepted, of each number of lost and later commits, and
+// one that knows its last commit or not. Each is that of the history afterwards. A process that lists hot sessions knows that its
+// state is stale before it reads.
+func TestStateOfLostCommits(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b, node := bustest.Open(t, server), bustest.Open(t, server)
+	for lost := 1; lost <= 3; lost++ {
+		for fresh := range 5 {
+			for _, knows := range []bool{true, false} {
+				id := events.SessionID(fmt.Sprintf("s-%d-%d-%t", lost, fresh, knows))
+				cutOff(t, b, id, lost, func() *projector.State {
+					s, err := follow.Whole(t.Context(), node, id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !knows {
+						s.SetLastCommit("")
+					}
+					return s
+				}, func(kept *projector.State) {
+					more(t, b, id, 3, fresh, "new")
+					for hot, err := range node.Hot(t.Context()) {
+						if err != nil {
+							t.Fatal(err, hot)
+						}
+					}
+					if fresh > 0 && !follow.IsStale(node, kept) { // before, appends are refused
+						t.Errorf("%s: the process does not know that its state is stale", id)
+					}
+					want := refold(t, b, id)
+					if err := follow.Sync(t.Context(), node.Log(), node, kept); err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Equal(encoded(t, kept), encoded(t, want)) || kept.LastCommit() != want.LastCommit() || follow.IsStale(node, kept) {
+						t.Errorf("%s: got the state at %d, %q, want %d, %q", id, kept.Seq, kept.LastCommit(), want.Seq, want.LastCommit())
+					}
+				})
+			}
+		}
+	}
+}
+
+// cutOff loses commits of a session after its archive of three, and accepts that. keep is called before, and then after the loss
+// was accepted, with what it returned.
+func cutOff(t *testing.T, b *bus.Bus, id events.SessionID, lost int, keep func() *projector.State, then func(*projector.State)) {
+	t.Helper()
+	write(t, b, id, 3, "old")
+	if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
+		t.Fatal(err)
+	}
+	more(t, b, id, 3, lost, "old")
+	mustProject(t, b, id)
+	kept := keep()
+	loseStream(t, b, id)
+	if _, err := b.AcceptLoss(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	then(kept)
+}
+
+// loseStream deletes the stream of a session that continued after its archive.
+func loseStream(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range js.StreamNames(t.Context(), jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.Log().Last(t.Context(), id); !errors.As(err, new(*bus.CutOffError)) {
+		t.Fatalf("got %v", err)
 	}
 }
 

@@ -31,12 +31,15 @@ func (d *Directory) isTombstone() bool {
 // [events.ConflictError], those of [bus.Tombstone.Check].
 //
 // The row is marked first if end is nil, otherwise after the history is sealed. After an error later than the mark,
-// an archiver finishes the erasure.
+// an archiver finishes the erasure. A session with lost commits ([bus.CutOffError]) is erased with what is there, if end is nil.
 func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *events.Seq, t bus.Tombstone, signer func() *proof.Signer) (bus.Tombstone, error) {
 	if err := t.Check(); err != nil { // before the mark, after which archivers finish the erasure
 		return t, fmt.Errorf("erase: %w", err)
 	}
 	last, err := b.Log().Last(ctx, session)
+	if lost, ok := errors.AsType[*bus.CutOffError](err); ok && end == nil { // what is there is erased; the mark replaces the row that shows the loss
+		last, err = lost.Last, nil
+	}
 	gone := errors.As(err, new(*events.ErasedError))
 	if err != nil && !gone {
 		return t, fmt.Errorf("erase: %w", err)

@@ -84,17 +84,6 @@ func refuseLocked(s *projector.State, e events.Entry) error {
 	return nil
 }
 
-// Sync folds the commits after the state's sequence. Where the history is shorter than the state, as after the restore of an
-// older stream, the state is of a history that does not exist any more: Sync folds the history from its start. Errors: a
-// [*events.KeyError] for a commit whose key is not here.
-func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
-	err := Walk(ctx, log, blobs, s, math.MaxUint64, refuseLocked)
-	if errors.Is(err, events.ErrShorter) {
-		err = startAgain(ctx, log, blobs, s)
-	}
-	return err
-}
-
 // SyncAfterConflict is [Sync] for a state that the log refused. It compares the state's last commit with that of the log: the
 // history may have been replaced by an older one that is as long by now.
 func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {

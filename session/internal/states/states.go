@@ -130,7 +130,7 @@ func (c *Cache) LockYielding(ctx context.Context, id events.SessionID, began tim
 //  2. Another host commits the end of the grant at n+1.
 //  3. The caller's append expects n and conflicts; the next try loads n+1 and is refused.
 func (e *Entry) Load(ctx context.Context, fresh bool) error {
-	fresh = fresh || e.State == nil
+	fresh = fresh || e.State == nil || follow.IsStale(e.cache.b, e.State)
 	if !fresh && api.Authorize(ctx, e.session, e.State, nil) != nil {
 		fresh = true // only fresh state refuses
 	}

@@ -146,7 +146,7 @@ func (r *run) load(ctx context.Context) (err error) {
 	}
 	q := r.logEnd.request()
 	if r.state = r.p.cfg.Worker.TakeState(ctx, r.session); r.state != nil {
-		if !suspicious && r.foldNextCommit(ctx) {
+		if !suspicious && !follow.IsStale(r.p.cfg.Bus, r.state) && r.foldNextCommit(ctx) {
 			return nil
 		}
 		err = follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)

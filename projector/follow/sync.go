@@ -1,0 +1,78 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Sync folds the commits after the state's sequence. Where the history is shorter than the state, as after the restore of an
+// older stream, the state is of a history that does not exist any more: Sync folds the history from its start. The same where another
+// stream was made in the place of the one that the state is of, and has another commit at the state's sequence. Errors: a
+// [*events.KeyError] for a commit whose key is not here.
+func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
+	first := true // the read has located the history by then
+	err := Walk(ctx, log, blobs, s, math.MaxUint64, func(s *projector.State, e events.Entry) error {
+		if first && !livesOn(log, s) {
+			return errOtherLife
+		}
+		first = false
+		return refuseLocked(s, e)
+	})
+	if err == nil && !livesOn(log, s) {
+		err = errOtherLife
+	}
+	for errors.Is(err, errOtherLife) {
+		err = inNewLife(ctx, log, blobs, s)
+	}
+	if errors.Is(err, events.ErrShorter) {
+		err = startAgain(ctx, log, blobs, s)
+	}
+	if err == nil && s.Life() == "" {
+		s.SetLife(lifeOf(log, s.Session))
+	}
+	return err
+}
+
+// errOtherLife is a state of a stream in whose place there is another one.
+var errOtherLife = errors.New("another stream is in the place of the state's")
+
+// inNewLife compares the state's last commit with that of the session's stream now, and folds the rest. errOtherLife: it was replaced
+// once more.
+func inNewLife(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
+	life, sync := lifeOf(log, s.Session), SyncAfterConflict
+	if s.LastCommit() == "" {
+		sync = startAgain
+	}
+	if err := sync(ctx, log, blobs, s); err != nil {
+		return err
+	}
+	s.SetLife(life)
+	if !livesOn(log, s) {
+		return errOtherLife
+	}
+	return nil
+}
+
+// livesOn reports whether the log still has the stream that the state is of, as far as it knows.
+func livesOn(log events.Log, s *projector.State) bool {
+	now := lifeOf(log, s.Session)
+	return s.Life() == "" || now == "" || s.Life() == now
+}
+
+// IsStale reports whether a state may be of commits that are lost. It sends no request; [Sync] decides.
+func IsStale(b *bus.Bus, s *projector.State) bool { return !livesOn(b.Log(), s) }
+
+func lifeOf(log events.Log, session events.SessionID) string {
+	l, ok := log.(interface {
+		Life(session events.SessionID) string
+	})
+	if !ok {
+		return ""
+	}
+	return l.Life(session)
+}
