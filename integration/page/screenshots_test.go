@@ -69,6 +69,12 @@ func (b *tab) eachPart(id events.SessionID, show func(part string)) {
 	b.awaitText(".headline", "Waits for")
 	b.await("the approval", "document.querySelector('.conversation .approval')")
 	see("talk")
+	eval[chromedp.Void](b, "document.querySelector('main').page.find()")
+	b.write(".find input", "golden")
+	b.awaitText(".find", "messages")
+	see("find")
+	b.press("\u001b")
+	b.await("no search", "document.querySelector('.find').hidden")
 	for _, tab := range []string{"time", "graph", "events"} {
 		b.click("#tab-" + tab)
 		b.await(tab, "document.querySelector('#tab-"+tab+"[aria-selected=true]')")
