@@ -273,6 +273,22 @@ func callbackWithoutCall(t *testing.T, on place) {
 	}
 }
 
+// requested is the answer to a callback of a call in a new session, whose id SELF stands for in the path.
+func (s *setting) requested(method, path, body string) string {
+	s.T.Helper()
+	id := s.Open(api.CreateRequest{})
+	in := acting{Do: "request", Method: method, Path: strings.ReplaceAll(path, "SELF", string(id))}
+	if body != "" {
+		in.Body = json.RawMessage(body)
+	}
+	args, err := json.Marshal(&in)
+	harness.WantError(s.T, "arguments", err, nil)
+	s.Model.Rescript(calling("act", string(args))...)
+	s.StartTurn(id, "t1", harness.Text("ask"))
+	s.AwaitTurn(id, "t1")
+	return s.CallResult(id, "k")
+}
+
 func deniedOperation(t *testing.T, on place) {
 	s := on.start(t)
 	s.allowing("getSession", "createSession", "forkSession", "getTurn")
@@ -289,17 +305,11 @@ func deniedOperation(t *testing.T, on place) {
 		"fork_below_another": {"POST", "/v1/sessions/SELF/fork", fmt.Sprintf(`{"parent":%q}`, other), `403 `, "forkSession"},
 		"fork_of_its_own":    {"POST", "/v1/sessions/SELF/fork", `{}`, `403 `, "forkSession"},
 	} {
-		id := s.Open(api.CreateRequest{})
-		in := acting{Do: "request", Method: c.method, Path: strings.ReplaceAll(c.path, "SELF", string(id)), Body: json.RawMessage(c.body)}
-		if c.body == "" {
-			in.Body = nil
+		got := s.requested(c.method, c.path, c.body)
+		for strings.HasPrefix(got, "202 ") && s.Ctx.Err() == nil { // whether the turn is queued was not known in time
+			got = s.requested(c.method, c.path, c.body)
 		}
-		args, err := json.Marshal(&in)
-		harness.WantError(t, "arguments", err, nil)
-		s.Model.Rescript(calling("act", string(args))...)
-		s.StartTurn(id, "t1", harness.Text("ask"))
-		s.AwaitTurn(id, "t1")
-		if got := s.CallResult(id, "k"); !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.code) {
+		if !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.code) {
 			t.Errorf("%s: got %.300q, want %s%s", name, got, c.want, c.code)
 		}
 	}

@@ -2,6 +2,7 @@ package external
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,7 +43,11 @@ func (c *client) request(plugin, op string, body any) (answer wire.Registered) {
 			c.t.Fatal(err)
 		}
 	}
-	m, err := c.nc.Request(c.prefix+".plugins."+plugin+"."+op, data, 10*time.Second)
+	var m *nats.Msg
+	err := nats.ErrNoResponders
+	for end := time.Now().Add(30 * time.Second); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(end); { // another server knows the node's subscriptions later
+		m, err = c.nc.Request(c.prefix+".plugins."+plugin+"."+op, data, 10*time.Second)
+	}
 	if err == nil {
 		err = json.Unmarshal(m.Data, &answer)
 	}
