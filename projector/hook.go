@@ -74,7 +74,7 @@ func (s *State) applyPluginState(p *events.PluginStateSaved) {
 	case found && s.Plugins[i].Revision != p.Base:
 		return // made from an outdated revision
 	case !found:
-		s.Plugins = slices.Insert(slices.Clone(s.Plugins), i, PluginState{Plugin: p.Plugin})
+		s.Plugins = slices.Concat(s.Plugins[:i], []PluginState{{Plugin: p.Plugin}}, s.Plugins[i:]) // clones share the list
 	}
 	s.Plugins[i] = PluginState{
 		Plugin: p.Plugin, Version: p.Version, Revision: p.Revision, State: p.State, Blob: p.Blob, Artifacts: p.Artifacts,

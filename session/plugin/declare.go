@@ -30,6 +30,7 @@ func Declare(f Factory) (*Declared, error) {
 		return nil, fmt.Errorf("%w: plugin %s can run in a node only: it has %s", ErrRegistration, f.ID(), strings.Join(bound, ", "))
 	}
 	c := &s.c
+	c.sorted()
 	for _, entry := range c.tools.Entries() {
 		tool, _ := c.tools.Find(entry.Name)
 		if fields := nodeFields(&tool.Tool); len(fields) > 0 {

@@ -61,7 +61,8 @@ func (r *Registrar) addTool(tool *BoundTool) error {
 		clone.Source, clone.entry.Source = r.plugin, r.plugin
 		tool = &clone
 	}
-	return r.c.tools.put(tool)
+	r.c.tools.byName[tool.Name] = tool // sorted orders them
+	return nil
 }
 
 // BeforeTurn adds a hook that runs before a turn's first model call.
@@ -159,8 +160,9 @@ func (r *Registrar) ProjectProse(fn ProseFunc) {
 	slot(r, "assistant prose projector", &r.c.proseProject, fn)
 }
 
-// sorted puts the registrations that have priorities in order.
+// sorted puts the tools, and the registrations that have priorities, in order. Registrations add no tools afterwards.
 func (c *contributions) sorted() {
+	c.tools.entries = entriesOf(c.tools.byName, nil)
 	slices.SortStableFunc(c.transforms, func(a, b Owned[ranked[TransformFunc]]) int {
 		return cmp.Compare(b.Value.priority, a.Value.priority)
 	})

@@ -110,6 +110,9 @@ func (s *Stack) CatalogWith(ctx context.Context, state *projector.Catalog, sourc
 
 // baseTools are the tools of plugins and sources. If two have the same name, the first wins.
 func (s *Stack) baseTools(sources []*Tools) map[string]*BoundTool {
+	if len(sources) == 0 {
+		return s.c.tools.byName
+	}
 	all := maps.Clone(s.c.tools.byName)
 	for _, set := range sources {
 		for name, tool := range set.byName {

@@ -21,7 +21,7 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 		t := &m.Tools[i]
 		effects := p.byName[name].settings.effects(t)
 		declared := plugin.Tool{
-			Name: t.Name, Description: t.Description, Effects: effects, Serial: t.Serial,
+			Name: t.Name, Description: t.Description, Effects: effects, Serial: t.Serial, Source: name,
 			Timeout: time.Duration(t.TimeoutMS) * time.Millisecond,
 		}
 		field := fmt.Sprintf("manifest.tools[%d].schema", i)
