@@ -22,20 +22,24 @@ import (
 // colours is the form of the answer to the questions of the test servers.
 var colours = json.RawMessage(`{"type":"object","properties":{"colour":{"type":"string","enum":["red","blue"]},"size":{"type":"integer","default":3}},"required":["colour"]}`)
 
-// oldServer is a server of an earlier version of the protocol, with the tool ask, which sends a request of its own and
-// returns what the client answers.
+// oldServer is a server of an earlier version of the protocol, with the tools ask and look, which send a request of their own and
+// return what the client answers.
 func oldServer(in io.Reader, out io.Writer) {
 	type message struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
 		Params struct {
 			Arguments struct {
 				Silent bool `json:"silent"` // the call is never answered
+				// GiveUp ends what the calls before ask: "question" cancels the questions, "call" answers the calls.
+				GiveUp string `json:"give_up"`
 			} `json:"arguments"`
 		} `json:"params"`
 	}
 	asked := make(map[string]json.RawMessage) // ids of the calls that ask, by that of the question
+	questions, cancelled := 0, make(map[string]bool)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var m message
 		if json.Unmarshal(lines.Bytes(), &m) != nil {
@@ -48,15 +52,27 @@ func oldServer(in io.Reader, out io.Writer) {
 		case m.Method == "initialize":
 			answer(m.ID, json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`))
 		case m.Method == "tools/list":
-			answer(m.ID, json.RawMessage(`{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`))
+			answer(m.ID, json.RawMessage(`{"tools":[{"name":"ask","inputSchema":{"type":"object"}},{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}`))
 		case m.Method == "tools/call" && m.Params.Arguments.Silent:
 			logRun(os.Getenv(runsVariable), "silent")
+		case m.Method == "tools/call" && m.Params.Arguments.GiveUp != "":
+			for id, call := range asked {
+				if m.Params.Arguments.GiveUp == "question" {
+					cancelled[id] = true
+					_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`+"\n", id)
+					continue
+				}
+				delete(asked, id)
+				answer(call, json.RawMessage(`{"content":[{"type":"text","text":"went on"}]}`))
+			}
+			answer(m.ID, json.RawMessage(`{"content":[{"type":"text","text":"gave up"}]}`))
 		case m.Method == "tools/call":
-			id := fmt.Sprintf(`"q%d"`, len(asked))
+			id := fmt.Sprintf(`"q%d"`, questions)
+			questions++
 			asked[id] = m.ID
 			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"Which one?","requestedSchema":%s}}`+"\n", id, colours)
-		case m.Method == "" && asked[string(m.ID)] != nil:
-			text, _ := json.Marshal(string(m.Result))
+		case m.Method == "" && asked[string(m.ID)] != nil && !cancelled[string(m.ID)]:
+			text, _ := json.Marshal(string(m.Result) + string(m.Error))
 			answer(asked[string(m.ID)], fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text))
 		case m.Method != "" && len(m.ID) > 0:
 			_, _ = fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32601,\"message\":\"no such method\"}}\n", m.ID)
@@ -125,8 +141,8 @@ func TestServerAsks(t *testing.T) {
 	}
 }
 
-// TestServerAsksAcrossNodes kills the node, or the server, while people think. The call goes on at the same server, or is
-// lost as its server is.
+// TestServerAsksAcrossNodes kills the node, or stops the server, while people think. The call goes on at the same server, or its
+// question is closed and it is lost, as its server is.
 func TestServerAsksAcrossNodes(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"node": `{"action":"accept","content":{"colour":"red","size":3}}`, "server": ""} {
@@ -142,14 +158,15 @@ func TestServerAsksAcrossNodes(t *testing.T) {
 			q := s.question(id, "Which one?")
 			if name == "node" {
 				kill()
+				s.give(id, q, true, `{"colour":"red"}`)
 			} else {
 				harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
 			}
-			s.give(id, q, true, `{"colour":"red"}`)
 			s.AwaitTurn(id, "t1")
 			r := s.resultOf(id)
 			if want == "" {
 				harness.Equal(t, "outcome", r.Outcome, events.OutcomeLost)
+				s.wantWithdrawn(id)
 			} else if !sameJSON([]byte(r.Text), []byte(want)) {
 				t.Errorf("result: got %s, want %s", r.Text, want)
 			}
@@ -157,8 +174,8 @@ func TestServerAsksAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestServerAsksDuringSeveralCalls has a server of the earlier version ask while it runs two calls: no session gets the
-// question of another one.
+// TestServerAsksDuringSeveralCalls has a server of the earlier version ask while it runs calls of two sessions: no session gets the
+// question of another one. The server gets an error that says why, and people see it in the output of both calls.
 func TestServerAsksDuringSeveralCalls(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -166,17 +183,23 @@ func TestServerAsksDuringSeveralCalls(t *testing.T) {
 	server.Env[oldVariable] = "1"
 	on, _ := s.node(server)
 	s.source(on.Conn(), server)
-	one := s.begin("srv__ask", `{}`)
-	s.question(one, "Which one?")
+	one := s.begin("srv__ask", `{"silent":true}`)
+	s.AwaitPolling("the first call", func() bool { return len(s.logged()) == 1 })
+	output := s.watchOutput(one, "refused")
 	other := s.begin("srv__ask", `{}`)
 	s.AwaitTurn(other, "t1")
-	harness.Equal(t, "answer", s.resultOf(other).Text, `{"action":"cancel"}`)
+	if got := s.resultOf(other).Text; !strings.Contains(got, "calls of several sessions run") || !strings.Contains(got, "-32600") {
+		t.Errorf("answer to the server: got %s, want the error of its question", got)
+	}
+	if got := output(); !strings.Contains(got, "calls of several sessions run") {
+		t.Errorf("output of the first call: got %q, want why the question was refused", got)
+	}
 	list, err := s.Approvals(s.Ctx, other)
 	harness.WantError(t, "approvals", err, nil)
 	harness.Equal(t, "questions of the other session", len(list), 0)
 }
 
-// TestServerDiesWhileItAsks kills a server that asks. It runs again at once, and the call is lost after the answer.
+// TestServerDiesWhileItAsks kills a server that asks. It runs again at once, the question is closed, and the call is lost.
 func TestServerDiesWhileItAsks(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -186,12 +209,12 @@ func TestServerDiesWhileItAsks(t *testing.T) {
 	s.source(on.Conn(), server)
 	pid := s.pidOf(server)
 	id := s.begin("srv__ask", `{}`)
-	q := s.question(id, "Which one?")
+	s.question(id, "Which one?")
 	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
 	s.AwaitPolling("the next run of the server", func() bool { return s.pidOf(server) != pid })
-	s.give(id, q, true, `{"colour":"red"}`)
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeLost)
+	s.wantWithdrawn(id)
 	next := s.begin("srv__ask", `{}`)
 	s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
 	s.AwaitTurn(next, "t1")
@@ -236,7 +259,9 @@ func TestQuestionAfterCancel(t *testing.T) {
 			}
 			other := s.begin("srv__ask", `{}`)
 			s.AwaitTurn(other, "t1")
-			harness.Equal(t, "answer", s.resultOf(other).Text, `{"action":"cancel"}`)
+			if got := s.resultOf(other).Text; !strings.Contains(got, "may still work on a call of another session") {
+				t.Errorf("answer to the server: got %s, want the error of its question", got)
+			}
 			list, err := s.Approvals(s.Ctx, other)
 			harness.WantError(t, "approvals", err, nil)
 			harness.Equal(t, "questions of the other session", len(list), 0)

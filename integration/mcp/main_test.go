@@ -45,6 +45,10 @@ const toolsVariable = "LASH_TEST_TOOLS"
 const oldVariable = "LASH_TEST_OLD"
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(nodeVariable); url != "" {
+		runNode(url, os.Getenv(nodeRunsVariable))
+		return
+	}
 	if os.Getenv(runsVariable) == "" {
 		harness.Main(m)
 		return
@@ -72,14 +76,18 @@ type setting struct {
 	runs    string                     // file
 }
 
-// asked answers a prompt "TOOL ARGUMENTS" with a call of the tool, whose id is k, and its result with a text.
+// asked answers a prompt of lines "TOOL ARGUMENTS" with calls of the tools, whose ids are k, k1 and so on, and their results with a text.
 func asked(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	last := req.Messages[len(req.Messages)-1]
 	if last.Parts[0].Kind == events.PartToolResult {
 		return harness.Reply(harness.Text("done"))(ctx, req)
 	}
-	tool, args, _ := strings.Cut(last.Parts[0].Text, " ")
-	return harness.Reply(harness.Call("k", tool, args))(ctx, req)
+	var calls []events.Part
+	for n, line := range strings.Split(last.Parts[0].Text, "\n") {
+		tool, args, _ := strings.Cut(line, " ")
+		calls = append(calls, harness.Call(events.CallID(strings.TrimSuffix(fmt.Sprint("k", n), "0")), tool, args))
+	}
+	return harness.Reply(calls...)(ctx, req)
 }
 
 func start(t *testing.T) *setting {
@@ -112,6 +120,7 @@ func (s *setting) node(servers ...mcp.Server) (on *bus.Bus, kill func()) {
 	harness.WantError(s.T, "plugins", err, nil)
 	s.T.Cleanup(p.Stop)
 	n, kill := s.StartNodeOn(on, p.Factories()...)
+	harness.WantError(s.T, "callbacks", p.ServeAPI(external.APIConfig{Service: n.Host()}), nil)
 	s.Host = n.Host()
 	s.plugins, s.nodes = append(s.plugins, p), append(s.nodes, n)
 	s.kills[n.ID()] = kill

@@ -57,6 +57,7 @@ export interface Sign {
   running: number;
   calls?: number;
   failures?: number;
+  withdrawn?: Question[];
 }
 
 export interface Error {
@@ -68,6 +69,10 @@ export interface Error {
 export interface CallID {
   session: string;
   call: string;
+}
+
+export interface Question extends CallID {
+  id: string;
 }
 
 export interface Call extends CallID {

@@ -47,7 +47,7 @@ type AskFunc func(ctx context.Context, id, question string, details json.RawMess
 // In a program of its own the tool waits for the answer. In a node Ask records the question and returns [ErrWaits], which
 // the handler returns: the answer runs the handler again, and then Ask returns it. details are JSON that people see with
 // the question. id is a token that is unique in the call; another question needs another id. Errors: a [*Failure] where the
-// call cannot wait, as a call inside another one that must not run twice; the cause of ctx's end; others end the call.
+// call cannot wait, as a call inside another one that must not run twice; the cause of ctx's end, which in a program of its own also withdraws the question: a node denies it; others end the call.
 func (c Call) Ask(ctx context.Context, id, question string, details json.RawMessage) (events.ToolApprovalGiven, error) {
 	if c.ask == nil {
 		return events.ToolApprovalGiven{}, &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "questions are not possible in this call"}

@@ -45,9 +45,6 @@ const (
 	maxAnswerSize = 16 * wire.MaxCallbackAnswer // of the bodies of one call; the oldest ones are dropped
 )
 
-// callerPrefix begins the names of plugins as callers.
-const callerPrefix = "plugin-"
-
 // ServeAPI makes the node perform the callbacks of its plugins. Before it, they are answered with 503. Errors: those of
 // [httpapi.New].
 func (p *Plugins) ServeAPI(cfg APIConfig) error {
@@ -339,12 +336,7 @@ func isPath(text string) bool {
 }
 
 // caller is the name of the plugin as a caller.
-func (o *instanceCall) caller() string {
-	if name := callerPrefix + o.plugin; len(name) <= events.MaxTokenBytes {
-		return name
-	}
-	return callerPrefix + events.DerivedID("", o.plugin)
-}
+func (o *instanceCall) caller() string { return wire.CallerOf(o.plugin) }
 
 // serve lets the API handle a request. A handler that cuts off its response panics.
 func (o *instanceCall) serve(a *hostAPI, w *answerWriter, r *http.Request) {

@@ -72,6 +72,8 @@ type known struct {
 	swept     time.Duration // on the clock of hearing, when silent instances were dropped last
 	observes  bool          // its events are being delivered
 	fires     int           // requests to call hooks at custom points that run
+	closing   bool          // a withdrawn question is being closed
+	closed    map[wire.Question]bool
 	limits    *requests
 }
 
@@ -80,9 +82,6 @@ type instance struct {
 
 	heard time.Duration // on the node's clock of hearing
 }
-
-// maxSignBytes limits a sign of life.
-const maxSignBytes = 1 << 10
 
 // maxInstances limits the instances of one plugin that a node knows. Further ones get no calls from it.
 const maxInstances = 1024
@@ -190,7 +189,7 @@ func (p *Plugins) Stop() {
 // sign handles a sign of life.
 func (p *Plugins) sign(name, id string, data []byte) {
 	var s wire.Sign
-	if len(data) > maxSignBytes || wire.Decode(data, &s) != nil || s.Validate() != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
+	if len(data) > wire.MaxSignBytes || wire.Decode(data, &s) != nil || s.Validate() != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
 		return
 	}
 	if id == wire.All || events.CheckToken("instance", id) != nil {
@@ -219,6 +218,7 @@ func (p *Plugins) sign(name, id string, data []byte) {
 		k.reading, k.read = true, now
 		p.work.Go(func() { p.reread(name, id, s.Hash) })
 	}
+	p.withdrawnLocked(name, k, s.Withdrawn)
 }
 
 // sweepLocked drops instances that are silent, at most once per [wire.SignEvery].

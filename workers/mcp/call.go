@@ -45,16 +45,16 @@ func (*program) Hook(context.Context, *wire.HookCall) *wire.HookResult {
 }
 
 // Call implements [remote.Program].
-func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wire.Outcome {
+func (p *program) Call(ctx context.Context, in *wire.Call, caller remote.Caller) *wire.Outcome {
 	t := p.offer.byName[in.Tool]
-	for run := 1; ; {
-		session, err := p.s.open(ctx)
+	for sent := 1; ; {
+		run, err := p.s.open(ctx)
 		if err != nil {
 			return cancelledOr(ctx, p.unavailable("does not run"))
 		}
-		one := &running{session: in.Session, on: on, warn: p.s.warn}
-		out, err := p.s.running.do(ctx, session, one, func(ctx context.Context, token string) (*wire.Outcome, error) {
-			return t.call(ctx, session.on, in.Args, token)
+		call := &activeCall{session: in.Session, caller: caller, server: p.ID(), warn: p.s.warn}
+		out, err := p.s.calls.do(ctx, run, call, func(ctx context.Context, token string) (*wire.Outcome, error) {
+			return t.call(ctx, run.client, in.Args, token)
 		})
 		switch {
 		case err == nil:
@@ -63,23 +63,23 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 			return &wire.Outcome{Cancelled: true}
 		case errors.Is(err, errReplaced):
 			continue // it has no call
-		case one.missing.Load() && !one.begun:
-			session.end(errNoSession) // it has not run the call
-			if run++; run <= maxRuns {
+		case call.missing.Load() && !call.begun:
+			run.end(errNoSession) // it has not run the call
+			if sent++; sent <= maxRuns {
 				continue
 			}
 			return p.unavailable("has no session")
 		}
-		if out := p.refusal(session, one, err); out != nil {
+		if out := p.refusal(run, call, err); out != nil {
 			return out
 		}
 		switch {
 		case !t.repeatable || in.Once:
 			return nil // the server may have run it
-		case run >= maxRuns:
-			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times", p.ID(), run)) // an error may have the URL, with secrets
+		case sent >= maxRuns:
+			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times", p.ID(), sent)) // an error may have the URL, with secrets
 		}
-		run++
+		sent++
 	}
 }
 
@@ -92,19 +92,19 @@ func (p *program) unavailable(what string) *wire.Outcome {
 
 // refusal is the outcome of a call that the server has refused, not received, or answered with what cannot be read; nil: the server, or
 // its answer, is lost. A server that has asked questions has received the call, whatever becomes of the answers.
-func (p *program) refusal(session *live, one *running, err error) *wire.Outcome {
+func (p *program) refusal(run *serverRun, call *activeCall, err error) *wire.Outcome {
 	refused, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case answered && !unanswered(refused):
 		return failure(plugin.ClassExecution, p.s.cfg.Server.withoutSecrets(refused.Message))
-	case notSent(err) && !one.begun:
+	case notSent(err) && !call.begun:
 		return p.unavailable("is not reached")
-	case session.ctx.Err() != nil, answered: // a request over HTTP that has no answer ends alone: others go on
+	case run.ctx.Err() != nil, answered: // a request over HTTP that has no answer ends alone: others go on
 		return nil
-	case session.intact():
+	case run.intact():
 		return failure(plugin.ClassExternal, "the server's answer cannot be read: "+p.s.cfg.Server.redacted(err))
-	case errors.Is(err, mcp.ErrConnectionClosed), !session.http:
-		session.end(err) // the server is started again
+	case errors.Is(err, mcp.ErrConnectionClosed), !run.http:
+		run.end(err) // the server is started again
 	}
 	return nil
 }
@@ -129,15 +129,15 @@ func cancelledOr(ctx context.Context, out *wire.Outcome) *wire.Outcome {
 }
 
 // open is the run of the server. It waits for one while the server starts.
-func (s *Source) open(ctx context.Context) (*live, error) {
+func (s *Source) open(ctx context.Context) (*serverRun, error) {
 	wait, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
 	for {
 		s.mu.Lock()
-		session, changed := s.session, s.changed
+		run, changed := s.current, s.changed
 		s.mu.Unlock()
-		if session != nil && session.ctx.Err() == nil {
-			return session, nil
+		if run != nil && run.ctx.Err() == nil {
+			return run, nil
 		}
 		select {
 		case <-changed:

@@ -74,17 +74,28 @@ func (s *Source) ask(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResul
 	default:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%d questions wait already", questionsAtOnce)}
 	}
-	of := s.running.owner()
-	if of == nil {
-		s.warn("a question of the server is dismissed: it does not say which call asks, and not exactly one may: none or several run, or the server may still work on one of another session that was cancelled")
-		return &mcp.ElicitResult{Action: dismiss}, nil
+	for {
+		call, err := s.calls.owner()
+		if err != nil {
+			if s.warn("a question of the server is refused: it does not say which call asks", zap.Error(err)) {
+				s.calls.print("a question of the server was refused, as it does not say which call asks: " + err.Error())
+			}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the question does not say which call asks, and people cannot be asked: " + err.Error()}
+		}
+		answer, err := call.elicit(ctx, p)
+		if !errors.Is(err, errCallEnded) {
+			return answer, err
+		}
 	}
-	return of.elicit(ctx, p)
 }
 
+// errCallEnded means that the call in which people were asked has ended. The question may be another call's.
+var errCallEnded = errors.New("the call has ended")
+
 // elicit asks people what a server asks during a call. Their answer is that of an approval: a refusal declines, and the
-// reason of a grant has the content. Errors: a [*jsonrpc.Error] for what cannot be asked; the cause of ctx's end.
-func (c *running) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+// reason of a grant has the content. Errors: a [*jsonrpc.Error] for what cannot be asked; the
+// cause of ctx's end; [errCallEnded].
+func (c *activeCall) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	q, err := questionOf(p)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -94,8 +105,10 @@ func (c *running) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitR
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		case c.ctx.Err() != nil:
+			return nil, errCallEnded
 		case err != nil:
-			c.warn("a question of the server is dismissed", zap.Error(err))
+			_ = c.warn("a question of the server is dismissed", zap.Error(err))
 			return &mcp.ElicitResult{Action: dismiss}, nil
 		case !given.Granted:
 			return &mcp.ElicitResult{Action: decline}, nil
@@ -198,12 +211,17 @@ func single(kind, text string) (value any, ok bool) {
 	return text, true
 }
 
-// ask asks people. Another run of the call asks the same questions by the same ids.
-func (c *running) ask(ctx context.Context, text string, details json.RawMessage) (events.ToolApprovalGiven, error) {
+// ask asks people. Another run of the call asks the same questions by the same ids, and those that were withdrawn by further ones.
+func (c *activeCall) ask(ctx context.Context, text string, details json.RawMessage) (given events.ToolApprovalGiven, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
 	sum := sha256.Sum256(slices.Concat([]byte(text), []byte{0}, details))
 	digest := hex.EncodeToString(sum[:])[:16]
-	return c.on.Ask(ctx, fmt.Sprintf("elicit-%s-%d", digest, c.count(digest)), text, details)
+	for {
+		given, err = c.caller.Ask(ctx, fmt.Sprintf("elicit-%s-%d", digest, c.count(digest)), text, details)
+		if err != nil || given.Granted || given.By != wire.CallerOf(c.server) {
+			return given, err
+		}
+	}
 }

@@ -62,7 +62,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	call, _ := r.Context().Value(runningKey{}).(*running)
+	call, _ := r.Context().Value(activeCallKey{}).(*activeCall)
 	ctx, end := context.WithCancelCause(r.Context())
 	release := func() bool { end(nil); return true }
 	if r.Method != http.MethodDelete { // that one ends a session
@@ -97,7 +97,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 const sessionHeader = "Mcp-Session-Id"
 
 // send sends a request. Of those that are no calls, few wait at once, and not for long.
-func (h *headed) send(r *http.Request, call *running, end context.CancelCauseFunc) (*http.Response, error) {
+func (h *headed) send(r *http.Request, call *activeCall, end context.CancelCauseFunc) (*http.Response, error) {
 	if call != nil {
 		return http.DefaultTransport.RoundTrip(r)
 	}

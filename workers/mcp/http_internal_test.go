@@ -40,9 +40,9 @@ func missing(t *testing.T, method, session string, codes ...int) bool {
 		n++
 	}))
 	defer server.Close()
-	one := &running{}
-	ctx := context.WithValue(t.Context(), runningKey{}, one)
-	through := &headed{streams: rate.NewLimiter(rate.Inf, 1), pace: newPace(), life: t.Context(), others: make(chan struct{}, 1), wait: time.Minute}
+	call := &activeCall{}
+	ctx := context.WithValue(t.Context(), activeCallKey{}, call)
+	through := &headed{streams: rate.NewLimiter(rate.Inf, 1), pace: newPace(func() bool { return true }), life: t.Context(), others: make(chan struct{}, 1), wait: time.Minute}
 	for i, method := range []string{http.MethodPost, method} {
 		r, err := http.NewRequestWithContext(ctx, method, server.URL, strings.NewReader("{}"))
 		if err != nil {
@@ -57,5 +57,5 @@ func missing(t *testing.T, method, session string, codes ...int) bool {
 		}
 		_ = answer.Body.Close()
 	}
-	return one.missing.Load()
+	return call.missing.Load()
 }

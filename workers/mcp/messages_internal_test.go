@@ -76,43 +76,43 @@ func FuzzMessages(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		w := &watched{transport: &mcp.IOTransport{Reader: in, Writer: out}}
-		on, err := s.newClient().Connect(ctx, w, nil)
+		client, err := s.newClient().Connect(ctx, w, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &live{on: on, read: w}
-		l.ctx, l.end = context.WithCancelCause(ctx)
-		s.set(l)
+		run := &serverRun{client: client, read: w}
+		run.ctx, run.end = context.WithCancelCause(ctx)
+		s.set(run)
 		called := make(chan struct{})
 		go func() { // ends with the session
 			defer close(called)
-			_, _ = s.running.do(ctx, l, &running{session: "s", on: people{}, warn: s.warn}, func(ctx context.Context, token string) (*wire.Outcome, error) {
+			_, _ = s.calls.do(ctx, run, &activeCall{session: "s", caller: people{}, warn: s.warn}, func(ctx context.Context, token string) (*wire.Outcome, error) {
 				for range 2 { // whichever of the ids it has
-					if out, err := callOf("x")(ctx, on, json.RawMessage(`{}`), token); err == nil {
+					if out, err := callOf("x")(ctx, client, json.RawMessage(`{}`), token); err == nil {
 						return out, nil
 					}
 				}
 				return nil, nil //nolint:nilnil // the outcome does not matter
 			})
 		}()
-		_, _ = (&Server{Name: "x"}).listed(ctx, on)
+		_, _ = (&Server{Name: "x"}).listed(ctx, client)
 		<-called
 		if ctx.Err() != nil {
 			t.Error("the requests did not end with the messages")
 		}
-		l.end(nil)
-		_ = on.Close()
+		run.end(nil)
+		_ = client.Close()
 		_ = heard.Close()
 		<-done
 	})
 }
 
 // listed lists the tools, as a source does.
-func (s *Server) listed(ctx context.Context, on *mcp.ClientSession) (o *offer, err error) {
+func (s *Server) listed(ctx context.Context, client *mcp.ClientSession) (o *offer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = invalidMessage("a list", p)
 		}
 	}()
-	return s.offerOf(ctx, on, zap.NewNop())
+	return s.offerOf(ctx, client, zap.NewNop())
 }

@@ -9,13 +9,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Messages that are read of a server in a second, and at once, and their bytes. One that sends more waits.
+// Lines that are read of a server in a second, and at once, and their bytes. One that sends more waits: its pipe or its connection is
+// not read. While no call runs it has little to say, and what it sends would cost the calls of other servers.
 const (
-	messagesPerSecond = 2000
-	messagesAtOnce    = 4000
-	bytesPerSecond    = 64 << 20
-	bytesAtOnce       = 64 << 20
+	linesPerSecond = 2000
+	bytesPerSecond = 64 << 20
+	linesWhileIdle = 100
+	bytesWhileIdle = 4 << 20
+	linesAtOnce    = 4000
+	bytesAtOnce    = 64 << 20
 )
+
+// speed is what is read in a second.
+type speed struct{ lines, bytes rate.Limit }
+
+// idleStep is how many lines wait at once while no call runs. A call that starts waits for so many.
+const idleStep = 20
 
 // maxMessage limits a message of a server, after it is decompressed. The transport over stdin and stdout has the same limit. A
 // longer one ends the session.
@@ -29,12 +38,37 @@ const (
 
 // pace limits what is read of one server: all its answers over HTTP, and all its runs, share it.
 type pace struct {
-	messages *rate.Limiter
-	bytes    *rate.Limiter
+	lines, bytes *rate.Limiter
+	speed        func() speed // now
 }
 
-func newPace() *pace {
-	return &pace{rate.NewLimiter(messagesPerSecond, messagesAtOnce), rate.NewLimiter(bytesPerSecond, bytesAtOnce)}
+// newPace makes the pace of a server, of which calls are busy or not.
+func newPace(busy func() bool) *pace {
+	return &pace{rate.NewLimiter(0, linesAtOnce), rate.NewLimiter(0, bytesAtOnce), func() speed {
+		if busy() {
+			return speed{linesPerSecond, bytesPerSecond}
+		}
+		return speed{linesWhileIdle, bytesWhileIdle}
+	}}
+}
+
+// wait waits until a number of lines and bytes may be read.
+func (p *pace) wait(ctx context.Context, lines, size int) error {
+	for {
+		now := p.speed()
+		p.lines.SetLimit(now.lines)
+		p.bytes.SetLimit(now.bytes)
+		step := min(lines, idleStep)
+		if err := p.lines.WaitN(ctx, step); err != nil {
+			return err
+		}
+		if err := p.bytes.WaitN(ctx, min(size, bytesAtOnce)); err != nil {
+			return err
+		}
+		if lines, size = lines-step, 0; lines == 0 {
+			return nil
+		}
+	}
 }
 
 // of reads r, whose messages end with lines, no faster than the limits.
@@ -50,13 +84,8 @@ type paced struct {
 // Read implements [io.Reader].
 func (p *paced) Read(data []byte) (int, error) {
 	n, err := p.ReadCloser.Read(data)
-	for lines := bytes.Count(data[:n], []byte{'\n'}); lines > 0; lines -= messagesAtOnce {
-		if slow := p.messages.WaitN(p.ctx, min(lines, messagesAtOnce)); slow != nil {
-			return n, slow // the run has ended
-		}
-	}
-	if slow := p.bytes.WaitN(p.ctx, min(n, bytesAtOnce)); slow != nil {
-		return n, slow
+	if slow := p.wait(p.ctx, bytes.Count(data[:n], []byte{'\n'}), n); slow != nil {
+		return n, slow // the run has ended
 	}
 	return n, err
 }

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -18,7 +20,7 @@ func TestAnswersShareThePace(t *testing.T) {
 	body := strings.Repeat("\n", 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
 	t.Cleanup(server.Close)
-	shared := &pace{messages: rate.NewLimiter(rate.Every(time.Hour), len(body)), bytes: rate.NewLimiter(rate.Inf, 0)} // one answer, and then none
+	shared := &pace{rate.NewLimiter(0, len(body)), rate.NewLimiter(rate.Inf, 0), func() speed { return speed{rate.Every(time.Hour), rate.Inf} }} // one answer, and then none
 	h := &headed{pace: shared, life: t.Context(), others: make(chan struct{}, 1), wait: time.Minute}
 	read := func() (int, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a wait beyond it fails at once
@@ -40,5 +42,46 @@ func TestAnswersShareThePace(t *testing.T) {
 	}
 	if _, err := read(); err == nil {
 		t.Error("second answer: got it whole, want it to wait for the limit of the server")
+	}
+}
+
+// TestServerIsReadSlowly reads a server that sends without end. While no call runs it is read at 100 lines a second after the first
+// 4 000, while one runs at 2 000, and a call that starts waits for 20 lines at most. Long lines have limits of their own.
+func TestServerIsReadSlowly(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		line  int // bytes
+		lines int
+		busy  time.Duration // when a call starts; 0: before
+		idle  bool          // none starts
+		want  time.Duration
+	}{
+		"first":         {1, 4000, 0, true, 0},
+		"idle":          {1, 5000, 0, true, 10 * time.Second},
+		"busy":          {1, 6000, 0, false, time.Second},
+		"call_starts":   {1, 8000, 10 * time.Second, false, 10*time.Second + 1500*time.Millisecond},
+		"long":          {1 << 20, 64, 0, true, 0},
+		"long_and_idle": {1 << 20, 72, 0, true, 2 * time.Second},
+		"long_and_busy": {1 << 20, 128, 0, false, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var busy atomic.Bool
+				if !tc.idle {
+					time.AfterFunc(tc.busy, func() { busy.Store(true) })
+					synctest.Wait()
+				}
+				began := time.Now()
+				text := strings.Repeat(strings.Repeat("x", tc.line-1)+"\n", tc.lines)
+				n, err := io.Copy(struct{ io.Writer }{io.Discard}, newPace(busy.Load).of(t.Context(), io.NopCloser(struct{ io.Reader }{strings.NewReader(text)})))
+				if n != int64(len(text)) || err != nil {
+					t.Fatalf("got %d bytes, %v, want %d", n, err, len(text))
+				}
+				if took := time.Since(began); took < tc.want-time.Millisecond || took > tc.want+300*time.Millisecond { // idleStep, and a read of 32 KiB
+					t.Errorf("took %v, want %v", took, tc.want)
+				}
+			})
+		})
 	}
 }

@@ -53,13 +53,13 @@ type listing struct {
 	Cursor string `json:"cursor"`
 }
 
-func listResources(ctx context.Context, on *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
+func listResources(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
 	var in listing
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
 	page, err := fresh(ctx, func(ctx context.Context) (*mcp.ListResourcesResult, error) {
-		return on.ListResources(ctx, &mcp.ListResourcesParams{Cursor: in.Cursor})
+		return client.ListResources(ctx, &mcp.ListResourcesParams{Cursor: in.Cursor})
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func listResources(ctx context.Context, on *mcp.ClientSession, args json.RawMess
 	}{Resources: page.Resources, Next: page.NextCursor}
 	if in.Cursor == "" {
 		templates, err := fresh(ctx, func(ctx context.Context) (*mcp.ListResourceTemplatesResult, error) {
-			return on.ListResourceTemplates(ctx, nil)
+			return client.ListResourceTemplates(ctx, nil)
 		})
 		if err == nil { // a server may have none
 			out.Templates = templates.ResourceTemplates
@@ -80,7 +80,7 @@ func listResources(ctx context.Context, on *mcp.ClientSession, args json.RawMess
 	return asJSON(&out)
 }
 
-func readResource(ctx context.Context, on *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
+func readResource(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
 	var in struct {
 		URI string `json:"uri"`
 	}
@@ -90,7 +90,7 @@ func readResource(ctx context.Context, on *mcp.ClientSession, args json.RawMessa
 	var r *mcp.ReadResourceResult
 	err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
 		params := &mcp.ReadResourceParams{URI: in.URI, InputResponses: answers, RequestState: state}
-		if r, err = fresh(ctx, func(ctx context.Context) (*mcp.ReadResourceResult, error) { return on.ReadResource(ctx, params) }); err != nil {
+		if r, err = fresh(ctx, func(ctx context.Context) (*mcp.ReadResourceResult, error) { return client.ReadResource(ctx, params) }); err != nil {
 			return nil, "", err
 		}
 		return r.InputRequests, r.RequestState, nil
@@ -105,13 +105,13 @@ func readResource(ctx context.Context, on *mcp.ClientSession, args json.RawMessa
 	return b.outcome(), nil
 }
 
-func listPrompts(ctx context.Context, on *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
+func listPrompts(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
 	var in listing
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
 	page, err := fresh(ctx, func(ctx context.Context) (*mcp.ListPromptsResult, error) {
-		return on.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: in.Cursor})
+		return client.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: in.Cursor})
 	})
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func listPrompts(ctx context.Context, on *mcp.ClientSession, args json.RawMessag
 	}{page.Prompts, page.NextCursor})
 }
 
-func getPrompt(ctx context.Context, on *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
+func getPrompt(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
 	var in struct {
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments"`
@@ -133,7 +133,7 @@ func getPrompt(ctx context.Context, on *mcp.ClientSession, args json.RawMessage,
 	var p *mcp.GetPromptResult
 	err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
 		params := &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments, InputResponses: answers, RequestState: state}
-		if p, err = on.GetPrompt(ctx, params); err != nil {
+		if p, err = client.GetPrompt(ctx, params); err != nil {
 			return nil, "", err
 		}
 		return p.InputRequests, p.RequestState, nil

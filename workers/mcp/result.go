@@ -16,12 +16,12 @@ import (
 
 // callOf calls a tool of the server.
 func callOf(name string) callFunc {
-	return func(ctx context.Context, on *mcp.ClientSession, args json.RawMessage, progress string) (*wire.Outcome, error) {
+	return func(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, progress string) (*wire.Outcome, error) {
 		var r *mcp.CallToolResult
 		err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
 			params := &mcp.CallToolParams{Name: name, Arguments: args, InputResponses: answers, RequestState: state}
 			params.SetProgressToken(progress)
-			if r, err = on.CallTool(ctx, params); err != nil {
+			if r, err = client.CallTool(ctx, params); err != nil {
 				return nil, "", err
 			}
 			return r.InputRequests, r.RequestState, nil

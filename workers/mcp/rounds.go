@@ -79,21 +79,21 @@ func accepted(answers mcp.InputResponseMap) bool {
 
 // answersOf asks people what a result asks, one question after the other.
 func answersOf(ctx context.Context, asks mcp.InputRequestMap) (mcp.InputResponseMap, error) {
-	one, _ := ctx.Value(runningKey{}).(*running)
+	call, _ := ctx.Value(activeCallKey{}).(*activeCall)
 	switch {
-	case one == nil || len(asks) > wire.MaxCallbacks:
+	case call == nil || len(asks) > wire.MaxCallbacks:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the server asks %d questions at once, limit is %d", len(asks), wire.MaxCallbacks)}
 	case len(asks) == 0 && !delay.Sleep(ctx, busyPause):
 		return nil, context.Cause(ctx)
 	}
-	one.begun = true
+	call.begun = true
 	answers := make(mcp.InputResponseMap, len(asks))
 	for _, id := range slices.Sorted(maps.Keys(asks)) {
 		p, ok := asks[id].(*mcp.ElicitParams)
 		if !ok {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server asks for completions or roots, which it cannot have"}
 		}
-		answer, err := one.elicit(ctx, p)
+		answer, err := call.elicit(ctx, p)
 		if err != nil {
 			return nil, err
 		}

@@ -59,9 +59,9 @@ type Source struct {
 	fresh     chan struct{} // has an element when the list of tools may have changed
 
 	mu      sync.Mutex
-	session *live         // nil while the server does not run
-	changed chan struct{} // closed when session changes
-	running calls
+	current *serverRun    // nil while the server does not run
+	changed chan struct{} // closed when current changes
+	calls   calls
 }
 
 // Start runs the server, and registers its tools as the plugin of its name. It returns at once, and goes on until
@@ -77,13 +77,13 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		cfg.Logger = zap.NewNop()
 	}
 	s := &Source{
-		cfg: cfg, log: cfg.Logger.Named("mcp").With(zap.String("server", cfg.Server.Name)), pace: newPace(),
+		cfg: cfg, log: cfg.Logger.Named("mcp").With(zap.String("server", cfg.Server.Name)),
 		warned: rate.NewLimiter(1, warningsAtOnce), asking: make(chan struct{}, questionsAtOnce),
 		ready: make(chan struct{}), fresh: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	s.taking, s.drain = context.WithCancel(s.ctx)
-	s.client = s.newClient()
+	s.pace, s.client = newPace(s.calls.busy), s.newClient()
 	s.work.Go(s.run)
 	return s, nil
 }
@@ -96,7 +96,7 @@ func (s *Source) newClient() *mcp.Client {
 		}},
 		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true}, // see rounds
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.relist() },
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.running.progress(r.Params) },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.calls.progress(r.Params) },
 	})
 	c.AddReceivingMiddleware(s.guarded)
 	c.AddSendingMiddleware(uncached)
@@ -135,10 +135,12 @@ func (s *Source) Stop(ctx context.Context) error {
 }
 
 // warn logs a warning about what the server sends: it may send such things without end.
-func (s *Source) warn(text string, fields ...zap.Field) {
-	if s.warned.Allow() {
+// logged: the limit of such warnings is not reached.
+func (s *Source) warn(text string, fields ...zap.Field) (logged bool) {
+	if logged = s.warned.Allow(); logged {
 		s.log.Warn(text, fields...)
 	}
+	return logged
 }
 
 func (s *Source) relist() {
@@ -154,7 +156,7 @@ func (s *Source) run() {
 	defer serving.stop()
 	for failures := 0; s.ctx.Err() == nil; {
 		began := time.Now()
-		err := s.connected(func(l *live) error { return s.serve(l, &serving) })
+		err := s.connected(func(run *serverRun) error { return s.serve(run, &serving) })
 		if errors.Is(err, errRenew) {
 			s.log.Info("the server is started again: a question may have been one of a call of another session that was cancelled")
 			continue
@@ -170,53 +172,53 @@ func (s *Source) run() {
 }
 
 // connected runs a server while do runs.
-func (s *Source) connected(do func(*live) error) (err error) {
+func (s *Source) connected(do func(*serverRun) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library reads results unchecked
 			err = invalidMessage("a result", p)
 		}
 	}()
-	l := &live{http: s.cfg.Server.URL != ""}
-	l.ctx, l.end = context.WithCancelCause(s.ctx)
-	defer l.end(errEnded)
-	t, end, err := s.cfg.Server.transport(l.ctx, s.pace, s.log)
+	run := &serverRun{http: s.cfg.Server.URL != ""}
+	run.ctx, run.end = context.WithCancelCause(s.ctx)
+	defer run.end(errEnded)
+	t, end, err := s.cfg.Server.transport(run.ctx, s.pace, s.log)
 	if err != nil {
 		return err
 	}
 	defer end()
-	l.read, _ = t.(*watched)
+	run.read, _ = t.(*watched)
 	once, cancel := context.WithTimeoutCause(s.ctx, connectWait, fmt.Errorf("it did not answer within %s", connectWait))
-	l.on, err = s.client.Connect(once, t, nil)
+	run.client, err = s.client.Connect(once, t, nil)
 	cancel()
 	if err != nil {
 		return errors.Join(err, context.Cause(once))
 	}
-	s.set(l)
+	s.set(run)
 	defer func() {
 		s.set(nil)
-		l.end(errEnded)  // its calls end
-		_ = l.on.Close() // the server may have ended
+		run.end(errEnded)      // its calls end
+		_ = run.client.Close() // the server may have ended
 	}()
-	return do(l)
+	return do(run)
 }
 
 // set makes a run the one of calls; nil: calls wait for the next one.
-func (s *Source) set(l *live) {
+func (s *Source) set(run *serverRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.session = l
-	s.running.begin(l)
+	s.current = run
+	s.calls.begin(run)
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
 // serve keeps the plugin's tools those of the server, until the run ends.
-func (s *Source) serve(l *live, serving *serving) error {
-	go l.await() // ends with the session, which the caller closes
+func (s *Source) serve(run *serverRun, serving *serving) error {
+	go run.await() // ends with the session, which the caller closes
 	for {
 		listed := time.Now()
-		once, cancel := context.WithTimeoutCause(l.ctx, connectWait, fmt.Errorf("it did not list its tools within %s", connectWait))
-		offer, err := s.cfg.Server.offerOf(once, l.on, s.log)
+		once, cancel := context.WithTimeoutCause(run.ctx, connectWait, fmt.Errorf("it did not list its tools within %s", connectWait))
+		offer, err := s.cfg.Server.offerOf(once, run.client, s.log)
 		cancel()
 		if err != nil {
 			return errors.Join(err, context.Cause(once))
@@ -229,10 +231,10 @@ func (s *Source) serve(l *live, serving *serving) error {
 		}
 		select {
 		case <-s.fresh:
-		case <-l.ctx.Done():
-			return context.Cause(l.ctx)
+		case <-run.ctx.Done():
+			return context.Cause(run.ctx)
 		}
-		delay.Sleep(l.ctx, pause-time.Since(listed))
+		delay.Sleep(run.ctx, pause-time.Since(listed))
 	}
 }
 

@@ -43,20 +43,20 @@ type tool struct {
 }
 
 // callFunc performs a call with the arguments of a model. progress is the token of its notifications.
-type callFunc func(ctx context.Context, on *mcp.ClientSession, args json.RawMessage, progress string) (*wire.Outcome, error)
+type callFunc func(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, progress string) (*wire.Outcome, error)
 
 // offerOf reads the tools of a server. Tools that a session cannot have are left out, and the log says why. The version
 // is the hash of what is offered. Errors: those of the session.
-func (s *Server) offerOf(ctx context.Context, on *mcp.ClientSession, log *zap.Logger) (*offer, error) {
+func (s *Server) offerOf(ctx context.Context, client *mcp.ClientSession, log *zap.Logger) (*offer, error) {
 	o := &offer{byName: make(map[string]tool)}
-	capabilities := on.InitializeResult().Capabilities
+	capabilities := client.InitializeResult().Capabilities
 	if capabilities == nil {
 		capabilities = &mcp.ServerCapabilities{}
 	}
 	var listed []*mcp.Tool
 	if capabilities.Tools != nil {
 		var err error
-		if listed, err = list(ctx, on, log); err != nil {
+		if listed, err = list(ctx, client, log); err != nil {
 			return nil, err
 		}
 	}
@@ -78,9 +78,9 @@ func (s *Server) offerOf(ctx context.Context, on *mcp.ClientSession, log *zap.Lo
 }
 
 // list reads the list of a server's tools, with what is used of each. One that is too large for a session is left out.
-func list(ctx context.Context, on *mcp.ClientSession, log *zap.Logger) (listed []*mcp.Tool, err error) {
+func list(ctx context.Context, client *mcp.ClientSession, log *zap.Logger) (listed []*mcp.Tool, err error) {
 	bytes, large := 0, 0
-	for t, err := range on.Tools(ctx, nil) {
+	for t, err := range client.Tools(ctx, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -192,8 +192,8 @@ func (a *adding) add(c candidate) error {
 			return err
 		}
 	}
-	one := wire.Manifest{Version: "1", Tools: []wire.Tool{c.wire}}
-	if err := one.Validate(); err != nil {
+	alone := wire.Manifest{Version: "1", Tools: []wire.Tool{c.wire}}
+	if err := alone.Validate(); err != nil {
 		return err
 	}
 	data, err := json.Marshal(&c.wire)

@@ -54,13 +54,14 @@ func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
 	}
 }
 
-// asks asks people by requests, which wait for the answer.
-func asks(request plugin.RequestFunc) plugin.AskFunc {
+// asks asks people by requests, which wait for the answer. A question whose ctx ends before is withdrawn.
+func (c *calls) asks(call wire.CallID, request plugin.RequestFunc) plugin.AskFunc {
 	return func(ctx context.Context, id, question string, details json.RawMessage) (given events.ToolApprovalGiven, err error) {
 		body, err := json.Marshal(&wire.Ask{Question: question, Details: details})
 		if err != nil {
 			return given, fmt.Errorf("details: %w", err)
 		}
+		c.waitsAgain(wire.Question{CallID: call, ID: id})
 		status, data, err := request(ctx, id, http.MethodPost, wire.AskPath, body)
 		for err == nil && status == http.StatusNotFound {
 			select { // a node of a version without questions: the question stays open until another node has the call
@@ -71,6 +72,9 @@ func asks(request plugin.RequestFunc) plugin.AskFunc {
 			}
 		}
 		if err != nil {
+			if ctx.Err() != nil {
+				c.withdraw(wire.Question{CallID: call, ID: id}, time.Now())
+			}
 			return given, err
 		}
 		var answer wire.Answer

@@ -35,7 +35,10 @@ type calls struct {
 	forgot   bool          // an id was dropped: an unknown call may have run
 	hooks    int           // that run
 	draining bool
-	idle     chan struct{} // closed once nothing runs while draining; nil before
+
+	withdrawn []withdrawal // questions, those that the next sign has first
+
+	idle chan struct{} // closed once nothing runs while draining; nil before
 }
 
 // knownCall is a knownCall that this instance has or had.
@@ -139,6 +142,7 @@ func (c *calls) newest(id wire.CallID) string {
 func (c *calls) recorded(id wire.CallID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.keepQuestionsLocked(func(w withdrawal) bool { return w.question.CallID != id })
 	if known := c.byID[id]; known != nil && !known.over.IsZero() {
 		c.dropLocked(known)
 	}
@@ -156,6 +160,7 @@ func (c *calls) dropLocked(known *knownCall) {
 func (c *calls) forgetOld(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.keepQuestionsLocked(func(w withdrawal) bool { return now.Sub(w.at) <= c.keep })
 	for ; c.old < len(c.ended); c.old++ {
 		known := c.byID[c.ended[c.old]]
 		if now.Sub(known.over) <= c.keep {
@@ -336,5 +341,5 @@ func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome
 			return
 		}
 		shown.AddAt(cmp.Or(stream, plugin.StreamStdout), offset, text)
-	}).WithRequest(request).WithAsk(asks(request)))
+	}).WithRequest(request).WithAsk(i.calls.asks(in.CallID, request)))
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -56,7 +57,7 @@ func TestQuestionStaysOpen(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
-				given, err := asks(func(_ context.Context, id, method, path string, _ json.RawMessage) (int, json.RawMessage, error) {
+				given, err := newCalls(time.Minute).asks(wire.CallID{}, func(_ context.Context, id, method, path string, _ json.RawMessage) (int, json.RawMessage, error) {
 					if id != "q" || method != http.MethodPost || path != "/v1/ask" {
 						t.Errorf("request: got %s %s %s", id, method, path)
 					}
@@ -72,7 +73,7 @@ func TestQuestionStaysOpen(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
-		_, err := asks(func(context.Context, string, string, string, json.RawMessage) (int, json.RawMessage, error) {
+		_, err := newCalls(time.Minute).asks(wire.CallID{}, func(context.Context, string, string, string, json.RawMessage) (int, json.RawMessage, error) {
 			end()
 			return http.StatusNotFound, nil, nil
 		})(ctx, "q", "Which one?", nil)

@@ -35,7 +35,8 @@ type Caller interface {
 	// Request performs a request of the HTTP API. id is the request's idempotency key within the call.
 	Request(ctx context.Context, id, method, path string, body json.RawMessage) (status int, answer json.RawMessage, err error)
 	// Ask asks people, and waits for their answer. id is as that of Request. Errors: a [*plugin.Failure] where the operator does
-	// not let the plugin ask, or the call cannot wait; the cause of ctx's end.
+	// not let the plugin ask, or the call cannot wait; the cause of ctx's end, which withdraws the question: a node denies it in the
+	// name [wire.CallerOf].
 	Ask(ctx context.Context, id, question string, details json.RawMessage) (events.ToolApprovalGiven, error)
 }
 

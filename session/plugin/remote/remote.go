@@ -321,7 +321,7 @@ func (i *Instance) signs() {
 
 func (i *Instance) sign() {
 	running, ended, failed := i.calls.counts()
-	data, err := json.Marshal(&wire.Sign{Hash: *i.hash.Load(), Draining: i.leaving.Load(), Machine: i.machine, Running: running, Calls: ended, Failures: failed})
+	data, err := i.calls.signed(wire.Sign{Hash: *i.hash.Load(), Draining: i.leaving.Load(), Machine: i.machine, Running: running, Calls: ended, Failures: failed})
 	if err == nil {
 		_ = i.cfg.Conn.Publish(i.cfg.Prefix+".plugin-live."+i.cfg.Plugin.ID()+"."+i.cfg.Instance, data) // the next one follows
 	}
@@ -365,6 +365,9 @@ func (i *Instance) Stop(ctx context.Context) error {
 	}
 	for _, sub := range i.subs {
 		_ = sub.Unsubscribe()
+	}
+	if i.calls.hasWithdrawn() {
+		i.sign() // the last one
 	}
 	_ = i.cfg.Conn.FlushTimeout(time.Second) // without a server no node waits for the outcomes
 	return err

@@ -16,6 +16,15 @@ type Sign struct {
 	Running  int64  `json:"running"`            // calls that run
 	Calls    int64  `json:"calls,omitempty"`    // that ended since the instance started
 	Failures int64  `json:"failures,omitempty"` // of these, calls that failed
+	// Withdrawn are questions that no tool waits for any more: a node denies each of them, so that the call goes on.
+	Withdrawn []Question `json:"withdrawn,omitempty"`
+}
+
+// Question names a question of a call, see [Ask].
+type Question struct {
+	CallID
+
+	ID string `json:"id"` // of the callback
 }
 
 // MaxCount limits the counts of a [Sign].

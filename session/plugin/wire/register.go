@@ -57,6 +57,20 @@ const (
 // MaxMachine limits [Sign.Machine]. A node cuts a longer text.
 const MaxMachine = 64
 
+// MaxSignBytes limits the JSON of a [Sign]. Nodes ignore a larger one.
+const MaxSignBytes = 1 << 10
+
+// CallerOf is the name of a plugin as a caller of the API, and as the one that answers its own withdrawn questions.
+func CallerOf(plugin string) string {
+	if name := callerPrefix + plugin; len(name) <= events.MaxTokenBytes {
+		return name
+	}
+	return callerPrefix + events.DerivedID("", plugin)
+}
+
+// callerPrefix begins the names of plugins as callers.
+const callerPrefix = "plugin-"
+
 // Limits of hooks and fragments.
 const (
 	MaxHooks        = 32

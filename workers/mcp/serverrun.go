@@ -10,11 +10,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// live is a run of the server.
-type live struct {
-	on   *mcp.ClientSession
-	http bool
-	read *watched // of standard input and output; nil: of HTTP
+// serverRun is a run of the server.
+type serverRun struct {
+	client *mcp.ClientSession
+	http   bool
+	read   *watched // of standard input and output; nil: of HTTP
 
 	ctx context.Context //nolint:containedctx // of the run
 	end context.CancelCauseFunc
@@ -28,11 +28,11 @@ var (
 )
 
 // await ends the run when the session ends.
-func (l *live) await() { l.end(errors.Join(l.on.Wait(), errEnded)) }
+func (r *serverRun) await() { r.end(errors.Join(r.client.Wait(), errEnded)) }
 
 // intact reports whether all messages of the server could be read: an error of a call is then about its answer. Over HTTP nothing
 // says so.
-func (l *live) intact() bool { return l.read != nil && !l.read.broken.Load() }
+func (r *serverRun) intact() bool { return r.read != nil && !r.read.broken.Load() }
 
 // maxUnanswered limits the requests of a server that have no answer yet. Others are dropped.
 const maxUnanswered = 64

@@ -11,12 +11,12 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-func newLive(t *testing.T) *live {
+func newServerRun(t *testing.T) *serverRun {
 	t.Helper()
-	l := &live{}
-	l.ctx, l.end = context.WithCancelCause(t.Context())
-	t.Cleanup(func() { l.end(nil) })
-	return l
+	run := &serverRun{}
+	run.ctx, run.end = context.WithCancelCause(t.Context())
+	t.Cleanup(func() { run.end(nil) })
+	return run
 }
 
 // TestOwnerOfQuestions has a call end, and then the server ask while another call runs: the question is that call's unless
@@ -37,10 +37,10 @@ func TestOwnerOfQuestions(t *testing.T) {
 		"cancelled_own":      {errors.New("it was cancelled"), true, "s2", true},
 	} {
 		var c calls
-		on := newLive(t)
-		c.begin(on)
+		run := newServerRun(t)
+		c.begin(run)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := c.do(ctx, on, &running{session: tc.session}, func(context.Context, string) (*wire.Outcome, error) {
+		_, err := c.do(ctx, run, &activeCall{session: tc.session}, func(context.Context, string) (*wire.Outcome, error) {
 			if tc.cancelled {
 				cancel()
 			}
@@ -50,17 +50,24 @@ func TestOwnerOfQuestions(t *testing.T) {
 		if !errors.Is(err, tc.ended) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.ended)
 		}
-		_, err = c.do(t.Context(), on, &running{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) {
-			_, _ = c.do(t.Context(), on, &running{session: "s3"}, func(context.Context, string) (*wire.Outcome, error) {
-				if c.owner() != nil {
-					t.Errorf("%s: a question while two calls run has an owner", name)
+		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) {
+			_, _ = c.do(t.Context(), run, &activeCall{session: "s3"}, func(context.Context, string) (*wire.Outcome, error) {
+				if call, err := c.owner(); call != nil || !errors.Is(err, errSessions) {
+					t.Errorf("%s: a question while calls of two sessions run has an owner", name)
 				}
 				return nil, nil //nolint:nilnil // the outcome does not matter
 			})
-			if got := c.owner() != nil; got != tc.asks {
-				t.Errorf("%s: a question has an owner: got %t, want %t", name, got, tc.asks)
+			second := &activeCall{session: "s2"}
+			_, _ = c.do(t.Context(), run, second, func(context.Context, string) (*wire.Outcome, error) {
+				if call, _ := c.owner(); (call == second) != tc.asks {
+					t.Errorf("%s: a question while two calls of a session run: got %+v, want the second call: %t", name, call, tc.asks)
+				}
+				return nil, nil //nolint:nilnil // the outcome does not matter
+			})
+			if call, err := c.owner(); (call != nil) != tc.asks || !tc.asks && !errors.Is(err, errAbandoned) {
+				t.Errorf("%s: a question has an owner: got %v, %v, want %t", name, call, err, tc.asks)
 			}
-			if on.ctx.Err() != nil {
+			if run.ctx.Err() != nil {
 				t.Errorf("%s: the server is started again during a call", name)
 			}
 			return nil, nil //nolint:nilnil // the outcome does not matter
@@ -68,10 +75,10 @@ func TestOwnerOfQuestions(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: second call: %v", name, err)
 		}
-		if renewed := errors.Is(context.Cause(on.ctx), errRenew); renewed == tc.asks {
+		if renewed := errors.Is(context.Cause(run.ctx), errRenew); renewed == tc.asks {
 			t.Errorf("%s: the server is started again: got %t", name, renewed)
 		}
-		_, err = c.do(t.Context(), on, &running{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) { return nil, nil }) //nolint:nilnil // as above
+		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) { return nil, nil }) //nolint:nilnil // as above
 		if errors.Is(err, errReplaced) == tc.asks {
 			t.Errorf("%s: a call after that: got %v", name, err)
 		}

@@ -30,7 +30,7 @@ func TestUnreadableLineIsNoAnswer(t *testing.T) {
 			t.Errorf("%s: got %v, want an error that is no answer, and a broken connection", name, got)
 		}
 		ctx, end := context.WithCancelCause(t.Context())
-		if out := p.refusal(&live{read: w, ctx: ctx, end: end}, &running{}, got); out != nil || context.Cause(ctx) == nil {
+		if out := p.refusal(&serverRun{read: w, ctx: ctx, end: end}, &activeCall{}, got); out != nil || context.Cause(ctx) == nil {
 			t.Errorf("%s: got the outcome %+v, want none, and the end of the run", name, out)
 		}
 	}
