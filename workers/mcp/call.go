@@ -63,7 +63,7 @@ func (p *program) Call(ctx context.Context, in *wire.Call, caller remote.Caller)
 			return &wire.Outcome{Cancelled: true}
 		case errors.Is(err, errReplaced):
 			continue // it has no call
-		case call.missing.Load() && !call.begun:
+		case call.missing.Load() && !call.asks:
 			run.end(errNoSession) // it has not run the call
 			if sent++; sent <= maxRuns {
 				continue
@@ -97,7 +97,7 @@ func (p *program) refusal(run *serverRun, call *activeCall, err error) *wire.Out
 	switch {
 	case answered && !unanswered(refused):
 		return failure(plugin.ClassExecution, p.s.cfg.Server.withoutSecrets(refused.Message))
-	case notSent(err) && !call.begun:
+	case notSent(err) && !call.asks:
 		return p.unavailable("is not reached")
 	case run.ctx.Err() != nil, answered: // a request over HTTP that has no answer ends alone: others go on
 		return nil

@@ -50,7 +50,7 @@ type activeCall struct {
 	server  string // its name
 	number  int    // in the order of the starts
 	warn    func(text string, fields ...zap.Field) bool
-	begun   bool        // the server has answered the call with questions
+	asks    bool        // the server has answered the call with questions
 	sent    atomic.Bool // over HTTP: a request has the call
 	missing atomic.Bool // the server does not have the session of HTTP that this request names
 

@@ -86,7 +86,7 @@ func answersOf(ctx context.Context, asks mcp.InputRequestMap) (mcp.InputResponse
 	case len(asks) == 0 && !delay.Sleep(ctx, busyPause):
 		return nil, context.Cause(ctx)
 	}
-	call.begun = true
+	call.asks = true
 	answers := make(mcp.InputResponseMap, len(asks))
 	for _, id := range slices.Sorted(maps.Keys(asks)) {
 		p, ok := asks[id].(*mcp.ElicitParams)
