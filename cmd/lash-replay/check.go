@@ -35,6 +35,7 @@ inputs.`
 
 // Run checks the sessions and prints each result when it is there.
 func (c *checkCmd) Run(ctx context.Context, e *env) error {
+	e.quiet = c.JSON
 	r := &recheck.Report{Results: []*recheck.Session{}, Whole: c.Whole}
 	if err := c.checkAll(ctx, e, r); err != nil {
 		return err
@@ -65,6 +66,8 @@ func (c *checkCmd) checkAll(ctx context.Context, e *env, r *recheck.Report) erro
 	}
 	e.source.defaults(c.Targets...)
 	if e.source.count() == 0 && len(files) > 0 {
+		count := e.Counts(e.quiet, "checked", len(files), "archive")
+		defer count.Stop()
 		for _, file := range files {
 			one := &recheck.Session{File: file}
 			err := e.each(ctx, []string{file}, func(src source, id events.SessionID) error {
@@ -74,6 +77,7 @@ func (c *checkCmd) checkAll(ctx context.Context, e *env, r *recheck.Report) erro
 			if err = c.finish(e, r, one, err); err != nil {
 				return err
 			}
+			count.Add()
 		}
 		return nil
 	}

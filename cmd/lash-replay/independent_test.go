@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,10 @@ func TestIndependentVerifier(t *testing.T) {
 	if err != nil {
 		t.Skip("no node: the verifier in sdk/verify is not run")
 	}
+	source, err := os.ReadFile(filepath.Join("..", "..", "sdk", "verify", "verify.mjs"))
+	if lines := strings.Count(string(source), "\n"); err != nil || lines >= 300 {
+		t.Errorf("verifier: got %d lines, %v, want less than 300", lines, err)
+	}
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	store := in("store")
@@ -26,6 +31,12 @@ func TestIndependentVerifier(t *testing.T) {
 	command(t, "export", "signed", "--store", store, "-o", in("whole.lash"))
 	command(t, "export", "signed", "--store", store, "-o", in("redacted.lash"), "--redact", "model.*", "--redact", "session.opened", "--reason", "asked to", "--as", "ann")
 	key := filepath.Join(store, "keys", "tenant.pub")
+	command(t, "export", in("redacted.lash"), "-o", in("twice.lash"), "--redact", "tool.*", "--reason", "more", "--as", "bob")
+	for _, change := range []string{"reason", "unrecorded"} {
+		if err := forgeArchive([]string{in("redacted.lash"), in(change + ".lash"), change}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, change := range []string{"alter", "remove", "swap", "insert", "cut", "strip"} {
 		if err := forgeArchive([]string{in("whole.lash"), in(change + ".lash"), change}); err != nil {
 			t.Fatal(err)
@@ -38,6 +49,12 @@ func TestIndependentVerifier(t *testing.T) {
 	}{
 		{"whole.lash", 0, "signed: 3 heads verified, commits 1 to 12 are signed, 0 come after the last head"},
 		{"redacted.lash", 0, "signed: 3 heads verified, commits 1 to 12 are signed, 0 come after the last head"},
+		{"redacted.lash", 0, ".0: session.opened, redacted\nsequence "},
+		{"redacted.lash", 0, `by "ann": "asked to" (["model.*","session.opened"]), signed by node-`},
+		{"twice.lash", 0, `by "bob": "more" (["tool.*"]), which is not signed`},
+		{"twice.lash", 0, `by "ann": "asked to" (["model.*","session.opened"]), signed by node-`},
+		{"reason.lash", 1, `a redaction by "ann" is not the one that was signed`},
+		{"unrecorded.lash", 0, ".0: session.opened, redacted\nsequence "},
 		{"alter.lash", 1, "sequence 3, commit"},
 		{"remove.lash", 1, "sequence 3, commit"},
 		{"swap.lash", 1, "sequence 2, commit"},

@@ -48,6 +48,7 @@ type env struct {
 	output *outputFlags
 	color  func(code string) error // writes an ANSI colour code to Out; nil: no colours
 	now    func() time.Time
+	quiet  bool // no counts of what is done
 }
 
 // cli is the command line.

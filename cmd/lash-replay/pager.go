@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/charmbracelet/x/term"
-
 	"github.com/lash-go/lash/cmd/internal/terminal"
 )
 
@@ -19,12 +17,9 @@ type outputFlags struct {
 	NoPager bool   `group:"Output" help:"Do not page. By default output to a terminal passes $$PAGER, or less where that is installed."`
 }
 
-// onTerminal reports whether the output is for a terminal.
-func (e *env) onTerminal() bool { return e.Screen != nil && term.IsTerminal(e.Screen.Fd()) }
-
 // colored reports whether output has colours.
 func (e *env) colored() bool {
-	return e.output.Color == "always" || e.output.Color == "auto" && e.onTerminal() && e.Env("NO_COLOR") == ""
+	return e.output.Color == "always" || e.output.Color == "auto" && e.OnTerminal() && e.Env("NO_COLOR") == ""
 }
 
 // colorTo sets the writer of colours. Without colours it is nil.
@@ -92,7 +87,7 @@ func (l *leftEarly) Write(p []byte) (int, error) {
 
 // pager is the command of the pager, or nil.
 func (e *env) pager() *exec.Cmd {
-	if e.output.NoPager || !e.onTerminal() {
+	if e.output.NoPager || !e.OnTerminal() {
 		return nil
 	}
 	command := e.Env("PAGER")

@@ -66,6 +66,7 @@ func (c *statsCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
+	e.quiet = c.JSON
 	t := &totals{
 		ToolMillis: make(map[string]int64), Models: make(map[string]*modelTotals), Answers: make(map[string]int64),
 		Kinds: make(map[events.Kind]int64), TurnEnds: make(map[events.TurnEnd]int64), ToolCalls: make(map[string]map[string]int64),
@@ -99,6 +100,8 @@ func (t *totals) price(list pricing) {
 func (e *env) each(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
 	e.source.defaults(targets...)
 	if e.source.count() == 0 && len(targets) > 0 {
+		count := e.Counts(e.quiet, "read", len(targets), "archive")
+		defer count.Stop()
 		for _, file := range targets {
 			src, id, err := e.openTarget(ctx, file)
 			if err != nil {
@@ -107,6 +110,7 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 			if err := visit(src, id); err != nil {
 				return err
 			}
+			count.Add()
 		}
 		return nil
 	}
@@ -115,6 +119,8 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 		return err
 	}
 	defer src.Close()
+	count := e.Counts(e.quiet, "read", len(ids), "session")
+	defer count.Stop()
 	for _, id := range ids {
 		if err == nil {
 			err = e.mustBeThere(ctx, src, id)
@@ -122,6 +128,7 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 		if err == nil {
 			err = visit(src, id)
 		}
+		count.Add()
 	}
 	return err
 }

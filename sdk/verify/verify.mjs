@@ -5,7 +5,8 @@
 //
 // It shares no code with lash: events/FORMAT.md says all that it does, in "Archive" and "Signed heads". It needs Node.js 20
 // and no packages. A HEAD is a head that you got earlier, as a signed note. Exit codes: 0 every commit up to the last head
-// is as it was signed, 1 it is not, 2 the verification could not be done.
+// is as it was signed, 1 it is not, 2 the verification could not be done. Redacted events are named, with the records of their
+// redaction, and are no fault.
 
 import crypto from 'node:crypto'
 import fs from 'node:fs'
@@ -16,7 +17,6 @@ const sha256 = (...parts) => parts.reduce((h, p) => h.update(p), crypto.createHa
 const node = (left, right) => sha256(Buffer.of(1), left, right)
 
 // --- MessagePack -------------------------------------------------------------------------------------------------------
-
 // head reads the head of the value at p: its form, its number or length, and where its content begins.
 function head(b, p) {
   const c = b[p]
@@ -58,8 +58,7 @@ function pairs(b, p) {
   const list = []
   for (let i = 0, q = at; i < n; i++) {
     const value = end(b, q)
-    const next = end(b, value)
-    const [, size, text] = head(b, q)
+    const next = end(b, value), [, size, text] = head(b, q)
     list.push({ key: b.toString('utf8', text, text + size), at: q, value, end: next })
     q = next
   }
@@ -77,26 +76,30 @@ function scalar(b, p) {
 const fields = (b, p) => Object.fromEntries(pairs(b, p).map((f) => [f.key, f]))
 const value = (b, f) => (f === undefined ? undefined : scalar(b, f.value))
 
-// --- Leaves ------------------------------------------------------------------------------------------------------------
+// list has the places of the values of an array.
+function list(b, f) {
+  const [form, n, first] = f ? head(b, f.value) : ['array', 0, 0]
+  if (form !== 'array') throw new Error('not an array')
+  return Array.from({ length: n }, ((p) => () => { const at = p; p = end(b, p); return at })(first))
+}
 
+// --- Leaves ------------------------------------------------------------------------------------------------------------
 // strict is the commit's map, if its encoding is the one that writers use.
 function strict(b) {
-  const list = pairs(b, 0)
-  const of = (key) => list.filter((f) => f.key === key)
+  const all = pairs(b, 0)
+  const of = (key) => all.filter((f) => f.key === key)
   const short = (f) => f.value === f.at + 2
   const [e, n] = [of('e'), of('n')]
   if (e.length !== 1 || n.length > 1 || ![...e, ...n].every(short)) return null
-  const [, count, first] = head(b, e[0].value)
   const events = []
-  for (let i = 0, p = first; i < count; i++, p = end(b, p)) {
+  for (const p of list(b, e[0])) {
     const inside = pairs(b, p)
     const body = inside.filter((f) => f.key === 'p' || f.key === 'h')
     if (body.length !== 1 || !short(body[0])) return null
     if (body[0].key === 'h' && (body[0].end - body[0].value !== 34 || b.readUInt16BE(body[0].value) !== 0xc420)) return null
     events.push({ ...body[0], redacted: body[0].key === 'h', kind: value(b, inside.find((f) => f.key === 'k')) })
   }
-  const kept = events.filter((f) => !f.redacted).length
-  const salt = n[0] && value(b, n[0])
+  const kept = events.filter((f) => !f.redacted).length, salt = n[0] && value(b, n[0])
   if (n[0]) {
     const size = salt ? salt.length : 0
     const heads = salt === undefined ? 1 : size < 256 ? 2 : size < 65536 ? 3 : 5
@@ -110,8 +113,7 @@ function strict(b) {
 function leaf(b) {
   const s = strict(b)
   if (!s) return sha256(Buffer.of(0), b)
-  const parts = [Buffer.of(0)]
-  let from = 0
+  let [parts, from] = [[Buffer.of(0)], 0]
   if (s.n) {
     parts.push(b.subarray(0, s.n.value), Buffer.of(0xc0))
     from = s.n.end
@@ -133,7 +135,6 @@ function leaf(b) {
 }
 
 // --- Tree --------------------------------------------------------------------------------------------------------------
-
 // extend adds leaves to the edge of a tree of size leaves.
 function extend(edge, size, leaves) {
   const list = [...edge]
@@ -145,12 +146,18 @@ function extend(edge, size, leaves) {
   return list
 }
 
+// edgesOf returns the edge of the tree of the first n leaves, for each n.
+function edgesOf(leaves) {
+  const levels = [leaves]
+  for (let l = leaves; l.length > 1; levels.push(l)) l = Array.from({ length: l.length >> 1 }, (_, i) => node(l[2 * i], l[2 * i + 1]))
+  return (n) => levels.flatMap((l, k) => { const m = Math.floor(n / 2 ** k); return m % 2 === 1 ? l.slice(m - 1, m) : [] }).reverse()
+}
+
 const root = (edge) => edge.reduceRight((right, left) => node(left, right))
 const hashes = (b) => Array.from({ length: (b?.length ?? 0) / 32 }, (_, i) => b.subarray(32 * i, 32 * i + 32))
 const equal = (a, b) => a.length === b.length && a.every((h, i) => h.equals(b[i]))
 
 // --- Keys and notes ----------------------------------------------------------------------------------------------------
-
 // publicKey reads name+hash+base64.
 function publicKey(text) {
   const [, name, hash, data] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/.exec(text.trim()) ?? []
@@ -182,11 +189,9 @@ function certificate(note, tenants) {
 const checkpoint = (origin, size, hash) => `${origin}\n${size}\n${hash.toString('base64')}\n`
 
 // --- Archive -----------------------------------------------------------------------------------------------------------
-
 function readArchive(b) {
   if (b.toString('latin1', 0, 8) !== 'LASHARC1') throw new Error('not an archive')
-  const commits = []
-  let session
+  let [commits, session, redactions] = [[]]
   const uvarint = (plain, p) => {
     for (let n = 0, unit = 1; ; unit *= 128) {
       n += (plain[p] & 127) * unit
@@ -198,12 +203,11 @@ function readArchive(b) {
     const kind = String.fromCharCode(b[at])
     const body = b.subarray(at + 5, at + 5 + b.readUInt32BE(at + 1))
     const f = kind === 'h' || kind === 'e' ? fields(body, 0) : {}
-    if (kind === 'h') session = value(body, f.s)
+    if (kind === 'h') [session, redactions] = [value(body, f.s), list(body, f.r).map((p) => fields(body, p)).map((r) => ({ at: value(body, r.t), by: value(body, r.b), why: value(body, r.r), what: list(body, r.w).map((p) => scalar(body, p)), note: value(body, r.g) }))]
     if (kind === 'h' && value(body, f.q) !== 1) throw new Error('the archive does not begin at sequence 1')
     if (kind === 'e') {
-      const whole = value(body, f.d) === sha256(b.subarray(0, at)).toString('hex') && value(body, f.n) === commits.length && at + 5 + body.length === b.length
-      if (!whole) throw new Error('the archive is damaged')
-      return { session, commits }
+      if (value(body, f.d) !== sha256(b.subarray(0, at)).toString('hex') || value(body, f.n) !== commits.length || at + 5 + body.length !== b.length) throw new Error('the archive is damaged')
+      return { session, commits, redactions }
     }
     const plain = kind === 'c' ? unzstd(body) : []
     for (let p = 0; p < plain.length;) {
@@ -219,19 +223,33 @@ function readArchive(b) {
 }
 
 // --- Verification ------------------------------------------------------------------------------------------------------
+// redactedBy says who redacted, and whether a node's key signed that about this history.
+function redactedBy(r, session, tenants, edgeOf) {
+  let by = 'which is not signed'
+  if (r.note) {
+    const { text, lines } = signatures(r.note)
+    const cert = certificate(lines.find((l) => tenants.some((t) => t.name === l.name))?.signature.toString() ?? '', tenants)
+    const [title, origin, , at, who, why, size, hash, ...what] = text.slice(0, -1).split('\n')
+    const same = title === 'lash redaction v1' && origin === `${cert.tenant}/s/${session}` && Number(at) === r.at && JSON.parse(who) === r.by && JSON.parse(why) === r.why
+      && what.map((w) => JSON.parse(w)).join('\n') === r.what.join('\n') && root(edgeOf(Number(size))).toString('base64') === hash
+    if (!same || !lines.some((l) => l.name === origin && crypto.verify(null, Buffer.from(text), cert.node.key, l.signature))) throw new Error(`a redaction by ${JSON.stringify(r.by)} is not the one that was signed`)
+    by = `signed by ${cert.node.name} of ${cert.tenant}`
+  }
+  return `redacted at ${new Date(r.at).toISOString()} by ${JSON.stringify(r.by)}: ${JSON.stringify(r.why)} (${JSON.stringify(r.what)}), ${by}`
+}
 
-function verify(session, commits, tenants, given) {
-  const faults = []
-  const certificates = new Map()
-  const leaves = commits.map(leaf)
+function verify(session, commits, tenants, given, redactions) {
+  const [faults, notes, found] = [[], [], new Set()]
+  const certificates = new Map(), leaves = commits.map(leaf), edgeOf = edgesOf(leaves)
   const id = (seq) => (commits[seq - 1] ? value(commits[seq - 1], fields(commits[seq - 1], 0).i) : 'missing')
-  const fault = (seq, what) => { if (!faults.some((f) => f.seq === seq)) faults.push({ seq, text: `sequence ${seq}, commit ${id(seq)}: ${what}` }) }
+  const fault = (seq, what) => { if (!found.has(seq)) found.add(seq) && faults.push({ seq, text: `sequence ${seq}, commit ${id(seq)}: ${what}` }) }
   let [proven, heads] = [0, 0]
   commits.forEach((b, i) => {
     const top = fields(b, 0)
-    const [, count, first] = head(b, top.e.value)
-    for (let k = 0, p = first; k < count; k++, p = end(b, p)) {
+    const events = list(b, top.e)
+    for (const [k, p] of events.entries()) {
       const event = fields(b, p)
+      if (event.h) notes.push(`sequence ${i + 1}, event ${id(i + 1)}.${k}: ${value(b, event.k)}, redacted`)
       if (value(b, event.k) !== 'audit.head_signed') continue
       try {
         const f = fields(b, event.p.value)
@@ -242,12 +260,12 @@ function verify(session, commits, tenants, given) {
         const [before, edge, named] = [value(b, f.b) ?? 0, hashes(value(b, f.h)), hashes(value(b, f.l))]
         const size = before + named.length + 1
         const text = checkpoint(`${cert.tenant}/s/${session}`, size, root(extend(edge, before, [...named, leaves[i]])))
-        if (k !== count - 1 || !crypto.verify(null, Buffer.from(text), cert.node.key, value(b, f.g))) throw new Error('the commit is not the one that its head signs')
+        if (k !== events.length - 1 || !crypto.verify(null, Buffer.from(text), cert.node.key, value(b, f.g))) throw new Error('the commit is not the one that its head signs')
         const at = value(b, top.t)
         if (at < cert.from || at >= cert.until) throw new Error('the certificate is not valid at the time of the commit')
         heads++
         named.forEach((hash, n) => { if (!leaves[before + n]?.equals(hash)) fault(before + n + 1, 'it is not the commit that was signed with this sequence') })
-        if (!equal(extend([], 0, leaves.slice(0, before)), edge) && faults.length === 0) fault(Math.min(before, commits.length), 'one of the commits up to this one is not the one that was signed')
+        if ((before > commits.length || !equal(edgeOf(before), edge)) && faults.length === 0) fault(Math.min(before, commits.length), 'one of the commits up to this one is not the one that was signed')
         if (size !== i + 1) fault(i + 1, `its head is that of sequence ${size}`)
         proven = i + 1
       } catch (err) { fault(i + 1, err.message) }
@@ -258,18 +276,19 @@ function verify(session, commits, tenants, given) {
     const [origin, size, hash] = text.split('\n')
     const signed = [...certificates.values()].some((c) => origin === `${c.tenant}/s/${session}` && lines.some((l) => l.name === origin && crypto.verify(null, Buffer.from(text), c.node.key, l.signature)))
     if (Number(size) > commits.length) fault(commits.length + 1, `the given head covers ${size} commits: the history was cut off`)
-    else if (!signed || root(extend([], 0, leaves.slice(0, Number(size)))).toString('base64') !== hash) fault(Number(size), 'the history up to this commit is not that of the given head')
+    else if (!signed || root(edgeOf(Number(size))).toString('base64') !== hash) fault(Number(size), 'the history up to this commit is not that of the given head')
   }
-  return { faults, proven, heads }
+  for (const r of redactions) try { notes.push(redactedBy(r, session, tenants, edgeOf)) } catch (err) { faults.push({ text: err.message }) }
+  return { faults, notes, proven, heads }
 }
 
 try {
   const [archive, keys, ...given] = process.argv.slice(2)
   if (!keys) throw new Error('usage: node verify.mjs ARCHIVE TENANT.pub [HEAD...]')
   const tenants = fs.readFileSync(keys, 'utf8').split('\n').filter((l) => l.trim() && !l.startsWith('#')).map(publicKey)
-  const { session, commits } = readArchive(fs.readFileSync(archive))
-  const { faults, proven, heads } = verify(session, commits, tenants, given.map((f) => fs.readFileSync(f, 'utf8')))
-  for (const f of faults) console.log(f.text)
+  const { session, commits, redactions } = readArchive(fs.readFileSync(archive))
+  const { faults, notes, proven, heads } = verify(session, commits, tenants, given.map((f) => fs.readFileSync(f, 'utf8')), redactions)
+  for (const line of [...faults.map((f) => f.text), ...notes]) console.log(line)
   console.log(`${session}: ${heads} heads verified, commits 1 to ${proven} are signed, ${commits.length - proven} come after the last head`)
   process.exitCode = faults.length > 0 || heads === 0 ? 1 : 0
 } catch (err) {

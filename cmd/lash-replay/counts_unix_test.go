@@ -1,0 +1,90 @@
+//go:build linux
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+)
+
+// awaited is a writer that tells when a text was written to it.
+type awaited struct {
+	mu   sync.Mutex
+	all  strings.Builder
+	text string
+	seen chan struct{}
+}
+
+func (w *awaited) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	had := strings.Contains(w.all.String(), w.text)
+	w.all.Write(p)
+	if !had && strings.Contains(w.all.String(), w.text) {
+		close(w.seen)
+	}
+	return len(p), nil
+}
+
+// TestCountsOnTerminal has check and stats read archives of which the second one is a pipe, which nobody writes before the command has said
+// how many are done. It says so on a terminal only, and not with --json.
+func TestCountsOnTerminal(t *testing.T) {
+	t.Parallel()
+	const whole = "testdata/archives/answered.lash"
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		command, want string
+		more          []string
+		screen        bool
+	}{
+		{"check", "lash-replay: checked 1 of 3 archives\n", nil, true},
+		{"stats", "lash-replay: read 1 of 3 archives\n", []string{"--no-pager"}, true},
+		{"check", "", nil, false},
+		{"stats", "", []string{"--json"}, true},
+	} {
+		t.Run(strings.Join(append([]string{tt.command}, tt.more...), "_"), func(t *testing.T) {
+			t.Parallel()
+			slow := filepath.Join(t.TempDir(), "slow.lash")
+			if err := syscall.Mkfifo(slow, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			errs := &awaited{text: tt.want, seen: make(chan struct{})}
+			if tt.want == "" {
+				errs.text = "waiting for " + slow + " to be read\n" // which has the same patience
+			}
+			s := &program.Streams{Out: io.Discard, Err: errs, Env: func(string) string { return "" }}
+			if tt.screen {
+				if s.Screen, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
+					t.Skipf("no terminal here: %v", err)
+				}
+				defer func() { _ = s.Screen.Close() }()
+			}
+			ended := make(chan int, 1)
+			go func() { ended <- run(t.Context(), append([]string{tt.command, whole, slow, whole}, tt.more...), s) }()
+			select {
+			case <-errs.seen:
+			case code := <-ended:
+				t.Fatalf("got exit code %d before the output %q: %s", code, errs.text, errs.all.String())
+			}
+			if err := os.WriteFile(slow, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if code := <-ended; code != 0 {
+				t.Errorf("got exit code %d: %s", code, errs.all.String())
+			}
+			if got := strings.Count(errs.all.String(), " of 3 archives"); got > 0 != (tt.want != "") {
+				t.Errorf("got %q, want counts: %t", errs.all.String(), tt.want != "")
+			}
+		})
+	}
+}
