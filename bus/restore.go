@@ -18,11 +18,16 @@ import (
 //	put entry  the archive files are the session's history, guarded by the entry's revision
 //	discard    the stream is deleted
 //
+// redactions are the records of payloads that the history lacks: with one, the session is only to be read, as after [Bus.Redact].
+//
 // After a death before the entry is put, the stream is empty and sealed. [Bus.SweepOrphans] removes it, and another Restore
 // continues with it.
 //
 // Errors: [events.ConflictError] with the end of the session that exists, [events.ErasedError], those of the log.
-func (b *Bus) Restore(ctx context.Context, session events.SessionID, from events.Log) error {
+func (b *Bus) Restore(ctx context.Context, session events.SessionID, from events.Log, redactions ...events.RedactionRecord) error {
+	if err := events.CheckRedactions(redactions); err != nil {
+		return fmt.Errorf("restore session %s: %w", session, err)
+	}
 	last, err := from.Last(ctx, session)
 	if err != nil {
 		return fmt.Errorf("restore session %s: %w", session, err)
@@ -42,7 +47,7 @@ func (b *Bus) Restore(ctx context.Context, session events.SessionID, from events
 		return fmt.Errorf("restore session %s: %w", session, err)
 	}
 	for try := 1; ; try++ {
-		err := b.restore(ctx, session, runs, last)
+		err := b.restore(ctx, session, runs, last, redactions)
 		if err == nil {
 			return b.Discard(ctx, session)
 		}
@@ -70,7 +75,7 @@ func (b *Bus) mayRestore(ctx context.Context, session events.SessionID) error {
 }
 
 // restore takes the session's place, and puts the entry.
-func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []archiveRun, last events.Seq) error {
+func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []archiveRun, last events.Seq, redactions []events.RedactionRecord) error {
 	loc, err := b.locate(ctx, session)
 	if errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) || err == nil && loc.stream == "" && loc.last == 0 {
 		if err = b.Log().create(ctx, session); err == nil {
@@ -107,6 +112,6 @@ func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []arch
 	if err := b.removeRowsAfter(ctx, session, last); err != nil { // of a lost history, of which this is an older part
 		return err
 	}
-	entry.Runs, entry.Last, entry.Stream, entry.Next = runs, last, loc.stream, ""
+	entry.Runs, entry.Last, entry.Stream, entry.Next, entry.Redactions = runs, last, loc.stream, "", redactions
 	return b.putEntry(ctx, session, &entry)
 }

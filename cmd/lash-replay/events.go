@@ -31,22 +31,28 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 		return point.Outside("--from", c.From, id, last)
 	}
 	if c.JSON {
-		return c.list(ctx, e, src.Log(), id)
+		return c.list(ctx, e, src, id)
 	}
-	return e.paged(func() error { return c.list(ctx, e, src.Log(), id) })
+	return e.paged(func() error { return c.list(ctx, e, src, id) })
 }
 
 // list writes the events from --from on.
-func (c *eventsCmd) list(ctx context.Context, e *env, log events.Log, id events.SessionID) error {
+func (c *eventsCmd) list(ctx context.Context, e *env, src source, id events.SessionID) error {
+	records, err := src.Redactions(ctx, id)
+	if err != nil {
+		return err
+	}
 	enc := json.NewEncoder(e.Out)
 	enc.SetEscapeHTML(false)
-	for entry, err := range log.Read(ctx, id, c.From) {
+	for entry, err := range src.Log().Read(ctx, id, c.From) {
 		if err != nil {
 			return err
 		}
 		for i := range entry.Commit.Events {
 			if c.JSON {
-				err = enc.Encode(eventjson.Of(entry, i))
+				ev := eventjson.Of(entry, i)
+				ev.Redact(records, entry)
+				err = enc.Encode(ev)
 			} else {
 				_, err = fmt.Fprintln(e.Out, lineOf(entry, i))
 			}

@@ -42,7 +42,7 @@ func (*uiCmd) Help() string {
 server follows what happens. It only shows: lash-node serve --http has the page that also talks to sessions and answers approvals.
 
 The page asks for the token that the command prints, because other users of this machine reach the address too. Ctrl-c ends the command.
-Archives are put into a temporary server, which is deleted at the end. Without --prices costs are by the prices of this build.`
+Archives are put into a temporary server, which is deleted at the end. Of redacted ones the page shows what is left, and by whom and why the rest was redacted. Without --prices costs are by the prices of this build.`
 }
 
 // uiStop limits the time in which requests may end after ctrl-c.
@@ -170,7 +170,7 @@ func openArchives(ctx context.Context, e *env, files []string) (src *busSource, 
 		if err != nil {
 			return src, "", err
 		}
-		if _, err := sessionarchive.Restore(ctx, src.Bus, a.file); err != nil {
+		if err := sessionarchive.RestoreToRead(ctx, src.Bus, a.file); err != nil {
 			return src, "", fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -192,7 +192,7 @@ func pageServer(b *bus.Bus, name, token string, list pricing) (*httpapi.Server, 
 	}
 	return httpapi.New(httpapi.Config{
 		Service: reader{c}, Page: page, Tokens: []httpapi.Token{{Name: "ui", Digest: sha256.Sum256([]byte(token)), Scope: api.ScopeRead}},
-		Prices: func() json.RawMessage { return list.prices.JSON() }, Source: name,
+		Prices: func() json.RawMessage { return list.prices.JSON() }, Source: name, Redactions: b.Redactions,
 	})
 }
 

@@ -220,6 +220,25 @@ type Event struct {
 	Key uint32 `json:"key,omitempty" jsonschema:"id of the key that encrypts the payload, which is not here"`
 	// Redacted is the digest that replaces a redacted payload, in hex; empty where the event has its payload.
 	Redacted string `json:"redacted,omitempty" jsonschema:"digest that replaces the payload in a redacted copy, in hex digits"`
+	// Redaction says who redacted the payload; nil where that is not known.
+	Redaction *Redaction `json:"redaction,omitempty" jsonschema:"who redacted the payload, when and why; omitted where that is not recorded"`
+}
+
+// Redaction says who redacted a payload, when and why.
+type Redaction struct {
+	By     string `json:"by"`
+	Time   string `json:"time"`
+	Reason string `json:"reason"`
+}
+
+// Redact adds to an event without payload what the last of the records says about it.
+func (ev *Event) Redact(list []events.RedactionRecord, e events.Entry) {
+	if ev.Redacted == "" {
+		return
+	}
+	if r := events.RedactionOf(list, e, ev.Pos); r != nil && r.By != "" {
+		ev.Redaction = &Redaction{By: r.By, Time: Clock(r.At), Reason: r.Reason}
+	}
 }
 
 // Of is the event of an entry at an index.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -95,6 +96,37 @@ func restore(ctx context.Context, b *bus.Bus, a *events.Archive, accept func(*pr
 		err = hint.Store(ctx, b, s)
 	}
 	return done, err
+}
+
+// RestoreToRead is [Restore] for a server that only shows sessions: a redacted archive becomes a session that takes no
+// append. An archive of an earlier version does not say who redacted it, and neither does the session.
+func RestoreToRead(ctx context.Context, b *bus.Bus, a *events.Archive) error {
+	log := Decrypted(a.Log, b.Keys())
+	switch err := refuseRedacted(ctx, a, log); {
+	case err == nil:
+		_, err = Restore(ctx, b, a)
+		return err
+	case !errors.Is(err, ErrRedacted):
+		return err
+	}
+	texts := &bodies{all: DecryptedBodies(a.Blobs, b.Keys()), read: make(map[string][]byte)}
+	s, err := follow.ReadAt(ctx, log, texts, a.Session, math.MaxUint64)
+	if err != nil {
+		return fmt.Errorf("%w: the redacted archive cannot be folded: %w", events.ErrMalformed, err)
+	}
+	for _, body := range texts.all {
+		if _, err := b.PutBlob(ctx, body); err != nil {
+			return err
+		}
+	}
+	records := a.Redactions
+	if len(records) == 0 {
+		records = []events.RedactionRecord{{What: []string{"*"}}}
+	}
+	if err := b.Restore(ctx, a.Session, a.Log, records...); err != nil {
+		return err
+	}
+	return follow.PutCold(ctx, b, s)
 }
 
 // bodies reads an archive's bodies. It keeps those that the history refers to.

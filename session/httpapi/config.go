@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,8 @@ type Config struct {
 	// Agents makes the handler of /v1/mcp, which gets the requests of callers with the right to read. api is the server.
 	// nil: there is no such path.
 	Agents func(api http.Handler) http.Handler
+	// Redactions returns the records of a session's redactions, which its events name. nil: events do not say who redacted them.
+	Redactions func(ctx context.Context, session events.SessionID) ([]events.RedactionRecord, error)
 	// Page serves the path / and those below /page/ to anyone: the files of a web page, without data of sessions.
 	// nil: there are no such paths.
 	Page http.Handler

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -72,18 +73,25 @@ func watchEvents(c *httpRequest) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{stream: observed(c.s.cfg.Service.Observe(c.Context(), c.session, cursor))}, nil
+	var records []events.RedactionRecord
+	closed := s.Status == projector.StatusClosed // a cached state may be older than the redaction
+	if (s.Redacted > 0 || closed) && c.s.cfg.Redactions != nil {
+		if records, err = c.s.cfg.Redactions(ctx, c.session); err != nil {
+			return reply{}, err
+		}
+	}
+	return reply{stream: observed(c.s.cfg.Service.Observe(c.Context(), c.session, cursor), records)}, nil
 }
 
 // observed converts a session's observations to messages.
-func observed(list iter.Seq2[api.Observed, error]) iter.Seq2[message, error] {
+func observed(list iter.Seq2[api.Observed, error], records []events.RedactionRecord) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		for o, err := range list {
 			var m message
 			switch {
 			case err != nil:
 			case o.Commit != nil:
-				m = message{id: strconv.FormatUint(uint64(o.Seq), 10), name: "commit", data: commitOf(events.Entry{Seq: o.Seq, Commit: o.Commit})}
+				m = message{id: strconv.FormatUint(uint64(o.Seq), 10), name: "commit", data: commitOf(events.Entry{Seq: o.Seq, Commit: o.Commit}, records)}
 			case o.Delta != nil:
 				m = message{name: "delta", data: deltaOf(o.Delta)}
 			case o.Gap != nil:
@@ -96,10 +104,11 @@ func observed(list iter.Seq2[api.Observed, error]) iter.Seq2[message, error] {
 	}
 }
 
-func commitOf(e events.Entry) commitJSON {
+func commitOf(e events.Entry, records []events.RedactionRecord) commitJSON {
 	out := commitJSON{Seq: e.Seq, Events: make([]eventjson.Event, len(e.Commit.Events))}
 	for i := range out.Events {
 		out.Events[i] = eventjson.Of(e, i)
+		out.Events[i].Redact(records, e)
 	}
 	return out
 }

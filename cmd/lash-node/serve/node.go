@@ -126,7 +126,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if err := n.watched.addMetrics(n.bus, n.node, n.external); err != nil {
 		return err
 	}
-	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Access: cfg.Access, Refused: n.watched.refusedConnection, Logger: cfg.Logger, Prices: n.watched.prices}); err != nil {
+	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Access: cfg.Access, Refused: n.watched.refusedConnection, Logger: cfg.Logger, Prices: n.watched.prices, Redactions: n.bus.Redactions}); err != nil {
 		return err
 	}
 	if err := n.node.Start(ctx); err != nil {

@@ -1,7 +1,7 @@
 // A session as a conversation: the active branch at a sequence.
 
 import { h } from "./dom.js";
-import { cancelled, clock, count, duration, endOf, moment, person, plural, said, short, takeovers } from "./format.js";
+import { cancelled, clock, count, duration, endOf, moment, person, plural, redactedBy, said, short, takeovers } from "./format.js";
 import { Find } from "./find.js";
 import { History } from "./history.js";
 import { approvalCard } from "./inbox.js";
@@ -11,6 +11,10 @@ import { VirtualList } from "./virtual.js";
 
 export const WORDS = { success: "done", failure: "failed", cancelled: "cancelled", lost: "lost", running: "runs", asking: "asks", outside: "waits outside" };
 export const toneOf = (state) => ({ success: "good", failure: "bad", lost: "bad", cancelled: "warn", asking: "ask", running: "run", outside: "wait" })[state] ?? "";
+
+// SPOKEN are the kinds of events that the conversation shows.
+const SPOKEN = new Set(["turn.requested", "turn.scheduled", "model.replied", "tool.returned", "input.injected", "graph.appended", "frame.opened", "tool.approval_asked", "tool.approval_given"]);
+const missingOf = (event) => ({ key: `gone:${event.seq}.${event.pos}`, version: 0, high: 70, type: "redacted", event, inspects: { event } });
 
 export class Conversation {
   constructor(page) {
@@ -34,9 +38,14 @@ export class Conversation {
 
   #items(look, deltas) {
     const items = [], asks = look.pending();
-    let frame = 0, before = null;
+    let frame = 0, before = null, gone = 0;
+    const redacted = look.history.redacted;
+    const missing = (seq) => {
+      for (; gone < redacted.length && redacted[gone].seq <= seq; gone++) if (SPOKEN.has(redacted[gone].kind)) items.push(missingOf(redacted[gone]));
+    };
     if (look.history.left) items.push({ key: "left", version: look.history.left, high: 40, type: "left", count: look.history.left, inspects: null });
     for (const n of look.path()) {
+      missing(n.seq);
       if (before?.turn && before.turn !== n.turn) this.#end(items, look, before.turn);
       if (n.frame !== frame) {
         frame = n.frame;
@@ -49,6 +58,7 @@ export class Conversation {
       before = n;
     }
     if (before?.turn) this.#end(items, look, before.turn);
+    missing(look.seq);
     for (const t of look.turns()) {
       const status = look.statusOf(t);
       if (status === "waiting" || status === "scheduled") items.push({ key: `wait:${t.id}`, version: status, high: 70, type: "queued", turn: t, status, inspects: { seq: t.requestedSeq } });
@@ -88,6 +98,7 @@ export class Conversation {
     switch (it.type) {
       case "frame": return h("div", { class: "divider" }, h("span", null, it.frame.reason === "compaction" ? "Summarised here: the model sees what follows, and the messages that were kept" : `New frame: ${it.frame.reason}. The model does not see what is above`));
       case "fork": return this.#fork(it);
+      case "redacted": return h("article", { class: "message faint redacted" }, h("header", null, h("b", null, it.event.kind), h("time", { title: moment(it.event.at) }, clock(it.event.at)), h("span", { class: "tag warn" }, "redacted")), h("p", { dir: "auto" }, redactedBy(it.event)));
       case "left": return h("div", { class: "divider" }, h("span", null, `${it.count.toLocaleString("en")} older messages are left out. Compare shows the session at any point`));
       case "end": return this.#endRow(it.turn);
       case "queued": return h("article", { class: "message user faint" }, h("header", null, h("b", null, "user"), h("span", { class: "tag wait" }, it.status === "scheduled" ? `starts ${moment(it.turn.dueAt)}` : "waits for the turns before it")), this.#parts(it.turn.input?.parts ?? []));

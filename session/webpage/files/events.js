@@ -1,7 +1,7 @@
 // The events of a session, one a row.
 
 import { h } from "./dom.js";
-import { clock, moment, short } from "./format.js";
+import { clock, moment, redactedBy, short } from "./format.js";
 import { History } from "./history.js";
 import { VirtualList } from "./virtual.js";
 
@@ -32,7 +32,7 @@ export class EventList {
 
 // said is what an event says, on one line.
 export function said(e) {
-  if (e.redacted) return `redacted; its digest is ${e.redacted}`;
+  if (e.redacted) return `${redactedBy(e)}; its digest is ${e.redacted}`;
   const p = e.payload ?? {};
   switch (e.kind) {
     case "turn.requested": case "turn.scheduled": return text(p.input?.parts);

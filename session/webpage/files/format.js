@@ -71,3 +71,9 @@ const ENDS = {
 };
 
 export const endOf = (end) => ENDS[end] ?? [String(end), "warn"];
+
+// redactedBy says who removed the payload of an event, when and why.
+export function redactedBy(e) {
+  const r = e.redaction;
+  return r ? `redacted by ${r.by}, ${moment(Date.parse(r.time))}: ${r.reason}` : "redacted; by whom and why is not recorded";
+}

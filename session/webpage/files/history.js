@@ -40,6 +40,7 @@ export class History {
     this.opened = null;
     this.closed = null;
     this.unknown = 0;
+    this.redacted = []; // events without payload
   }
 
   // seed begins with the last messages of a view, as GET /view returns it, instead of the commits up to it.
@@ -63,10 +64,13 @@ export class History {
     this.seq = commit.seq;
     const leaf = this.leaf, frames = this.frames.length;
     for (const e of commit.events) {
-      const event = { seq: e.seq, pos: e.pos, at: Date.parse(e.time), kind: e.kind, turn: e.turn, actor: e.actor, cause: e.cause, id: e.id, version: e.version, payload: e.payload, redacted: e.redacted };
+      const event = { seq: e.seq, pos: e.pos, at: Date.parse(e.time), kind: e.kind, turn: e.turn, actor: e.actor, cause: e.cause, id: e.id, version: e.version, payload: e.payload, redacted: e.redacted, redaction: e.redaction };
       this.events.push(event);
       const fold = FOLDS[e.kind];
-      if (e.redacted) continue; // it folds to nothing, as at the server
+      if (e.redacted) {
+        this.redacted.push(event);
+        continue; // it folds to nothing, as at the server
+      }
       if (fold) fold(this, e.payload ?? {}, event);
       else if (e.payload === undefined) this.unknown++;
     }

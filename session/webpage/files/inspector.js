@@ -1,7 +1,7 @@
 // The inspector shows one thing with all its details: an event, a prompt, or a signed head.
 
 import { h, say, swap } from "./dom.js";
-import { count, duration, moment, total } from "./format.js";
+import { count, duration, moment, redactedBy, total } from "./format.js";
 import { body, long, value } from "./parts.js";
 import { bytesOf, canCheck, certified } from "./proof.js";
 
@@ -42,7 +42,7 @@ export class Inspector {
     const proof = this.page.history.heads.find((head) => head.seq >= e.seq);
     return h("section", { class: "inspected" }, h("h3", null, `${e.seq}.${e.pos} ${e.kind}`),
       h("dl", { class: "pairs" }, pairs({ id: e.id, time: moment(e.at), actor: e.actor, cause: e.cause, turn: e.turn, version: e.version, proof: proof ? `covered by the signed head of commit ${proof.seq}${this.page.proofs.results.get(proof.seq)?.right ? ", whose signature this browser checked" : ""}` : "no signed head covers it yet" })),
-      e.redacted ? h("p", { class: "faint" }, `The payload was redacted. Its digest is ${e.redacted}.`)
+      e.redacted ? h("p", { class: "faint", dir: "auto" }, `The payload was ${redactedBy(e)}. Its digest is ${e.redacted}.`)
         : e.payload === undefined ? h("p", { class: "faint" }, "The server does not know this kind.") : value(e.payload));
   }
 
