@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,8 @@ func exits() {
 	}
 }
 
+var soaks = flag.Bool("soak", false, "run a fleet for each kind of fault of its own, too")
+
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -50,8 +53,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond == "long" {
+			switch cond {
+			case "long":
 				return !testing.Short(), nil
+			case "soak":
+				return *soaks, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

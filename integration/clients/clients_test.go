@@ -33,7 +33,7 @@ func newTypist(t *testing.T, server *busembed.Server, n int) *typist {
 	t.Helper()
 	y := &typist{name: fmt.Sprintf("typist%d", n), wire: newFlaky(t, server.URL(), uint64(n))}
 	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
-	on := harness.OpenReader(t, bus.Config{URL: y.wire.url(), Timeout: 250 * time.Millisecond, Options: []nats.Option{silent, nats.IgnoreDiscoveredServers()}})
+	on := harness.OpenReader(t, bus.Config{URL: y.wire.url(), Timeout: 250 * time.Millisecond, Options: []nats.Option{silent, nats.IgnoreDiscoveredServers(), nats.Timeout(30 * time.Second)}})
 	var err error
 	if y.client, err = client.New(client.Config{Bus: on, Actor: y.name, Silence: 250 * time.Millisecond, Logger: zaptest.NewLogger(t)}); err != nil {
 		t.Fatal(err)
