@@ -104,6 +104,8 @@ func TestStop(t *testing.T) {
 	p.awaitText(".headline", "Last turn: cancelled")
 	p.awaitText(".headline", "by writer: stopped on the page")
 	p.awaitText(".turn-end", "by writer: stopped on the page")
+	p.click(".turn-end summary")
+	p.awaitText(".turn-end details", "I begin")
 	p.await("no live text", "!document.querySelector('.message.live')")
 }
 

@@ -85,7 +85,7 @@ func TestHeadsAreChecked(t *testing.T) {
 		"another session":    {"other", "() => {}", signature + ", " + signature + ", none"},
 		"before its time":    {string(id), "(h) => { h[1].at = 0; }", "right, " + expired + ", none"},
 		"another text":       {string(id), "(h) => { h[0].payload.certificate = h[0].payload.certificate.replace('lash node', 'lash  node'); }", "It names another certificate than it has., right, none"},
-		"without a text":     {string(id), "(h) => { delete h[0].payload.certificate; }", "Its certificate is in no head before it., right, none"},
+		"without a text":     {string(id), "(h) => { delete h[0].payload.certificate; }", "Its certificate is in no head before it on this page., right, none"},
 		"one that was cut":   {string(id), "(h) => { h.pop(); }", "right, none"},
 		"one that is missed": {string(id), "(h) => { h.splice(1, 1); }", "The next head on this page does not name the hash of its commit., none"},
 	} {

@@ -111,8 +111,9 @@ export class Conversation {
 
   #endRow(t) {
     const [text, tone] = endOf(t.end);
-    const { tokens, price } = ofTurn(t.modelCalls), taken = takeovers(t), why = cancelled(t);
+    const { tokens, price } = ofTurn(t.modelCalls), taken = takeovers(t), why = cancelled(t), cut = cutText(t);
     return h("div", { class: `turn-end ${tone}` },
+      cut && h("details", { click: (e) => e.stopPropagation() }, h("summary", null, "what the model had written"), long(cut)),
       h("span", { class: `tag ${tone}` }, text),
       why && h("span", { class: "why", dir: "auto" }, short(why, 300)),
       t.issue && h("span", { class: "why", dir: "auto" }, short([t.issue.code || t.issue.kind, t.issue.message].filter(Boolean).join(": "), 300)),
@@ -209,4 +210,10 @@ function lastOn({ leaves }, node, before) {
     if (n === node) return leaves[i + 1].seq - 1;
   }
   return node.seq;
+}
+
+// cutText is the begin of a reply that was interrupted at the end of a turn. It is no message: later prompts do not have it.
+function cutText(t) {
+  const last = t.modelCalls.at(-1);
+  return last?.kind === "interrupted" ? (last.parts ?? []).map((p) => p.text ?? "").join("") : "";
 }

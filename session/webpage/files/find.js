@@ -6,7 +6,9 @@ import { plural } from "./format.js";
 
 const MOST_MARKS = 2000; // places that are marked at once
 const MOST_PRESSES = 20; // of "Show more", to reach a place in a long text
-const FRAMES = 60; // in which a place comes into the window
+const FRAMES = 120; // in which a place comes into the window
+const STEADY = 5; // frames in which it stays there
+const EDGE = 32; // pixels at the edges of the window that do not count
 
 export class Find {
   constructor(conversation) {
@@ -88,14 +90,13 @@ export class Find {
     this.#say();
   }
 
-  // #show scrolls to a row until its place is in the window: rows that are drawn on the way turn out higher or lower than estimated.
-  #show(key, frames) {
+  // #show scrolls to a row until its place stays in the window: rows that are drawn on the way turn out higher or lower than estimated.
+  #show(key, frames, steady = 0) {
     requestAnimationFrame(() => {
-      if (key !== this.now || frames === 0) return;
+      if (key !== this.now || frames === 0 || steady === STEADY) return;
       const { list } = this.of, row = list.rows.get(key)?.node;
       if (!row) list.select(key);
-      else if (this.#reveal(row)) return;
-      this.#show(key, frames - 1);
+      this.#show(key, frames - 1, row && this.#reveal(row) ? steady + 1 : 0);
     });
   }
 
@@ -108,14 +109,13 @@ export class Find {
       more.click();
     }
     const { list } = this.of, place = (this.#places(row, 1)[0] ?? row).getBoundingClientRect(), box = list.node.getBoundingClientRect();
-    const shown = list.selected === this.now && place.top >= box.top && place.bottom <= Math.max(box.bottom, box.top + place.height);
-    if (shown) this.mark();
-    else {
-      list.select(this.now, { show: false });
+    const before = list.node.scrollTop;
+    if (list.selected !== this.now) list.select(this.now, { show: false });
+    if (place.top < box.top + EDGE || place.bottom > box.bottom - EDGE) {
       list.stuck = false;
       list.node.scrollTop += (place.top + place.bottom - box.top - box.bottom) / 2;
     }
-    return shown;
+    return list.node.scrollTop === before; // where there is no more to scroll, too
   }
 
   // mark marks the words in all rows that are in the document.
@@ -162,7 +162,7 @@ function textsOf(it) {
     case "queued": return partTexts(it.turn.input?.parts);
     case "input": return partTexts(it.input.parts);
     case "ask": return [it.ask.tool, it.ask.question, json(it.ask.args)];
-    case "end": return [it.turn.cancel?.reason ?? "", it.turn.issue?.message ?? ""];
+    case "end": return [it.turn.cancel?.reason ?? "", it.turn.issue?.message ?? "", ...it.turn.modelCalls.filter((c) => c.kind === "interrupted").flatMap((c) => partTexts(c.parts))];
     case "delta": return [it.delta.text];
     default: return [];
   }

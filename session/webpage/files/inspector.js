@@ -89,7 +89,7 @@ export class Inspector {
   #checked(e) {
     const note = h("p", { class: "tag", role: "status" }), about = h("p", { class: "faint" });
     const check = () => {
-      const { proofs, history } = this.page, result = proofs.results.get(e.seq), n = proofs.results.size;
+      const { proofs, history } = this.page, result = proofs.results.get(e.seq), n = [...proofs.results.values()].filter((r) => r.right).length;
       const [tone, text, more] = result?.right ? ["good", "Signature checked in this browser", `The key of ${result.certificate.node} signed the hashes of the commits 1 to ${e.seq}, and the next head continues them. ${n > 1 ? `So do the ${n} heads that were checked.` : ""}`]
         : result?.wrong ? ["bad", "The signature is wrong", result.wrong]
           : result ? ["warn", "Not checked", result.why]

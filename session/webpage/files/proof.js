@@ -83,16 +83,17 @@ export async function certified(note, tenant) {
   return false;
 }
 
-// Proofs checks the heads of a session, one after the other. A result is {right} or {wrong: why}, by the sequence of the head.
+// Proofs checks the heads of a session, one after the other. A result is {right: true}, {wrong: why}, or {right: false, why} for a head
+// that cannot be checked, by the sequence of the head.
 export class Proofs {
   constructor(session, changed) {
-    Object.assign(this, { session, changed, results: new Map(), certificates: new Map(), to: 0, wrong: 0 });
+    Object.assign(this, { session, changed, results: new Map(), certificates: new Map(), to: 0, checked: 0, wrong: 0 }); // to is the last head that was looked at, checked the last one that is right
   }
 
   // update checks the heads that can be checked now.
   async update(heads) {
     this.heads = heads;
-    if (this.busy || !canCheck()) return;
+    if (this.busy || this.unable || !canCheck()) return;
     this.busy = true;
     let some = false;
     for (let i = this.heads.findIndex((head) => head.seq > this.to); i >= 0 && i + 1 < this.heads.length; i++) {
@@ -101,6 +102,7 @@ export class Proofs {
       if (!result) { this.unable = true; break; }
       this.results.set(head.seq, result);
       if (result.wrong) this.wrong ||= head.seq;
+      if (result.right) this.checked = head.seq;
       this.to = head.seq;
       some = true;
     }
@@ -111,6 +113,7 @@ export class Proofs {
   async #check(head, next) {
     const p = head.payload, leaves = hashes(p.leaves), before = p.before ?? 0, edge = hashes(p.edge);
     const certificate = await this.#certificate(p);
+    if (!certificate) return { right: false, why: "Its certificate is in no head before it on this page." };
     if (head.seq !== before + leaves.length + 1) return { wrong: "It does not cover the commits up to its own." };
     const later = hashes(next.payload.leaves), from = next.payload.before ?? 0, own = later[head.seq - 1 - from];
     if (!own) return { right: false, why: "The next head on this page does not name the hash of its commit." };
@@ -124,7 +127,7 @@ export class Proofs {
   async #certificate(p) {
     const key = hex(bytesOf(p.key));
     if (!this.certificates.has(key)) {
-      if (!p.certificate) throw new Error("Its certificate is in no head before it.");
+      if (!p.certificate) return null;
       if (hex(await sha256(te.encode(p.certificate))) !== key) throw new Error("It names another certificate than it has.");
       this.certificates.set(key, await readCertificate(p.certificate));
     }

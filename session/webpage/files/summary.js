@@ -69,5 +69,5 @@ export function signed(look, proofs) {
   if (!head) return [];
   const wrong = proofs.wrong && proofs.wrong <= look.seq;
   return [["Signed", wrong ? `a wrong head at ${proofs.wrong}` : head.seq >= look.seq ? "all commits" : `up to ${head.seq} of ${look.seq}`,
-    wrong ? "a signature is wrong" : `${proofs.to ? `this browser checked the signatures up to ${Math.min(proofs.to, head.seq)}` : "this browser checked no signature"}; press for what that proves`, "lastHead", wrong ? "" : "plain"]];
+    wrong ? "a signature is wrong" : `${proofs.checked ? `this browser checked signatures up to ${Math.min(proofs.checked, head.seq)}` : "this browser checked no signature"}; press for what that proves`, "lastHead", wrong ? "" : "plain"]];
 }
