@@ -26,7 +26,7 @@ export class Compare {
       if (!look.live) this.right[1].value = String(look.seq);
       return;
     }
-    if (!look.history.seq) return;
+    if (!look.history.seq || look.history.seq < (this.page.state?.seq ?? 0)) return; // not all is read yet
     this.seen = true;
     this.left[0].value = this.right[0].value = this.page.id;
     this.left[1].value = String(Math.max(look.history.base, 1));

@@ -129,7 +129,7 @@ export class History {
     for (const [index, result] of calls) {
       const c = t.calls[index];
       if (!c || c.endedSeq) continue;
-      Object.assign(c, { endedSeq: e.seq, endedAt: e.at, outcome: result.outcome || "success", millis: result.millis ?? 0, result });
+      Object.assign(c, { endedSeq: e.seq, endedAt: e.at, event: e, outcome: result.outcome || "success", millis: result.millis ?? 0, result });
     }
     this.finish(t, e, id);
   }

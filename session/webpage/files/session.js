@@ -243,14 +243,13 @@ export class SessionPage {
 
   // failure shows the next failed or lost call in the timeline, and after the last one the first.
   failure() {
-    const list = failures(this.look()), next = list.find((f) => f.seq > (this.failed ?? 0)) ?? list[0];
+    const list = failures(this.look()), next = list[list.findIndex((f) => f.key === this.failed) + 1] ?? list[0];
     if (!next) return say("No call failed.");
-    this.failed = next.seq;
+    this.failed = next.key;
     this.tab("time");
     this.views.time.update(this.look());
     this.views.time.list.select(next.key);
-    const event = this.history.events.find((e) => e.seq === next.seq && ["tool.returned", "tool.lost", "model.failed"].includes(e.kind));
-    this.inspect(event ? { event } : { seq: next.seq });
+    this.inspect({ event: next.event });
     return undefined;
   }
 

@@ -25,12 +25,13 @@ export function headline(look, now = Date.now()) {
   return { tone: tone === "good" ? "done" : tone, text: `Last turn: ${text}`, detail: short(why, 240) };
 }
 
-// failures are the calls that failed or were lost up to a sequence, in the order of their ends: {seq, key} of the timeline.
+// failures are the calls that failed or were lost up to a sequence, in the order of their ends: {seq, key, event}, with the key of
+// its row in the timeline.
 export function failures(look) {
   const list = [];
   for (const t of look.turns()) {
-    for (const c of t.modelCalls) if (c.seq <= look.seq && c.kind === "failed") list.push({ seq: c.seq, key: `m:${t.id}/${c.iteration}/${c.seq}`, model: true });
-    for (const c of t.toolCalls) if (["failure", "lost"].includes(look.callState(c))) list.push({ seq: c.endedSeq, key: `c:${c.id}`, lost: c.outcome === "lost" });
+    for (const c of t.modelCalls) if (c.seq <= look.seq && c.kind === "failed") list.push({ seq: c.seq, key: `m:${t.id}/${c.iteration}/${c.seq}`, event: c.event, model: true });
+    for (const c of t.toolCalls) if (["failure", "lost"].includes(look.callState(c))) list.push({ seq: c.endedSeq, key: `c:${c.id}`, event: c.event, lost: c.outcome === "lost" });
   }
   return list.sort((a, b) => a.seq - b.seq);
 }
