@@ -120,8 +120,8 @@ type TurnReleased struct {
 // Validate implements [Payload].
 func (p *TurnReleased) Validate() error { return CheckToken("worker", p.Worker) }
 
-// TurnAnnounced records, in the commit that ends a turn, that plugins must be notified of this end. [TurnTold]
-// completes it.
+// TurnAnnounced records, in the commit that ends a turn, that plugins must be notified of this end: the turn counts as
+// unnotified until [TurnTold].
 type TurnAnnounced struct {
 	Worker WorkerID `msgpack:"w"` // worker that starts the notification
 }

@@ -162,7 +162,8 @@ type ScheduledTurn struct {
 	Trace events.TraceParent `msgpack:"tp,omitempty"`
 }
 
-// UnnotifiedTurn is an ended turn whose plugins the history does not record as notified.
+// UnnotifiedTurn is an ended turn whose plugins the history does not record as notified: it has turn.announced, and no
+// turn.told.
 type UnnotifiedTurn struct {
 	Turn   events.TurnID   `msgpack:"i"`
 	Worker events.WorkerID `msgpack:"w"` // worker that ended the turn, and notifies the plugins while it lives

@@ -36,36 +36,21 @@ type fallbackJSON struct {
 	Model    string `json:"model"`
 }
 
-func eventFallbacks(list []fallbackJSON) []events.Fallback {
-	var out []events.Fallback
-	for _, f := range list {
-		out = append(out, events.Fallback(f))
+// converted converts each entry of a list; nil for an empty one.
+func converted[A, B any](list []A, convert func(A) B) []B {
+	var out []B
+	for _, entry := range list {
+		out = append(out, convert(entry))
 	}
 	return out
 }
 
-func fallbacksOf(list []events.Fallback) []fallbackJSON {
-	var out []fallbackJSON
-	for _, f := range list {
-		out = append(out, fallbackJSON(f))
-	}
-	return out
+func eventFallbacks(list []fallbackJSON) []events.Fallback {
+	return converted(list, func(f fallbackJSON) events.Fallback { return events.Fallback(f) })
 }
 
 func eventLayers(list []promptLayerJSON) []events.PromptLayer {
-	var out []events.PromptLayer
-	for _, l := range list {
-		out = append(out, events.PromptLayer(l))
-	}
-	return out
-}
-
-func layersOf(list []events.PromptLayer) []promptLayerJSON {
-	var out []promptLayerJSON
-	for _, l := range list {
-		out = append(out, promptLayerJSON(l))
-	}
-	return out
+	return converted(list, func(l promptLayerJSON) events.PromptLayer { return events.PromptLayer(l) })
 }
 
 // answerFormJSON is the form of a turn's answer. Absent: text.
@@ -124,7 +109,7 @@ func configOf(c events.Config) sessionConfigJSON {
 	return sessionConfigJSON{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
-		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling), Layers: layersOf(c.Layers),
-		Fallbacks: fallbacksOf(c.Fallbacks),
+		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling), Layers: converted(c.Layers, func(l events.PromptLayer) promptLayerJSON { return promptLayerJSON(l) }),
+		Fallbacks: converted(c.Fallbacks, func(f events.Fallback) fallbackJSON { return fallbackJSON(f) }),
 	}
 }

@@ -166,6 +166,12 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Message }
 
+// InvalidArgs is the failure of a call whose arguments a tool refuses: class [ClassInvalidRequest], code [CodeInvalidArgs].
+// Name the argument and its limit: the model reads it and calls again.
+func InvalidArgs(format string, args ...any) *Failure {
+	return &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
+}
+
 // Classes of failures.
 const (
 	ClassInvalidRequest   = "invalid_request"
@@ -214,7 +220,7 @@ func AddTool[In, Out any](tools ToolAdder, tool Tool, run func(context.Context, 
 	err := tools.add(tool, func(ctx context.Context, call Call, args json.RawMessage) (Result, error) {
 		var in In
 		if err := json.Unmarshal(args, &in); err != nil {
-			return Result{}, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
+			return Result{}, InvalidArgs("%v", err)
 		}
 		out, err := run(ctx, call, in)
 		if err != nil {
@@ -361,14 +367,14 @@ const (
 // Check validates arguments. Input that is no JSON counts as {}, so that the model gets the schema's error message.
 func (r *BoundTool) Check(args []byte) (json.RawMessage, error) {
 	if err := events.CheckJSON("arguments", args); err != nil {
-		return nil, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
+		return nil, InvalidArgs("%v", err)
 	}
 	var value any
 	if err := json.Unmarshal(args, &value); err != nil {
 		args, value = []byte("{}"), map[string]any{}
 	}
 	if err := r.schema.Validate(value); err != nil {
-		return nil, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
+		return nil, InvalidArgs("%v", err)
 	}
 	return args, nil
 }

@@ -10,12 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/delay"
-	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/workers/playback"
 )
 
 // Restart is the delay of running turns when their node is killed and restarts at once. There is one server and no
@@ -59,16 +55,11 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 		return nil, err
 	}
 	defer f.stop()
-	b, err := openBus(ctx, f.ownURL, 1, zap.NewNop())
+	l, b, err := openLoad(ctx, o, f, 1, all)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	host, err := session.New(session.Config{Bus: b, Actor: "soak", Plugins: session.NoPlugins()})
-	if err != nil {
-		return nil, err
-	}
-	l := &load{o: o, chats: all, player: playback.NewPlayer(host), host: host}
 	warm := func() error { return nil }
 	if _, err := l.row(ctx, 0, warm); err != nil { // the first turns fill the caches
 		return nil, err

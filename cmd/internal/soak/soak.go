@@ -57,16 +57,11 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 	}
 	defer f.stop()
 	unbounded := context.WithoutCancel(ctx) // the end of ctx only ends the faults
-	b, err := openBus(unbounded, f.ownURL, clusterSize, zap.NewNop())
+	l, b, err := openLoad(unbounded, o, f, clusterSize, all)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	host, err := session.New(session.Config{Bus: b, Actor: "soak", Plugins: session.NoPlugins()})
-	if err != nil {
-		return nil, err
-	}
-	l := &load{o: o, chats: all, player: playback.NewPlayer(host), host: host}
 	began := time.Now()
 	if err := l.under(ctx, f, b); err != nil {
 		return nil, err
@@ -78,6 +73,20 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		r.ByFault[i.Fault]++
 	}
 	return r, l.audit(unbounded, b, r, incidents.all())
+}
+
+// openLoad connects a host of the load's clients to a fleet. The caller closes the bus.
+func openLoad(ctx context.Context, o *Options, f *fleet, replicas int, all *chats) (*load, *bus.Bus, error) {
+	b, err := openBus(ctx, f.ownURL, replicas, zap.NewNop())
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := session.New(session.Config{Bus: b, Actor: "soak", Plugins: session.NoPlugins()})
+	if err != nil {
+		b.Close()
+		return nil, nil, err
+	}
+	return &load{o: o, chats: all, player: playback.NewPlayer(host), host: host}, b, nil
 }
 
 // under runs the load while faults happen.

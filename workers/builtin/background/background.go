@@ -9,7 +9,6 @@ package background
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 
 	"github.com/lash-go/lash/events"
@@ -60,10 +59,6 @@ func (b *background) dir(named string) string {
 	return named
 }
 
-func refusal(format string, args ...any) error {
-	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
-}
-
 type startRequest struct {
 	ID         events.MonitorID `json:"id" jsonschema:"a short name of your choice"`
 	Command    string           `json:"command"`
@@ -86,7 +81,7 @@ type monitorReply struct {
 
 func (b *background) start(ctx context.Context, call plugin.Call, in startRequest) ([]monitorReply, error) {
 	if in.TimeoutMS < 0 || in.TimeoutMS > maxTimeoutMillis {
-		return nil, refusal("timeout_ms: %d, want 0 to %d", in.TimeoutMS, maxTimeoutMillis)
+		return nil, plugin.InvalidArgs("timeout_ms: %d, want 0 to %d", in.TimeoutMS, maxTimeoutMillis)
 	}
 	spec := events.MonitorSpec{
 		ID: in.ID, Command: in.Command, Cwd: b.dir(in.Cwd), Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,

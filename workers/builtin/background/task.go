@@ -25,10 +25,10 @@ type taskRequest struct {
 // begin starts a command that outlives the turn.
 func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest) (string, error) {
 	if err := events.CheckToken("id", string(in.ID)); err != nil {
-		return "", refusal("%v", err)
+		return "", plugin.InvalidArgs("%v", err)
 	}
 	if strings.TrimSpace(in.Command) == "" {
-		return "", refusal("command: is blank")
+		return "", plugin.InvalidArgs("command: is blank")
 	}
 	req := api.TaskRequest{ID: in.ID, Of: events.TaskTool, Producer: ID, Close: events.CloseCancel}
 	command := process.Command{Script: in.Command, Dir: b.dir(in.Cwd)}

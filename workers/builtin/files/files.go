@@ -112,9 +112,9 @@ func (f *files) load(root *os.Root, name string) (string, fs.FileInfo, error) {
 	case err != nil:
 		return "", nil, badPath(name, err)
 	case info.IsDir():
-		return "", nil, invalid("path: %s is a directory: list_files lists it", name)
+		return "", nil, plugin.InvalidArgs("path: %s is a directory: list_files lists it", name)
 	case !info.Mode().IsRegular():
-		return "", nil, invalid("path: %s is no regular file", name)
+		return "", nil, plugin.InvalidArgs("path: %s is no regular file", name)
 	case info.Size() > f.MaxBytes:
 		return "", nil, f.tooLarge(name, info.Size())
 	}
@@ -125,7 +125,7 @@ func (f *files) load(root *os.Root, name string) (string, fs.FileInfo, error) {
 	case int64(len(data)) > f.MaxBytes:
 		return "", nil, f.tooLarge(name, int64(len(data)))
 	case !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0:
-		return "", nil, invalid("path: %s is no text (UTF-8)", name)
+		return "", nil, plugin.InvalidArgs("path: %s is no text (UTF-8)", name)
 	}
 	return string(data), info, nil
 }
@@ -174,11 +174,11 @@ func (f *files) check(tool, name string) error {
 // clean returns a path relative to the directory, or rejects it.
 func clean(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name) || len(name) > 4096 {
-		return "", invalid("path: is no path of at most 4096 bytes")
+		return "", plugin.InvalidArgs("path: is no path of at most 4096 bytes")
 	}
 	local := path.Clean("./" + name)
 	if path.IsAbs(name) || local == ".." || strings.HasPrefix(local, "../") {
-		return "", invalid("path: %q is not below this directory: paths are relative to it", name)
+		return "", plugin.InvalidArgs("path: %q is not below this directory: paths are relative to it", name)
 	}
 	return local, nil
 }
@@ -190,9 +190,5 @@ func badPath(name string, err error) error {
 	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
 		err = link.Err
 	}
-	return invalid("path: %s: %v", name, err)
-}
-
-func invalid(format string, args ...any) error {
-	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
+	return plugin.InvalidArgs("path: %s: %v", name, err)
 }

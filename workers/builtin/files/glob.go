@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // Limits of a glob pattern. One match takes at most about a million steps for each combination of alternatives.
@@ -20,13 +22,13 @@ type glob string
 // compileGlob rejects a pattern that is not valid, or that costs too much to match.
 func compileGlob(pattern string) (glob, error) {
 	if len(pattern) > maxGlob {
-		return "", invalid("files: has %d bytes, the limit is %d", len(pattern), maxGlob)
+		return "", plugin.InvalidArgs("files: has %d bytes, the limit is %d", len(pattern), maxGlob)
 	}
 	if !doublestar.ValidatePattern(pattern) {
-		return "", invalid("files: %q is not a valid pattern", pattern)
+		return "", plugin.InvalidArgs("files: %q is not a valid pattern", pattern)
 	}
 	if n := alternatives(pattern); n > maxAlternatives {
-		return "", invalid("files: has %d or more combinations of alternatives, the limit is %d", n, maxAlternatives)
+		return "", plugin.InvalidArgs("files: has %d or more combinations of alternatives, the limit is %d", n, maxAlternatives)
 	}
 	return glob(pattern), nil
 }

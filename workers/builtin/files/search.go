@@ -35,18 +35,18 @@ func (r searchRequest) path() string { return r.Path }
 // may compile to a large program.
 func compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPattern {
-		return nil, invalid("pattern: has %d bytes, the limit is %d", len(pattern), maxPattern)
+		return nil, plugin.InvalidArgs("pattern: has %d bytes, the limit is %d", len(pattern), maxPattern)
 	}
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return nil, invalid("pattern: %v", err)
+		return nil, plugin.InvalidArgs("pattern: %v", err)
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
-		return nil, invalid("pattern: %v", err)
+		return nil, plugin.InvalidArgs("pattern: %v", err)
 	}
 	if n := len(program.Inst); n > maxProgram {
-		return nil, invalid("pattern: compiles to %d instructions, the limit is %d; repeat less", n, maxProgram)
+		return nil, plugin.InvalidArgs("pattern: compiles to %d instructions, the limit is %d; repeat less", n, maxProgram)
 	}
 	return regexp.Compile(pattern)
 }

@@ -64,7 +64,7 @@ func (f *files) read(_ context.Context, root *os.Root, _ plugin.Call, in readReq
 	all := slices.Collect(strings.Lines(text))
 	from := max(in.Line-1, 0)
 	if from > 0 && from >= len(all) {
-		return "", invalid("line: %d, the file has %d lines", in.Line, len(all))
+		return "", plugin.InvalidArgs("line: %d, the file has %d lines", in.Line, len(all))
 	}
 	upto, shown := from, int64(0)
 	for upto < len(all) && (in.Lines <= 0 || upto-from < in.Lines) && (upto == from || shown+int64(len(all[upto])) <= f.MaxShown) {
@@ -104,7 +104,7 @@ func (f *files) write(_ context.Context, root *os.Root, call plugin.Call, in wri
 	case err != nil:
 		return "", badPath(name, err)
 	case !info.Mode().IsRegular():
-		return "", invalid("path: %s is no regular file", name)
+		return "", plugin.InvalidArgs("path: %s is no regular file", name)
 	default:
 		mode = info.Mode().Perm()
 	}
@@ -128,19 +128,19 @@ func (f *files) edit(_ context.Context, root *os.Root, call plugin.Call, in edit
 		return "", err
 	}
 	if in.Old == "" {
-		return "", invalid("old: is empty")
+		return "", plugin.InvalidArgs("old: is empty")
 	}
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	if info, err := root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return "", invalid("path: %s is a link: edit what it leads to", name)
+		return "", plugin.InvalidArgs("path: %s is a link: edit what it leads to", name)
 	}
 	text, info, err := f.load(root, name)
 	if err != nil {
 		return "", err
 	}
 	if n := strings.Count(text, in.Old); n != 1 {
-		return "", invalid("old: stands %d times in %s, want once", n, name)
+		return "", plugin.InvalidArgs("old: stands %d times in %s, want once", n, name)
 	}
 	line := 1 + strings.Count(text[:strings.Index(text, in.Old)], "\n")
 	if err := f.store(root, name, strings.Replace(text, in.Old, in.New, 1), digest(call), info.Mode().Perm()); err != nil {

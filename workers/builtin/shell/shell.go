@@ -64,15 +64,15 @@ func (s shell) runCommand(ctx context.Context, call plugin.Call, in request) (pl
 	limit := s.Timeout
 	switch {
 	case strings.TrimSpace(in.Command) == "":
-		return plugin.Result{}, invalid("command: is blank")
+		return plugin.Result{}, plugin.InvalidArgs("command: is blank")
 	case in.TimeoutMS < 0 || in.TimeoutMS > s.MaxTime.Milliseconds():
-		return plugin.Result{}, invalid("timeout_ms: %d, want 0 to %d", in.TimeoutMS, s.MaxTime.Milliseconds())
+		return plugin.Result{}, plugin.InvalidArgs("timeout_ms: %d, want 0 to %d", in.TimeoutMS, s.MaxTime.Milliseconds())
 	case in.TimeoutMS > 0:
 		limit = time.Duration(in.TimeoutMS) * time.Millisecond
 	}
 	dir := filepath.Join(s.Dir, in.Cwd)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return plugin.Result{}, invalid("cwd: %s is no directory", in.Cwd)
+		return plugin.Result{}, plugin.InvalidArgs("cwd: %s is no directory", in.Cwd)
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -97,8 +97,4 @@ func (s shell) runCommand(ctx context.Context, call plugin.Call, in request) (pl
 		return plugin.Result{Text: "[no output]"}, nil
 	}
 	return plugin.Result{Text: out.Text}, nil
-}
-
-func invalid(format string, args ...any) error {
-	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
 }

@@ -52,7 +52,7 @@ type waitArgs struct {
 
 func (t *timer) wait(ctx context.Context, call plugin.Call, in waitArgs) (plugin.Result, error) {
 	if !(in.Seconds >= 0) || in.Seconds > t.cfg.Max.Seconds() { // also for NaN
-		return plugin.Result{}, invalid("seconds is %v, want 0 to %v", in.Seconds, t.cfg.Max.Seconds())
+		return plugin.Result{}, plugin.InvalidArgs("seconds is %v, want 0 to %v", in.Seconds, t.cfg.Max.Seconds())
 	}
 	return t.park(ctx, call, time.Now().Add(time.Duration(in.Seconds*float64(time.Second))))
 }
@@ -65,10 +65,10 @@ type waitUntilArgs struct {
 func (t *timer) waitUntil(ctx context.Context, call plugin.Call, in waitUntilArgs) (plugin.Result, error) {
 	at, err := time.Parse(time.RFC3339, in.Time)
 	if err != nil {
-		return plugin.Result{}, invalid("time is %q, want it as 2006-01-02T15:04:05Z", in.Time)
+		return plugin.Result{}, plugin.InvalidArgs("time is %q, want it as 2006-01-02T15:04:05Z", in.Time)
 	}
 	if ahead := time.Until(at); ahead > t.cfg.Max {
-		return plugin.Result{}, invalid("time is %s ahead, limit is %s", ahead.Round(time.Second), t.cfg.Max)
+		return plugin.Result{}, plugin.InvalidArgs("time is %s ahead, limit is %s", ahead.Round(time.Second), t.cfg.Max)
 	}
 	return t.park(ctx, call, at)
 }
@@ -84,8 +84,4 @@ func (t *timer) park(ctx context.Context, call plugin.Call, at time.Time) (plugi
 	}
 	err := call.Host.ResolveAt(ctx, call.Session, call.CompletionKey(), at, events.ToolResult{Text: text})
 	return plugin.Result{Pending: err == nil}, err
-}
-
-func invalid(format string, args ...any) error {
-	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
 }

@@ -65,21 +65,17 @@ func (t *todo) update(_ context.Context, _ plugin.Call, in plan) (string, error)
 		case pending, inProgress, completed:
 			count[item.Status]++
 		default:
-			return "", invalid("items[%d]: status %q, want %s, %s or %s", i, item.Status, pending, inProgress, completed)
+			return "", plugin.InvalidArgs("items[%d]: status %q, want %s, %s or %s", i, item.Status, pending, inProgress, completed)
 		}
 		if strings.TrimSpace(item.Text) == "" {
-			return "", invalid("items[%d]: text is blank", i)
+			return "", plugin.InvalidArgs("items[%d]: text is blank", i)
 		}
 	}
 	if count[inProgress] > 1 || len(in.Items) > maxItems {
-		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[inProgress], maxItems)
+		return "", plugin.InvalidArgs("%d items with %d in progress, want at most %d with one", len(in.Items), count[inProgress], maxItems)
 	}
 	t.Update(func(p *plan) { *p = in })
 	return fmt.Sprintf("%d of %d completed", count[completed], len(in.Items)), nil
-}
-
-func invalid(format string, args ...any) error {
-	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
 }
 
 // publish sends hosts a changed list.

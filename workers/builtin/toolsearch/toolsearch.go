@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -79,9 +78,9 @@ func (s *search) find(ctx context.Context, call plugin.Call, in queryArgs) ([]fo
 	words := strings.Fields(strings.ToLower(in.Query))
 	switch {
 	case len(words) == 0, len(in.Query) > maxQueryBytes:
-		return nil, invalid(fmt.Sprintf("query has %d bytes, want a word, and at most %d bytes", len(in.Query), maxQueryBytes))
+		return nil, plugin.InvalidArgs("query has %d bytes, want a word, and at most %d bytes", len(in.Query), maxQueryBytes)
 	case limit < 1 || limit > maxLimit:
-		return nil, invalid(fmt.Sprintf("limit is %d, want 1 to %d", limit, maxLimit))
+		return nil, plugin.InvalidArgs("limit is %d, want 1 to %d", limit, maxLimit)
 	}
 	state, err := call.Host.SnapshotCurrent(ctx)
 	if err != nil {
@@ -103,10 +102,6 @@ func (s *search) find(ctx context.Context, call plugin.Call, in queryArgs) ([]fo
 		})
 	}
 	return list, nil
-}
-
-func invalid(message string) error {
-	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: message}
 }
 
 // rank returns the tools that match lower-case words, the best first, equal ones by name. It leaves out tools that

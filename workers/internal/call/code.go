@@ -30,7 +30,7 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 		Code     string `json:"code"`
 	}
 	if err := json.Unmarshal(args, &req); err != nil {
-		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: "arguments of code: " + err.Error()}
+		return plugin.Result{}, plugin.InvalidArgs("arguments of code: %v", err)
 	}
 	in, err := d.execContext(ctx)
 	if err != nil {

@@ -36,8 +36,8 @@ func newNotifications() notifications {
 	}
 }
 
-// withAnnouncements inserts turn.announced after an event that ends a turn, if plugins are to be notified of the end.
-func (r *run) withAnnouncements(list []events.Event) []events.Event {
+// withNotificationDue inserts turn.announced behind an event that ends a turn, if plugins are to be notified of the end.
+func (r *run) withNotificationDue(list []events.Event) []events.Event {
 	for i := range list {
 		p, ok := list[i].Payload.(*events.TurnCompleted)
 		if !ok || p.End == events.EndFailed { // the effects of a failed turn do not count

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -33,23 +32,9 @@ func (p *Provider) ID() string { return id }
 
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	res, err := p.complete(ctx, req, sink)
+	build := func() (openai.ChatCompletionNewParams, error) { return p.params(req) }
+	res, err := send(p.endpoint, build, func(params openai.ChatCompletionNewParams, into option.RequestOption) error {
+		return p.chat.NewStreaming(ctx, params, into).Err()
+	}, newReply(p, sink))
 	return p.result(ctx, res, err)
-}
-
-func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	if err := p.checkKey(); err != nil {
-		return llm.Response{}, err
-	}
-	params, err := p.params(req)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	// The SDK's stream hides [DONE] and treats a null error as an error, so this code decodes the events of the
-	// response.
-	var res *http.Response
-	if err := p.chat.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
-		return llm.Response{}, err
-	}
-	return readEvents(res, newReply(p, sink))
 }

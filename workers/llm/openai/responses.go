@@ -2,7 +2,6 @@ package openai
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/responses"
@@ -31,21 +30,9 @@ func (p *Responses) ID() string { return "openai-responses" }
 
 // Complete implements [llm.Provider].
 func (p *Responses) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	res, err := p.complete(ctx, req, sink)
+	build := func() (responses.ResponseNewParams, error) { return p.params(req) }
+	res, err := send(p.endpoint, build, func(params responses.ResponseNewParams, into option.RequestOption) error {
+		return p.service.NewStreaming(ctx, params, into).Err()
+	}, &output{p: p, parts: llm.NewAssembly(sink), items: map[int64]*item{}})
 	return p.result(ctx, res, err)
-}
-
-func (p *Responses) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	if err := p.checkKey(); err != nil {
-		return llm.Response{}, err
-	}
-	params, err := p.params(req)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	var res *http.Response
-	if err := p.service.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
-		return llm.Response{}, err
-	}
-	return readEvents(res, &output{p: p, parts: llm.NewAssembly(sink), items: map[int64]*item{}})
 }
