@@ -70,7 +70,7 @@ func (c *Config) defaults() error {
 	return errors.Join(errs...)
 }
 
-// Bus is a connection, a second one for large reads, and the assets. It is safe for concurrent use.
+// Bus is a connection, a second one for large reads, one for each plugin, and the assets. It is safe for concurrent use.
 type Bus struct {
 	cfg   Config
 	names names
@@ -78,23 +78,24 @@ type Bus struct {
 	js    jetstream.JetStream
 	log   *zap.Logger
 
-	reader     bool // it makes and changes nothing
-	replicas   int  // of the streams that it makes
-	replicaLag time.Duration
-	conflicts  atomic.Int64
-	hot        streamCount
-	unanswered unansweredRequests
-	refusals   refusals
-	secondary  secondary
-	streams    streamCache
-	lives      lives
-	priorities priorities
-	bodies     bodies
-	waiting    *waiting // nil once the bus is open
-	closing    atomic.Bool
-	work       sync.WaitGroup     // goroutines that end with Close
-	stopWatch  context.CancelFunc // nil: nothing watches
-	ended      chan error         // has an element once servers have closed the primary connection for good
+	reader      bool // it makes and changes nothing
+	replicas    int  // of the streams that it makes
+	replicaLag  time.Duration
+	conflicts   atomic.Int64
+	hot         streamCount
+	unanswered  unansweredRequests
+	refusals    refusals
+	secondary   secondary
+	pluginLinks pluginLinks
+	streams     streamCache
+	lives       lives
+	priorities  priorities
+	bodies      bodies
+	waiting     *waiting // nil once the bus is open
+	closing     atomic.Bool
+	work        sync.WaitGroup     // goroutines that end with Close
+	stopWatch   context.CancelFunc // nil: nothing watches
+	ended       chan error         // has an element once servers have closed the primary connection for good
 
 	pluginEvents atomic.Bool // the fleet has plugins that observe sessions
 
@@ -205,6 +206,7 @@ func (b *Bus) Close() {
 	}
 	b.nc.Close()
 	b.closeSecondary()
+	b.closePluginLinks()
 	b.work.Wait()
 }
 

@@ -68,6 +68,9 @@
 // at first use. Acks, heartbeats, claims and wakes of the node never wait behind them. Without a second connection,
 // as where the server allows one only, the first one is used, in batches of at most 512 KiB.
 //
+// What a plugin sends has a connection of its own, and so have messages to its instances. A server closes a connection on which
+// more arrives than its client reads. So a plugin that floods a node delays itself only.
+//
 // # Hot and cold sessions
 //
 // A hot session has a stream. A cold session costs the server one entry in the stream of archives: its history is in

@@ -36,7 +36,7 @@ func (b *Bus) Manifests() Rows { return Rows{b: b, kv: b.manifests, plain: true}
 func (b *Bus) ServePlugins(names []string, answer func(plugin, op string, data []byte) []byte) (stop func(), err error) {
 	return b.subscribeEach(names, func(name string) (*nats.Subscription, error) {
 		l := &lane{room: make(chan struct{}, pluginRequests)}
-		return b.nc.QueueSubscribe(b.names.pluginRequests(name), b.names.service(), func(m *nats.Msg) {
+		return b.PluginConn(name).QueueSubscribe(b.names.pluginRequests(name), b.names.service(), func(m *nats.Msg) {
 			if plugin, op := b.names.parsePluginRequest(m.Subject); isReply(m.Reply) {
 				l.do(len(m.Data), func() { _ = m.Respond(answer(plugin, op, m.Data)) })
 			}
@@ -92,7 +92,7 @@ func (l *lane) do(size int, work func()) {
 // Signs of one plugin do not delay those of another.
 func (b *Bus) PluginSigns(plugins []string, deliver func(plugin, instance string, data []byte)) (stop func(), err error) {
 	return b.subscribeEach(plugins, func(name string) (*nats.Subscription, error) {
-		sub, err := b.nc.Subscribe(b.names.pluginSigns(name), func(m *nats.Msg) {
+		sub, err := b.PluginConn(name).Subscribe(b.names.pluginSigns(name), func(m *nats.Msg) {
 			plugin, instance := b.names.parsePluginSign(m.Subject)
 			deliver(plugin, instance, m.Data)
 		})
@@ -110,13 +110,14 @@ func (b *Bus) AskInstance(ctx context.Context, plugin, instance, verb string, da
 	if err := errors.Join(events.CheckToken("plugin", plugin), events.CheckToken("instance", instance)); err != nil {
 		return err
 	}
-	inbox := b.nc.NewRespInbox()
-	sub, err := b.nc.SubscribeSync(inbox)
+	conn := b.PluginConn(plugin)
+	inbox := conn.NewRespInbox()
+	sub, err := conn.SubscribeSync(inbox)
 	if err != nil {
 		return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, mapError(err))
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := b.nc.PublishRequest(b.names.instance(plugin, instance, verb), inbox, data); err != nil {
+	if err := conn.PublishRequest(b.names.instance(plugin, instance, verb), inbox, data); err != nil {
 		return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, mapError(err))
 	}
 	for {
@@ -139,7 +140,7 @@ func (b *Bus) RequestInstance(ctx context.Context, plugin, instance, verb string
 	if err := errors.Join(events.CheckToken("plugin", plugin), events.CheckToken("instance", instance)); err != nil {
 		return nil, err
 	}
-	m, err := b.nc.RequestWithContext(ctx, b.names.instance(plugin, instance, verb), data)
+	m, err := b.PluginConn(plugin).RequestWithContext(ctx, b.names.instance(plugin, instance, verb), data)
 	switch {
 	case isNoResponder(err):
 		return nil, fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNoResponder)
@@ -156,15 +157,16 @@ func (b *Bus) TellInstance(plugin, instance, verb string, data []byte) error {
 	if err := errors.Join(events.CheckToken("plugin", plugin), events.CheckToken("instance", instance)); err != nil {
 		return err
 	}
-	return mapError(b.nc.Publish(b.names.instance(plugin, instance, verb), data))
+	return mapError(b.PluginConn(plugin).Publish(b.names.instance(plugin, instance, verb), data))
 }
 
-// Hearing calls heard with the time between two messages of this process to itself, which it sends at the interval. It
-// is not called while the process is frozen or has no connection, and the next time is at most twice the interval. So
-// the sum is the time for which this process would have heard others.
-func (b *Bus) Hearing(every time.Duration, heard func(time.Duration)) (stop func(), err error) {
-	inbox, last := b.nc.NewInbox(), time.Now()
-	sub, err := b.nc.Subscribe(inbox, func(*nats.Msg) {
+// Hearing calls heard with the time between two messages of this process to itself, which it sends at the interval over the
+// connection of a plugin. It is not called while the process is frozen or has no connection, and the next time is at most twice the
+// interval. So the sum is the time for which this process would have heard the plugin.
+func (b *Bus) Hearing(plugin string, every time.Duration, heard func(time.Duration)) (stop func(), err error) {
+	conn := b.PluginConn(plugin)
+	inbox, last := conn.NewInbox(), time.Now()
+	sub, err := conn.Subscribe(inbox, func(*nats.Msg) {
 		now := time.Now()
 		heard(min(now.Sub(last), 2*every))
 		last = now
@@ -182,7 +184,7 @@ func (b *Bus) Hearing(every time.Duration, heard func(time.Duration)) (stop func
 			case <-ended:
 				return
 			case <-ticks.C:
-				_ = b.nc.Publish(inbox, nil) // the next one follows
+				_ = conn.Publish(inbox, nil) // the next one follows
 			}
 		}
 	}()

@@ -85,7 +85,7 @@ func (b *Bus) closeSecondary() {
 	}
 }
 
-// Connections is how many connections the bus has made: 1, or 2 after the first large read.
+// Connections is how many connections the bus has made, without those for plugins: 1, or 2 after the first large read.
 func (b *Bus) Connections() int {
 	if b.secondary.made.Load() != nil {
 		return 2

@@ -88,7 +88,7 @@ type instanceCall struct {
 	ctx       context.Context //nolint:containedctx // of the wait for the outcome, see patience
 	end       context.CancelCauseFunc
 	callbacks callbacks
-	limits    *traffic
+	limits    *answers
 	single    bool     // must not run twice
 	tried     []string // instances that a repeatable call was sent to
 	any       bool     // any other instance may get it
@@ -225,13 +225,14 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 		}
 	})
 	defer stop()
-	heard, repeats, in := o.p.clock(), 0, *o.in
+	clock := o.p.byName[o.plugin].clock
+	heard, repeats, in := clock(), 0, *o.in
 	for {
 		body, err := wire.Encode(&in)
 		if err != nil {
 			return nil, delivered, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs, Message: err.Error()}
 		}
-		outcome, err = o.send(ctx, id, body, func() { heard, delivered = o.p.clock(), true })
+		outcome, err = o.send(ctx, id, body, func() { heard, delivered = clock(), true })
 		delivered = delivered || reached(err)
 		in.Again = in.Again || delivered && o.single
 		pause, refused := silence, (*wire.Error)(nil)
@@ -262,7 +263,7 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 		case errors.Is(err, errSilent):
 			pause = 0
 		}
-		if o.p.clock()-heard >= wire.Lease {
+		if clock()-heard >= wire.Lease {
 			o.p.gone(o.plugin, id)
 			return nil, delivered, errGone
 		}
@@ -295,6 +296,9 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard f
 	var large pieces
 	var failed error
 	err = o.p.bus.AskInstance(wait, o.plugin, id, wire.VerbCall, body, func(data []byte) bool {
+		if o.limits.answer(len(data)) != nil {
+			return false // as if it was lost
+		}
 		var answer wire.Progress
 		if wire.Decode(data, &answer) != nil {
 			return false // the instance's next sign, or the silence after it, decides

@@ -85,7 +85,8 @@
 // # Limits
 //
 // A node limits in time what it takes of the instances of a plugin, and of one call: package wire has the figures. What
-// a call sends above its own limits does not count for its plugin's.
+// a call sends above its own limits does not count for its plugin's. All messages of a plugin arrive over a connection of its
+// own, which a server closes where more arrives than the node reads: its calls are sent again, and nothing else is cut off.
 //
 // A call in the background cannot record a placement: where the instance of its session is gone, it fails as unavailable
 // until the session's next call or turn. A turn whose manifest was replaced more than 8 versions ago continues with the current

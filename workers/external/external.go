@@ -45,11 +45,8 @@ type Plugins struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	heard  chan struct{} // has an element after a sign of life
-	// hearing is how long this node has heard signs of life, in nanoseconds. A silence counts on this clock: a node that
-	// was frozen or had no connection does not take its own silence for the death of the instances.
-	hearing atomic.Int64
-	grace   time.Duration
-	api     atomic.Pointer[hostAPI] // nil: callbacks are refused
+	grace  time.Duration
+	api    atomic.Pointer[hostAPI] // nil: callbacks are refused
 
 	mu     sync.Mutex
 	byName map[string]*known
@@ -75,7 +72,13 @@ type known struct {
 	closing   bool          // a withdrawn question is being closed
 	closed    map[wire.Question]bool
 	limits    *requests
+	// hearing is how long this node has heard the plugin's signs of life, in nanoseconds. A silence counts on this clock: a node
+	// that was frozen or had no connection does not take its own silence for the death of the instances.
+	hearing atomic.Int64
 }
+
+// clock is how long this node has heard signs of life of the plugin.
+func (k *known) clock() time.Duration { return time.Duration(k.hearing.Load()) }
 
 type instance struct {
 	wire.Sign // the last one
@@ -135,13 +138,16 @@ func (p *Plugins) Start(ctx context.Context) error {
 		serve()
 		return err
 	}
-	hearing, err := p.bus.Hearing(wire.SignEvery/2, func(d time.Duration) { p.hearing.Add(int64(d)) })
-	if err != nil {
-		serve()
-		signs()
-		return err
+	p.stops = []func(){serve, signs}
+	for _, name := range p.names {
+		k := p.byName[name]
+		hearing, err := p.bus.Hearing(name, wire.SignEvery/2, func(d time.Duration) { k.hearing.Add(int64(d)) })
+		if err != nil {
+			p.Stop()
+			return err
+		}
+		p.stops = append(p.stops, hearing)
 	}
-	p.stops = []func(){serve, signs, hearing}
 	p.work.Go(p.check)
 	for _, name := range p.names {
 		if err := p.bus.TellInstance(name, wire.All, wire.VerbSign, nil); err != nil {
@@ -204,12 +210,12 @@ func (p *Plugins) sign(name, id string, data []byte) {
 	}
 	now := time.Now()
 	if k.instances[id] == nil && len(k.instances) >= maxInstances {
-		k.sweepLocked(p.clock())
+		k.sweepLocked(k.clock())
 		if len(k.instances) >= maxInstances {
 			return
 		}
 	}
-	k.instances[id] = &instance{s, p.clock()}
+	k.instances[id] = &instance{s, k.clock()}
 	select {
 	case p.heard <- struct{}{}:
 	default: // Start has one to read, or has ended
@@ -234,9 +240,6 @@ func (k *known) sweepLocked(now time.Duration) {
 	}
 }
 
-// clock is how long this node has heard signs of life.
-func (p *Plugins) clock() time.Duration { return time.Duration(p.hearing.Load()) }
-
 // takes reports whether an instance gets new calls.
 func (k *known) takes(i *instance, now time.Duration) bool {
 	return i != nil && now-i.heard <= wire.Lease && !i.Draining && i.Hash == k.hash
@@ -248,7 +251,7 @@ func (p *Plugins) pick(name string, call wire.CallID, without ...string) string 
 	defer p.mu.Unlock()
 	k, best, most := p.byName[name], "", uint64(0)
 	for id, i := range k.instances {
-		if !k.takes(i, p.clock()) || slices.Contains(without, id) {
+		if !k.takes(i, k.clock()) || slices.Contains(without, id) {
 			continue
 		}
 		if rank := rankOf(call, id); best == "" || rank > most || rank == most && id > best {

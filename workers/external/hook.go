@@ -264,8 +264,9 @@ func (p *Plugins) whileAlive(ctx context.Context, name, id string) (alive contex
 func (p *Plugins) lease(name, id string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := p.byName[name].instances[id]; i != nil {
-		return wire.Lease - (p.clock() - i.heard)
+	k := p.byName[name]
+	if i := k.instances[id]; i != nil {
+		return wire.Lease - (k.clock() - i.heard)
 	}
 	return 0
 }

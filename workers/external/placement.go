@@ -135,7 +135,7 @@ func (p *Plugins) lives(name, id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.byName[name]
-	return k.takes(k.instances[id], p.clock())
+	return k.takes(k.instances[id], k.clock())
 }
 
 // restart has the next call ask the instance again whether it has the session: another node may have worked on the

@@ -31,12 +31,26 @@ func (l limit) take(n int) error {
 // plugin only what the call's limits admit: one call does not use up the limits of the others.
 type traffic struct{ callbacks, outputs, bytes limit }
 
-func callTraffic() *traffic {
-	return &traffic{
+// answers are the limits of all that one call sends. What is above them is dropped before it is parsed.
+type answers struct {
+	traffic
+	messages, size limit
+}
+
+func callTraffic() *answers {
+	return &answers{messages: newLimit(wire.AnswersPerSecond, "answers of one call"), size: newLimit(wire.AnswerBytesPerSecond, "bytes of answers of one call"), traffic: traffic{
 		callbacks: newLimit(wire.CallbacksPerSecond, "callbacks of one call"),
 		outputs:   newLimit(wire.MaxOutputsPerSecond, "outputs of one call"),
 		bytes:     newLimit(wire.OutputBytesPerSecond, "bytes of output of one call"),
+	}}
+}
+
+// answer refuses an answer of this many bytes above the limits.
+func (a *answers) answer(size int) error {
+	if err := a.messages.take(1); err != nil {
+		return err
 	}
+	return a.size.take(size)
 }
 
 // requests are the limits of one plugin.

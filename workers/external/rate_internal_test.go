@@ -88,3 +88,33 @@ func TestLimitsOfAPlugin(t *testing.T) {
 		}
 	})
 }
+
+// TestAnswersAboveTheLimits sends answers of one call at once: the limits admit the pieces of the largest outcome and what a call sends
+// beside them, and drop a flood of any size of messages. A second later they admit more.
+func TestAnswersAboveTheLimits(t *testing.T) {
+	t.Parallel()
+	const piece = wire.MaxInlineBytes*4/3 + 64 // as base64
+	for size, most := range map[int]int{1: wire.RateBurst * wire.AnswersPerSecond, 1000 << 10: wire.RateBurst * wire.AnswerBytesPerSecond / (1000 << 10)} {
+		synctest.Test(t, func(t *testing.T) {
+			a, admitted := callTraffic(), 0
+			for range 5000 {
+				if a.answer(size) == nil {
+					admitted++
+				}
+			}
+			if admitted != most {
+				t.Errorf("answers of %d bytes: got %d, want %d", size, admitted, most)
+			}
+			time.Sleep(time.Second)
+			if err := a.answer(size); err != nil {
+				t.Errorf("a second later: %v", err)
+			}
+		})
+	}
+	a := callTraffic()
+	for range wire.MaxOutcomeBytes/wire.MaxInlineBytes + 1 {
+		if err := a.answer(piece); err != nil {
+			t.Fatalf("pieces of the largest outcome: %v", err)
+		}
+	}
+}

@@ -31,7 +31,7 @@ func (p *Plugins) statusLocked(name string) api.ExternalPlugin {
 	}
 	for _, id := range slices.Sorted(maps.Keys(k.instances)) {
 		s := k.instances[id]
-		silent := p.clock() - s.heard
+		silent := k.clock() - s.heard
 		if silent > wire.Lease {
 			continue
 		}

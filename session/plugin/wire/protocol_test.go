@@ -187,7 +187,7 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxDirectives": wire.MaxDirectives, "MaxFireBytes": wire.MaxFireBytes, "MaxFires": wire.MaxFires, "MaxPromptText": wire.MaxPromptText,
 		"RateBurst": wire.RateBurst, "RegistrationsPerSecond": wire.RegistrationsPerSecond, "FiresPerSecond": wire.FiresPerSecond,
 		"CallbacksPerSecond": wire.CallbacksPerSecond, "PluginCallbacks": wire.PluginCallbacks, "MaxOutputsPerSecond": wire.MaxOutputsPerSecond,
-		"OutputBytesPerSecond": wire.OutputBytesPerSecond, "PluginOutputs": wire.PluginOutputs, "PluginOutputBytes": wire.PluginOutputBytes,
+		"OutputBytesPerSecond": wire.OutputBytesPerSecond, "AnswersPerSecond": wire.AnswersPerSecond, "AnswerBytesPerSecond": wire.AnswerBytesPerSecond, "PluginOutputs": wire.PluginOutputs, "PluginOutputBytes": wire.PluginOutputBytes,
 	} {
 		if !regexp.MustCompile(`\b` + strconv.FormatInt(limit, 10) + `\b`).Match(text) {
 			t.Errorf("%s: the document does not have %d", name, limit)

@@ -10,6 +10,8 @@ const (
 	PluginCallbacks        = 250     // a second, of all calls of one plugin
 	MaxOutputsPerSecond    = 40      // of one call; an instance sends at most [OutputsPerSecond]
 	OutputBytesPerSecond   = 1 << 20 // of one call
+	AnswersPerSecond       = 500     // of one call, of all kinds
+	AnswerBytesPerSecond   = 32 << 20
 	PluginOutputs          = 1000    // a second, of all calls of one plugin
 	PluginOutputBytes      = 8 << 20 // a second, of all calls of one plugin
 )
