@@ -5,11 +5,7 @@
 const none = Object.freeze([]);
 
 // ids are the default ids of a turn's messages.
-const ids = {
-  user: (turn) => `u-${turn}`,
-  reply: (turn, n) => `a-${turn}-${n}`,
-  results: (turn, n) => `r-${turn}-${n}`,
-};
+const ids = { user: (turn) => `u-${turn}`, reply: (turn, n) => `a-${turn}-${n}`, results: (turn, n) => `r-${turn}-${n}` };
 
 export class History {
   constructor(session) {
