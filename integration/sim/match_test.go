@@ -81,7 +81,7 @@ var matches = map[string]matched{
 			{real: "run.hasNewEffect"},
 			{real: "run.handleRecordRequest", skips: []string{"isAged"}},
 			{real: "run.checkEffect", skips: []string{"turn.ErrStale"}},
-			{real: "run.load", skips: []string{"follow.Whole"}},
+			{real: "run.load", skips: []string{"follow.IsStale", "follow.Whole"}}, // its log loses no commit, and its states are whole
 			{real: "run.dropTurn"},
 			{real: "run.replaceWakeLocked"},
 			{real: "unlessStale"},
