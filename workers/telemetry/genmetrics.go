@@ -9,9 +9,10 @@ import (
 )
 
 // genMetrics are the metrics of the conventions for generative AI, with their names in Prometheus:
-// gen_ai.client.operation.duration and gen_ai.client.token.usage.
+// gen_ai.client.operation.duration, gen_ai.client.operation.time_to_first_chunk and gen_ai.client.token.usage.
 type genMetrics struct {
 	duration *prometheus.HistogramVec
+	first    *prometheus.HistogramVec
 	tokens   *prometheus.HistogramVec
 	names    *names // a provider, and the models of request and reply
 }
@@ -24,6 +25,9 @@ func newGenMetrics() genMetrics {
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "gen_ai_client_operation_duration_seconds", Help: "Duration of model calls with their retries.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 		}, append(slices.Clone(labels), "error_type")),
+		first: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gen_ai_client_operation_time_to_first_chunk_seconds", Help: "Time from the start of the last try of a model call to the first text of its reply.", Buckets: []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10},
+		}, labels),
 		tokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "gen_ai_client_token_usage", Help: "Tokens of one model call with its failed tries, by type: input, which a cache may have had, and output.", Buckets: prometheus.ExponentialBuckets(1, 4, 14),
 		}, append(slices.Clone(labels), "gen_ai_token_type")),
@@ -38,6 +42,9 @@ func (g *genMetrics) called(e *api.TraceEvent, seconds float64) {
 		failed, model = valid(e.Kind), "" // there are few kinds; codes are the provider's
 	}
 	g.duration.WithLabelValues(append(g.labels(e, model), failed)...).Observe(seconds)
+	if e.FirstMillis != nil {
+		g.first.WithLabelValues(g.labels(e, model)...).Observe(max(float64(*e.FirstMillis), 0) / 1000)
+	}
 }
 
 func (g *genMetrics) used(e *api.TraceEvent) {

@@ -76,7 +76,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	m.SetPrices(shipped)
-	for _, c := range []prometheus.Collector{m.cost, m.unpriced, m.gen.duration, m.gen.tokens, m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused, m.closed} {
+	for _, c := range []prometheus.Collector{m.cost, m.unpriced, m.gen.duration, m.gen.first, m.gen.tokens, m.turns, m.turnSeconds, m.takeovers, m.models, m.modelTime, m.tools, m.toolTime, m.tokens, m.requests, m.refused, m.closed} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -203,7 +203,7 @@ func (c *CheckCommand) checkFile(ctx context.Context, b *bus.Bus, hooks *hookche
 }
 
 func (c *CheckCommand) read(file string) (*events.Archive, error) {
-	f, err := os.Open(filepath.Clean(file))
+	f, err := program.OpenFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("%w: lash-replay export SESSION -o FILE writes the archive of a session", err)
 	}
