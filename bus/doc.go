@@ -16,8 +16,8 @@
 //	queues        wake.go timer.go deadletter.go consumer.go
 //	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go
 //	bodies        bodies.go keycheck.go plain.go
-//	requests      service.go sender.go listener.go peer.go
-//	plugins       plugin.go pluginevent.go
+//	requests      service.go admission.go sender.go listener.go peer.go
+//	plugins       plugin.go pluginlink.go pluginevent.go
 //
 // # Durability profiles
 //

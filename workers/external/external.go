@@ -62,6 +62,7 @@ type known struct {
 	manifest  *wire.Manifest
 	current   *offer
 	row       row      // of current
+	skipped   string   // hash of the last stored manifest that this version refuses
 	older     []*offer // that turns may still have, the last used first
 	instances map[string]*instance
 	reading   bool // the manifest's row is being read

@@ -175,17 +175,30 @@ func (p *Plugins) stored(ctx context.Context, name string) (*row, uint64, error)
 	return p.change(ctx, name, func(now *row) (*row, error) { return now, nil })
 }
 
-// read takes over the stored manifest of a plugin, if there is one.
+// read takes over the stored manifest of a plugin, if there is one. A manifest that is above the limits of this version, which
+// another version stored, is none: a program registers again.
 func (p *Plugins) read(ctx context.Context, name string) error {
 	r, revision, err := p.stored(ctx, name)
 	if err != nil || revision == 0 || p.knows(name, r, revision) || !p.byName[name].settings.admits(r.Hash) || p.checkOwners(name, &r.Manifest) != nil {
 		return err // one that the operator admits is registered later
 	}
 	o, err := p.compile(name, &r.Manifest)
-	if err == nil {
-		p.take(name, r, o, revision)
+	if err != nil {
+		p.skip(name, r.Hash, err)
+		return nil
 	}
-	return err
+	p.take(name, r, o, revision)
+	return nil
+}
+
+// skip logs a stored manifest that this version refuses, once.
+func (p *Plugins) skip(name, hash string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.byName[name]; k.skipped != hash {
+		k.skipped = hash
+		p.log.Warn("the stored manifest is refused: the plugin has none until it registers again", zap.String("plugin", name), zap.String("hash", hash), zap.Error(err))
+	}
 }
 
 func (p *Plugins) knows(name string, r *row, revision uint64) bool {
@@ -293,7 +306,8 @@ func (p *Plugins) find(ctx context.Context, name, hash string) (*offer, error) {
 			break
 		}
 		if found, err = p.compile(name, &old.Manifest); err != nil {
-			return nil, err
+			p.skip(name, hash, err)
+			break
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
