@@ -31,8 +31,13 @@ func TestReadFile(t *testing.T) {
 		most int64
 		err  string // empty: it is read
 	}{
-		{file, 5, ""}, {link, 5, ""}, {file, 4, "more than 4 bytes"}, {fifo, 5, "is not a regular file"}, {dir, 5, "is not a regular file"},
-		{"/dev/zero", 5, "is not a regular file"}, {filepath.Join(dir, "none"), 5, "no such file"},
+		{file, 5, ""},
+		{link, 5, ""},
+		{file, 4, "more than 4 bytes"},
+		{fifo, 5, "is not a regular file"},
+		{dir, 5, "is not a regular file"},
+		{"/dev/zero", 5, "is not a regular file"},
+		{filepath.Join(dir, "none"), 5, "no such file"},
 	} {
 		data, err := program.ReadFile(c.path, c.most)
 		switch {
