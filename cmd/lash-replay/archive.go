@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"os"
+	"path/filepath"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/projector"
@@ -29,7 +30,7 @@ type archive struct {
 var errDamaged = errors.New("the archive is damaged")
 
 func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error) {
-	f, err := program.OpenFile(path)
+	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return nil, fmt.Errorf("%w: lash-replay export writes an archive", err)
 	}

@@ -2,7 +2,6 @@ package program
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 )
@@ -30,23 +29,6 @@ func OpenFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// ReadFile reads such a file of at most so many bytes.
-func ReadFile(path string, most int64) ([]byte, error) {
-	f, err := OpenFile(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes, which is the limit", path, most)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return data, nil
 }
 
 func mustBeRegular(path string, info os.FileInfo) error {

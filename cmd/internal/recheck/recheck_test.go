@@ -204,7 +204,9 @@ func TestTextOfResults(t *testing.T) {
 	for want, c := range map[string]recheck.Session{
 		"s: same, 1 decision\n":                      {ID: "s", Decisions: 1},
 		"a.lash: cannot be checked: it is cut off\n": {ID: "s", File: "a.lash", Problem: "it is cut off"},
-		"s: same, 2 decisions; nothing is compared from sequence 5 on, where payloads are redacted\n": {ID: "s", Decisions: 2, Redacted: 5},
+		"s: same, 2 decisions; nothing is compared from sequence 5 on, where the payload of event c.0 (model.replied) is redacted\n": {
+			ID: "s", Decisions: 2, Redacted: 5, RedactedAt: "c.0", Absent: "model.replied",
+		},
 	} {
 		if got := c.Text(); got != want {
 			t.Errorf("got %q, want %q", got, want)
