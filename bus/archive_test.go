@@ -24,14 +24,33 @@ import (
 // history is a session's history as texts, with their sequences.
 func history(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) []string {
 	t.Helper()
-	var list []string
+	list, err := commitsOf(t, b, id, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// commitsOf reads a history from a sequence on: its commits, and the error that ended the read.
+func commitsOf(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) (list []string, err error) {
+	t.Helper()
 	for entry, err := range b.Log().Read(t.Context(), id, from) {
 		if err != nil {
-			t.Fatal(err)
+			return list, err
 		}
 		list = append(list, fmt.Sprintf("%d:%s", entry.Seq, entry.Commit.ID))
 	}
-	return list
+	return list, nil
+}
+
+// readError is the error of a read that yields no commit; nil where it yields one, or ends without an error.
+func readError(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) error {
+	t.Helper()
+	list, err := commitsOf(t, b, id, from)
+	if len(list) > 0 {
+		t.Errorf("read of %s: got %v before %v, want no commit", id, list, err)
+	}
+	return err
 }
 
 // appendUpTo appends commits until the session has `last`, and returns the expected history.

@@ -81,11 +81,12 @@ type Bus struct {
 	reader      bool // it makes and changes nothing
 	replicas    int  // of the streams that it makes
 	replicaLag  time.Duration
+	linkRetry   time.Duration
 	conflicts   atomic.Int64
 	hot         streamCount
 	unanswered  unansweredRequests
 	refusals    refusals
-	secondary   secondary
+	secondary   extraLink
 	pluginLinks pluginLinks
 	streams     streamCache
 	lives       lives
@@ -134,7 +135,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		l.nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, replicaLag: replicaLag, bodies: bodies{keys: cfg.Keys}, ended: make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()}}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, replicaLag: replicaLag, linkRetry: linkRetry, bodies: bodies{keys: cfg.Keys}, ended: make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()}}
 	l.nc.SetClosedHandler(b.endedBy(l.nc.ClosedHandler()))
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
@@ -205,8 +206,10 @@ func (b *Bus) Close() {
 		b.stopWatch()
 	}
 	b.nc.Close()
-	b.closeSecondary()
-	b.closePluginLinks()
+	b.secondary.close()
+	for _, e := range b.pluginLinks.all() {
+		e.close()
+	}
 	b.work.Wait()
 }
 

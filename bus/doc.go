@@ -5,12 +5,13 @@
 // # Why one package
 //
 // The parts are one package because appends, archives and reads share the entry, the location and the loop of limits,
-// retries and mapped errors (request.go). They use the same connections (secondary.go), and subjects that one type builds
-// (subject.go). Requests to workers, instances and services are sent once, without the loop. Append, archive, read and erase are one protocol on two streams: the session's stream and its
-// archive entry. A cut between them would export the entry, the location of a history and the loop to each other.
+// retries and mapped errors (request.go). They use the same connections (link.go), and subjects that one type builds
+// (subject.go). Requests to workers, instances and services are sent once, without the loop. Append, archive, read and
+// erase are one protocol on two streams: the session's stream and its archive entry. A cut between them would export the
+// entry, the location of a history and the loop to each other.
 // Files are grouped by subject:
 //
-//	connection    bus.go waiting.go request.go pause.go secondary.go errors.go batch.go
+//	connection    bus.go waiting.go request.go pause.go link.go secondary.go errors.go batch.go
 //	assets        subject.go topology.go assets.go reader.go list.go capacity.go storage.go stats.go recovered.go
 //	histories     log.go read.go location.go streamcache.go archive.go restore.go cutoff.go erase.go redact.go priority.go
 //	queues        wake.go timer.go deadletter.go consumer.go
@@ -68,8 +69,9 @@
 // at first use. Acks, heartbeats, claims and wakes of the node never wait behind them. Without a second connection,
 // as where the server allows one only, the first one is used, in batches of at most 512 KiB.
 //
-// What a plugin sends has a connection of its own, and so have messages to its instances. A server closes a connection on which
-// more arrives than its client reads. So a plugin that floods a node delays itself only.
+// What a plugin sends has a connection of its own, and so have messages to its instances. A server closes a connection on
+// which more arrives than its client reads. So a plugin that floods a node delays itself only. Where that connection cannot
+// be made, the primary one is used, until one of the attempts every ten seconds succeeds; then subscriptions move to it.
 //
 // # Hot and cold sessions
 //

@@ -34,9 +34,7 @@ func isErased(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
 			t.Errorf("%s of erased session %s: got %v, want an erased error that says when and why", what, id, err)
 		}
 	}
-	for _, err := range b.Log().Read(t.Context(), id, 0) {
-		want("read", err)
-	}
+	want("read", readError(t, b, id, 0))
 	_, err := b.Log().Last(t.Context(), id)
 	want("last", err)
 	for _, at := range []events.Seq{0, last} {

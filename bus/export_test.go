@@ -102,3 +102,10 @@ func (b *Bus) Switched() time.Time { return events.Millis(b.bodies.since.Load())
 
 // SwitchedAt has this bus take another time for it.
 func (b *Bus) SwitchedAt(at time.Time) { b.bodies.since.Store(at.UnixMilli()) }
+
+// SetLinkRetry replaces the time between attempts to make a further connection. It must be called before the first large read and
+// the first use of a plugin.
+func (b *Bus) SetLinkRetry(d time.Duration) { b.linkRetry = d }
+
+// CloseSecondary closes the second connection for good, as servers do that refuse the credentials again.
+func (b *Bus) CloseSecondary() { b.secondary.made.Load().nc.Close() }

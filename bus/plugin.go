@@ -34,33 +34,18 @@ func (b *Bus) Manifests() Rows { return Rows{b: b, kv: b.manifests, plain: true}
 // lets a plugin use its own name only. A request whose reply subject is no inbox is ignored. Each plugin has limits of
 // its own, so that the requests of one do not delay those of another.
 func (b *Bus) ServePlugins(names []string, answer func(plugin, op string, data []byte) []byte) (stop func(), err error) {
-	return b.subscribeEach(names, func(name string) (*nats.Subscription, error) {
-		l := &lane{room: make(chan struct{}, pluginRequests)}
-		return b.PluginConn(name).QueueSubscribe(b.names.pluginRequests(name), b.names.service(), func(m *nats.Msg) {
+	lanes := make(map[string]*lane)
+	for _, name := range names {
+		lanes[name] = &lane{room: make(chan struct{}, pluginRequests)}
+	}
+	return b.subscribeEach(names, func(name string, over *nats.Conn) (*nats.Subscription, error) {
+		l := lanes[name]
+		return over.QueueSubscribe(b.names.pluginRequests(name), b.names.service(), func(m *nats.Msg) {
 			if plugin, op := b.names.parsePluginRequest(m.Subject); isReply(m.Reply) {
 				l.do(len(m.Data), func() { _ = m.Respond(answer(plugin, op, m.Data)) })
 			}
 		})
 	})
-}
-
-// subscribeEach makes a subscription for each plugin, until stop.
-func (b *Bus) subscribeEach(plugins []string, subscribe func(plugin string) (*nats.Subscription, error)) (stop func(), err error) {
-	var subs []*nats.Subscription
-	stop = func() {
-		for _, sub := range subs {
-			_ = sub.Unsubscribe()
-		}
-	}
-	for _, name := range plugins {
-		sub, err := subscribe(name)
-		if err != nil {
-			stop()
-			return nil, fmt.Errorf("subscribe to plugin %s: %w", name, mapError(err))
-		}
-		subs = append(subs, sub)
-	}
-	return stop, nil
 }
 
 // lane bounds the requests of one plugin.
@@ -91,8 +76,8 @@ func (l *lane) do(size int, work func()) {
 // PluginSigns delivers the signs of life of all instances of plugins, from one goroutine for each plugin, until stop.
 // Signs of one plugin do not delay those of another.
 func (b *Bus) PluginSigns(plugins []string, deliver func(plugin, instance string, data []byte)) (stop func(), err error) {
-	return b.subscribeEach(plugins, func(name string) (*nats.Subscription, error) {
-		sub, err := b.PluginConn(name).Subscribe(b.names.pluginSigns(name), func(m *nats.Msg) {
+	return b.subscribeEach(plugins, func(name string, over *nats.Conn) (*nats.Subscription, error) {
+		sub, err := over.Subscribe(b.names.pluginSigns(name), func(m *nats.Msg) {
 			plugin, instance := b.names.parsePluginSign(m.Subject)
 			deliver(plugin, instance, m.Data)
 		})
@@ -164,15 +149,20 @@ func (b *Bus) TellInstance(plugin, instance, verb string, data []byte) error {
 // connection of a plugin. It is not called while the process is frozen or has no connection, and the next time is at most twice the
 // interval. So the sum is the time for which this process would have heard the plugin.
 func (b *Bus) Hearing(plugin string, every time.Duration, heard func(time.Duration)) (stop func(), err error) {
-	conn := b.PluginConn(plugin)
-	inbox, last := conn.NewInbox(), time.Now()
-	sub, err := conn.Subscribe(inbox, func(*nats.Msg) {
-		now := time.Now()
-		heard(min(now.Sub(last), 2*every))
-		last = now
+	inbox := b.nc.NewInbox()
+	var mu sync.Mutex
+	last := time.Now()
+	unsubscribe, err := b.subscribePlugin(plugin, func(over *nats.Conn) (*nats.Subscription, error) {
+		return over.Subscribe(inbox, func(*nats.Msg) {
+			mu.Lock()
+			defer mu.Unlock()
+			now := time.Now()
+			heard(min(now.Sub(last), 2*every))
+			last = now
+		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("hearing: %w", mapError(err))
+		return nil, err
 	}
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
@@ -184,13 +174,13 @@ func (b *Bus) Hearing(plugin string, every time.Duration, heard func(time.Durati
 			case <-ended:
 				return
 			case <-ticks.C:
-				_ = conn.Publish(inbox, nil) // the next one follows
+				_ = b.PluginConn(plugin).Publish(inbox, nil) // the next one follows
 			}
 		}
 	}()
 	return sync.OnceFunc(func() {
 		close(ended)
 		<-done
-		_ = sub.Unsubscribe()
+		unsubscribe()
 	}), nil
 }

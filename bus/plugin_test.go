@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/bus/delay"
 )
 
 // TestRequestsOfOnePluginDoNotDelayAnother has a handler that does not return for one plugin. Its requests take a
@@ -55,23 +58,20 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 	}
 }
 
-// TestFloodOfAnswersHasItsConnection floods the reply subject of a call, and signs of life, of one plugin. What arrives does so over the
-// connection of that plugin: the one of the sessions, and that of another plugin, get nothing of it, and requests over them are answered.
-func TestFloodOfAnswersHasItsConnection(t *testing.T) {
-	t.Parallel()
-	server := bustest.Server(t, busembed.Config{Listen: true})
-	b := bustest.Open(t, server)
+// pluginUser is a connection of the instances of the plugins good and bad. The instance i1 of good answers. That of bad floods the
+// reply subject of each call, and signs of life, with 300 messages of half a MiB each.
+func pluginUser(t *testing.T, server *busembed.Server) *nats.Conn {
+	t.Helper()
 	nc, err := nats.Connect(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
-	const messages, size = 300, 1 << 19
-	flood := make([]byte, size)
+	t.Cleanup(nc.Close)
+	flood := make([]byte, floodSize)
 	for plugin, answer := range map[string]func(*nats.Msg){
 		"good": func(m *nats.Msg) { _ = m.Respond([]byte("fine")) },
 		"bad": func(m *nats.Msg) {
-			for n := range messages {
+			for n := range floodMessages {
 				_ = nc.Publish(m.Reply, flood)
 				_ = nc.Publish(fmt.Sprint("lash.plugin-live.bad.i", n%8), flood)
 			}
@@ -81,21 +81,96 @@ func TestFloodOfAnswersHasItsConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stop, err := b.PluginSigns([]string{"good", "bad"}, func(string, string, []byte) {})
-	if err != nil {
+	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
-	if err := errors.Join(nc.Flush(), b.PluginConn("bad").Flush()); err != nil {
-		t.Fatal(err)
+	return nc
+}
+
+const floodMessages, floodSize = 300, 1 << 19
+
+// TestFloodOfAnswersHasItsConnection floods the reply subject of a call, and signs of life, of one plugin. What arrives does so over the
+// connection of that plugin: the one of the sessions, and that of another plugin, get nothing of it, and requests over them are answered.
+// So it is where the connection was refused before, was cut, or was closed for good.
+func TestFloodOfAnswersHasItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(*testing.T, *bus.Bus, *limitedConns){
+		"first": func(*testing.T, *bus.Bus, *limitedConns) {},
+		"refused_once": func(t *testing.T, b *bus.Bus, l *limitedConns) {
+			if conn := b.PluginConn("bad"); conn != b.Conn() {
+				t.Error("got another connection, want the primary one while others are refused")
+			}
+			l.refuse(false)
+		},
+		"cut": func(t *testing.T, _ *bus.Bus, l *limitedConns) {
+			made, _ := l.count()
+			for i := 1; i < made; i++ { // all but the primary one
+				l.cut(i)
+			}
+		},
+		"closed_for_good": func(_ *testing.T, b *bus.Bus, _ *limitedConns) { b.PluginConn("bad").Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := bustest.Server(t, busembed.Config{Listen: true})
+			b, l := openLimited(t, server, 100)
+			b.SetLinkRetry(0)
+			nc := pluginUser(t, server)
+			l.refuse(name == "refused_once")
+			var signs atomic.Int64
+			stop, err := b.PluginSigns([]string{"good", "bad"}, func(_, _ string, data []byte) {
+				if string(data) == "sign" {
+					signs.Add(1)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			before(t, b, l)
+			awaitOwn(t, b, nc, &signs)
+			floodOne(t, b)
+			b.Close()
+			if conn := b.PluginConn("bad"); !conn.IsClosed() {
+				t.Error("the connection of a plugin is open after the close of the bus")
+			}
+		})
 	}
+}
+
+// awaitOwn waits until a sign of life of the plugin bad arrives over a connection of its own alone.
+func awaitOwn(t *testing.T, b *bus.Bus, nc *nats.Conn, signs *atomic.Int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		own := b.PluginConn("bad")
+		got, over, primary := signs.Load(), own.Stats().InMsgs, b.Conn().Stats().InMsgs
+		if err := nc.Publish("lash.plugin-live.bad.i1", []byte("sign")); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(nc.Flush(), b.Conn().Flush()); err != nil {
+			t.Fatal(err)
+		}
+		if err := own.FlushTimeout(10 * time.Second); err == nil && own != b.Conn() && signs.Load() > got && own.Stats().InMsgs > over && b.Conn().Stats().InMsgs == primary {
+			return
+		}
+		if !delay.Sleep(ctx, 20*time.Millisecond) {
+			t.Fatalf("no sign of life arrives over a connection of the plugin; of its own: %t", own != b.Conn())
+		}
+	}
+}
+
+// floodOne floods the plugin bad, and calls the other one meanwhile.
+func floodOne(t *testing.T, b *bus.Bus) {
+	t.Helper()
 	before := b.Conn().Stats().InBytes
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	received := 0
-	err = b.AskInstance(ctx, "bad", "i1", "call", nil, func(data []byte) bool {
+	err := b.AskInstance(ctx, "bad", "i1", "call", nil, func(data []byte) bool {
 		received += len(data)
-		return received >= messages/4*size
+		return received >= floodMessages/4*floodSize
 	})
 	if err != nil {
 		t.Fatalf("flood: got %v after %d bytes", err, received)
@@ -105,12 +180,8 @@ func TestFloodOfAnswersHasItsConnection(t *testing.T) {
 		t.Errorf("another plugin: got %q, %v, want an answer", got, err)
 	}
 	for name, n := range map[string]uint64{"of the sessions": b.Conn().Stats().InBytes - before, "of another plugin": b.PluginConn("good").Stats().InBytes} {
-		if n >= size {
+		if n >= floodSize {
 			t.Errorf("connection %s: got %d bytes, want none of the flood", name, n)
 		}
-	}
-	b.Close()
-	if conn := b.PluginConn("bad"); !conn.IsClosed() {
-		t.Error("the connection of a plugin is open after the close of the bus")
 	}
 }

@@ -24,8 +24,10 @@ type limitedConns struct {
 	server nats.InProcessConnProvider
 	limit  int
 
-	mu    sync.Mutex
-	conns []net.Conn
+	mu      sync.Mutex
+	conns   []net.Conn
+	refuses bool
+	refused int // attempts
 }
 
 var errNoConn = errors.New("no line is free")
@@ -33,12 +35,27 @@ var errNoConn = errors.New("no line is free")
 func (l *limitedConns) InProcessConn() (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) >= l.limit {
+	if l.refuses || len(l.conns) >= l.limit {
+		l.refused++
 		return nil, errNoConn
 	}
 	c, err := l.server.InProcessConn()
 	l.conns = append(l.conns, c)
 	return c, err
+}
+
+// refuse makes further attempts fail, or not.
+func (l *limitedConns) refuse(refuses bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuses = refuses
+}
+
+// count is the number of connections, and of the attempts that failed.
+func (l *limitedConns) count() (conns, refused int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns), l.refused
 }
 
 // cut breaks one of the connections.
@@ -159,10 +176,50 @@ func TestBulkCloses(t *testing.T) {
 			t.Fatal("connections are left")
 		}
 	}
-	for _, err := range b.Log().Read(t.Context(), "s", 1) {
-		if err == nil {
-			t.Error("read after the close: got a commit, want an error")
+	if err := readError(t, b, "s", 1); err == nil {
+		t.Error("read after the close: got no error, want one")
+	}
+}
+
+// TestSecondConnectionIsMadeAgain reads while the second connection is refused, once it is not, and after it was closed for good.
+func TestSecondConnectionIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	b, l := openLimited(t, bustest.Server(t, busembed.Config{}), 9)
+	b.SetLinkRetry(0)
+	appendLarge(t, b, "s", 100, 10)
+	reads := func(want int) {
+		t.Helper()
+		if got := history(t, b, "s", 1); len(got) != 100 || b.Connections() != want {
+			t.Errorf("got %d commits over %d connections, want 100 over %d", len(got), b.Connections(), want)
 		}
+	}
+	l.refuse(true)
+	reads(1)
+	if _, refused := l.count(); refused == 0 {
+		t.Error("no second connection was tried")
+	}
+	l.refuse(false)
+	reads(2)
+	b.CloseSecondary()
+	reads(2)
+	if made, _ := l.count(); made != 3 {
+		t.Errorf("got %d connections in all, want 3", made)
+	}
+}
+
+// TestAttemptsHaveATime: an attempt to make the second connection that failed is not repeated at once.
+func TestAttemptsHaveATime(t *testing.T) {
+	t.Parallel()
+	b, l := openLimited(t, bustest.Server(t, busembed.Config{}), 1)
+	b.SetLinkRetry(time.Hour)
+	appendLarge(t, b, "s", 100, 10)
+	for range 3 {
+		if got := history(t, b, "s", 1); len(got) != 100 {
+			t.Errorf("got %d commits, want 100", len(got))
+		}
+	}
+	if _, refused := l.count(); refused != 1 {
+		t.Errorf("got %d attempts, want one", refused)
 	}
 }
 
