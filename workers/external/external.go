@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -55,13 +54,9 @@ type Plugins struct {
 // known is what this node knows of one plugin.
 type known struct {
 	settings  Plugin
-	hash      string
-	version   string
-	revision  uint64 // of the manifest's row; 0: none was registered
-	tools     *plugin.Tools
-	manifest  *wire.Manifest
-	current   *offer
-	row       row      // of current
+	current   *offer   // what row has, compiled; [noOffer] where none was registered
+	row       row      // with the hash and the version of the current manifest
+	revision  uint64   // of row; 0: none was registered
 	skipped   string   // hash of the last stored manifest that this version refuses
 	older     []*offer // that turns may still have, the last used first
 	instances map[string]*instance
@@ -109,8 +104,7 @@ func New(cfg Config) (*Plugins, error) {
 			return nil, &events.FieldError{Field: field + ".name", Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
 		p.names = append(p.names, name)
-		none := noOffer()
-		p.byName[name] = &known{settings: settings, tools: none.tools, manifest: none.manifest, current: none, instances: make(map[string]*instance), limits: newRequests()}
+		p.byName[name] = &known{settings: settings, current: noOffer(), instances: make(map[string]*instance), limits: newRequests()}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background()) // ends with Stop
 	return p, nil
@@ -221,7 +215,7 @@ func (p *Plugins) sign(name, id string, data []byte) {
 	case p.heard <- struct{}{}:
 	default: // Start has one to read, or has ended
 	}
-	if s.Hash != k.hash && !k.row.hasReplaced(s.Hash) && !k.reading && now.Sub(k.read) > rereadEvery {
+	if s.Hash != k.row.Hash && !k.row.hasReplaced(s.Hash) && !k.reading && now.Sub(k.read) > rereadEvery {
 		k.reading, k.read = true, now
 		p.work.Go(func() { p.reread(name, id, s.Hash) })
 	}
@@ -243,7 +237,7 @@ func (k *known) sweepLocked(now time.Duration) {
 
 // takes reports whether an instance gets new calls.
 func (k *known) takes(i *instance, now time.Duration) bool {
-	return i != nil && now-i.heard <= wire.Lease && !i.Draining && i.Hash == k.hash
+	return i != nil && now-i.heard <= wire.Lease && !i.Draining && i.Hash == k.row.Hash
 }
 
 // pick is the instance for a call, or for a session where no call is named; empty if none lives.
@@ -262,16 +256,11 @@ func (p *Plugins) pick(name string, call wire.CallID, without ...string) string 
 	return best
 }
 
-// rankOf is the rank of an instance for a call. The last bytes of an FNV hash reach only some of its bits, and ids of
-// instances often differ in their last byte alone: the steps after it let each byte change each bit.
+// rankOf is the rank of an instance for a call. Each byte of the ids reaches each bit of it: ids of instances often differ in their
+// last byte alone.
 func rankOf(call wire.CallID, id string) uint64 {
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s %s %s", call.Session, call.Call, id)
-	rank := h.Sum64()
-	for _, factor := range []uint64{0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53} { // of MurmurHash3
-		rank = (rank ^ rank>>33) * factor
-	}
-	return rank ^ rank>>33
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", call.Session, call.Call, id))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // gone drops an instance that does not answer. Its next sign of life brings it back.

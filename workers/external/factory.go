@@ -92,7 +92,7 @@ func (f factory) Revision(in plugin.BuildContext) string {
 	}
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
-	return f.p.byName[f.name].hash
+	return f.p.byName[f.name].row.Hash
 }
 
 // pin is what the history has of a plugin in a session: the manifest of the turn.

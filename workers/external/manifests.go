@@ -225,13 +225,13 @@ func (p *Plugins) take(name string, r *row, o *offer, revision uint64) {
 	if r.Life == k.row.Life && revision <= k.revision {
 		return // revisions of one table only grow
 	}
-	if k.hash != "" && k.hash != r.Hash {
+	if k.row.Hash != "" && k.row.Hash != r.Hash {
 		k.keepLocked(k.current)
 	}
-	if k.hash == r.Hash {
+	if k.row.Hash == r.Hash {
 		o = k.current
 	}
-	k.hash, k.version, k.revision, k.tools, k.manifest, k.current, k.row = r.Hash, r.Manifest.Version, revision, o.tools, o.manifest, o, *r
+	k.current, k.row, k.revision = o, *r, revision
 	p.observeLocked(name, k)
 }
 
@@ -250,7 +250,7 @@ func (k *known) keepLocked(o *offer) {
 
 // findLocked is a manifest in memory; nil without it.
 func (k *known) findLocked(hash string) *offer {
-	if hash == k.hash {
+	if hash == k.row.Hash {
 		return k.current
 	}
 	for _, o := range k.older {
@@ -359,7 +359,7 @@ func (p *Plugins) reread(name, id, hash string) {
 	defer p.mu.Unlock()
 	k := p.byName[name]
 	k.reading = false
-	if k.hash != hash && !k.row.hasReplaced(hash) && k.settings.admits(hash) {
+	if k.row.Hash != hash && !k.row.hasReplaced(hash) && k.settings.admits(hash) {
 		_ = p.bus.TellInstance(name, id, wire.VerbRegister, nil) // the next sign of life leads here again
 	}
 }
@@ -380,11 +380,11 @@ func (p *Plugins) serves(name, hash string, from *plugin.Tools, tool string) boo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.byName[name]
-	if hash == k.hash {
+	if hash == k.row.Hash {
 		return true
 	}
 	old, had := from.Find(tool)
-	now, has := k.tools.Find(tool)
+	now, has := k.current.tools.Find(tool)
 	return had && has && old.Effects == now.Effects && bytes.Equal(old.SchemaText(), now.SchemaText())
 }
 

@@ -83,8 +83,8 @@ func modelOf(c events.Config) model { return model{c.Provider, c.Model, c.Effort
 
 // observeLocked starts the delivery of events to a plugin whose manifest observes.
 func (p *Plugins) observeLocked(name string, k *known) {
-	for i := range k.manifest.Hooks {
-		if !k.observes && wire.KindOf(k.manifest.Hooks[i].Point) == wire.PointObserves {
+	for i := range k.current.manifest.Hooks {
+		if !k.observes && wire.KindOf(k.current.manifest.Hooks[i].Point) == wire.PointObserves {
 			k.observes = true
 			p.work.Go(func() { p.deliverEvents(name) }) // ends with Stop
 		}
@@ -150,7 +150,7 @@ func (p *Plugins) current(ctx context.Context, name string) bool {
 	r, _, err := p.stored(ctx, name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return err == nil && r.Hash == p.byName[name].hash
+	return err == nil && r.Hash == p.byName[name].row.Hash
 }
 
 // observed calls a hook for an event until it returns, or has failed too often. It returns false if the node stops.
@@ -177,5 +177,5 @@ func (p *Plugins) observed(ctx context.Context, name string, h *wire.Hook, in wi
 func (p *Plugins) hooksAt(name, point string) []wire.Hook {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return at(p.byName[name].manifest, point)
+	return at(p.byName[name].current.manifest, point)
 }

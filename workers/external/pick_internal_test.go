@@ -23,7 +23,7 @@ func TestPick(t *testing.T) {
 		}
 		defer p.Stop()
 		k := p.byName["notes"]
-		k.hash = "h"
+		k.row.Hash = "h"
 		before, usable := "", make(map[string]bool)
 		t.Repeat(map[string]func(*rapid.T){
 			"change": func(t *rapid.T) {

@@ -115,7 +115,7 @@ func (p *Plugins) checkNames(name string, m *wire.Manifest) error {
 	defer p.mu.Unlock()
 	for _, other := range p.names {
 		for i := range m.Tools {
-			if _, taken := p.byName[other].tools.Find(m.Tools[i].Name); taken && other != name {
+			if _, taken := p.byName[other].current.tools.Find(m.Tools[i].Name); taken && other != name {
 				return &wire.Error{
 					Code: wire.CodeConflict, Field: fmt.Sprintf("manifest.tools[%d].name", i),
 					Message: fmt.Sprintf("tool %q of plugin %s is a tool of plugin %s already: give it another name", m.Tools[i].Name, name, other),

@@ -21,12 +21,12 @@ func (p *Plugins) Status() []api.ExternalPlugin {
 
 func (p *Plugins) statusLocked(name string) api.ExternalPlugin {
 	k := p.byName[name]
-	out := api.ExternalPlugin{Name: name, Version: k.version, Hash: k.hash, Tools: []string{}, Hooks: []string{}, Instances: []api.PluginInstance{}}
-	for i := range k.manifest.Hooks {
-		out.Hooks = append(out.Hooks, k.manifest.Hooks[i].Name)
+	out := api.ExternalPlugin{Name: name, Version: k.row.Manifest.Version, Hash: k.row.Hash, Tools: []string{}, Hooks: []string{}, Instances: []api.PluginInstance{}}
+	for i := range k.current.manifest.Hooks {
+		out.Hooks = append(out.Hooks, k.current.manifest.Hooks[i].Name)
 	}
 	slices.Sort(out.Hooks)
-	for _, entry := range k.tools.Entries() {
+	for _, entry := range k.current.tools.Entries() {
 		out.Tools = append(out.Tools, entry.Name)
 	}
 	for _, id := range slices.Sorted(maps.Keys(k.instances)) {
@@ -36,7 +36,7 @@ func (p *Plugins) statusLocked(name string) api.ExternalPlugin {
 			continue
 		}
 		out.Instances = append(out.Instances, api.PluginInstance{
-			ID: id, Machine: s.Machine, Current: s.Hash == k.hash, Draining: s.Draining,
+			ID: id, Machine: s.Machine, Current: s.Hash == k.row.Hash, Draining: s.Draining,
 			Running: s.Running, Calls: s.Calls, Failures: s.Failures, SilentMS: silent.Milliseconds(),
 		})
 	}
