@@ -9,14 +9,20 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Fence lets the tool "write" write below one directory only. It follows no links. It sees the arguments that the call runs with.
+// Fence lets the tool "write" write below one directory only. It follows no links. It sees the arguments that the call
+// runs with.
 func Fence(dir string) plugin.Factory {
 	return plugin.Func("fence", func(r *plugin.Registrar) error {
 		r.AuthorizeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
-			var to struct{ Path string }
-			err := json.Unmarshal(in.Args, &to)
-			below, elsewhere := filepath.Rel(dir, to.Path)
-			if in.Tool != "write" || err == nil && elsewhere == nil && filepath.IsLocal(below) {
+			if in.Tool != "write" {
+				return nil, nil
+			}
+			var args struct{ Path string }
+			if err := json.Unmarshal(in.Args, &args); err != nil {
+				return nil, err // the call fails
+			}
+			rel, err := filepath.Rel(dir, args.Path)
+			if err == nil && filepath.IsLocal(rel) {
 				return nil, nil
 			}
 			// Or plugin.Ask("May it?"), and the call waits for an approval.

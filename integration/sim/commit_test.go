@@ -133,7 +133,7 @@ func (r *run) stepAgain(inputs []turn.Input, ahead bool) error {
 		if !r.isOurs(r.state.Turn()) {
 			return errSuperseded
 		}
-		if reply, ok := in.(turn.Reply); ok && ahead && !r.hasPrompt(reply.Prompt.Digest) {
+		if digest := in.PromptDigest(); ahead && digest != "" && !r.hasPrompt(digest) {
 			continue
 		}
 		out, err := turn.Step(r.state, in)

@@ -43,11 +43,11 @@ var matches = map[string]matched{
 		},
 		others: map[string]string{
 			"AppendCommit": "Append", "SetTimer": "setTimer", "branching": "turn.Branching", "foldNextCommit": "turn.NeedsWorker", "giveUp": "fail",
-			"promptOf": "turn.Reply", "readLog": "catchUp",
+			"readLog": "catchUp",
 		},
 		omitted: []string{
 			// plugins
-			"abandoned", "checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "extraOf", "lockedConfig", "notificationReturned", "notifiedEvents",
+			"abandoned", "checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "lockedConfig", "notificationReturned", "notifiedEvents",
 			"notifyPlugins", "openStack", "protocolIssue", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",

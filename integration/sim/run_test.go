@@ -166,7 +166,7 @@ func (r *run) work() (err error) {
 func (r *run) advance() (pace, error) {
 	t := r.state.Turn()
 	needs := turn.Next(r.state)
-	parked := needs.OnlyWaits() && !needs.Stop
+	parked := needs.Parked()
 	if t != nil && !parked && !r.isOurs(t) {
 		return goOn, r.transferOrTakeOver(t)
 	}

@@ -22,6 +22,9 @@ type Needs struct {
 // all the same.
 func (n Needs) OnlyWaits() bool { return n.Waits && len(n.Calls) == 0 }
 
+// Parked reports whether the turn only waits for approvals or results from outside, so that no worker has it.
+func (n Needs) Parked() bool { return n.OnlyWaits() && !n.Stop }
+
 // Call is one tool call to run.
 type Call struct {
 	Index    int64 // index among the reply's calls
@@ -35,11 +38,8 @@ type Call struct {
 	Answer   *events.ToolApprovalGiven // the answer to its approval request
 }
 
-// Parked reports whether the running turn only waits for approvals or results from outside, so that no worker has it.
-func Parked(s *projector.State) bool {
-	n := Next(s)
-	return n.OnlyWaits() && !n.Stop
-}
+// Parked is [Needs.Parked] of the needs of a state.
+func Parked(s *projector.State) bool { return Next(s).Parked() }
 
 // Next computes the effects that the state needs.
 func Next(s *projector.State) Needs {

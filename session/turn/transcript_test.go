@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
@@ -26,45 +28,28 @@ func TestTranscripts(t *testing.T) {
 		t.Fatalf("transcripts: got %v, %v, want some", files, err)
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
+		archive, err := txtar.ParseFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out bytes.Buffer
-		for _, s := range sections(string(data)) {
-			if s.name == "" {
-				out.WriteString(s.text)
-				continue
-			}
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+s.name, func(t *testing.T) {
-				got := play(t, s.text)
-				if got != s.text && !*update {
-					t.Errorf("transcript: got\n%s\nwant\n%s", got, s.text)
+		for i := range archive.Files {
+			s := &archive.Files[i]
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+s.Name, func(t *testing.T) {
+				got := play(t, string(s.Data))
+				switch {
+				case *update:
+					s.Data = []byte(got) // sections that -run leaves out stay as they are
+				case got != string(s.Data):
+					t.Errorf("transcript: got\n%s\nwant\n%s", got, s.Data)
 				}
-				fmt.Fprintf(&out, "-- %s --\n%s", s.name, got)
 			})
 		}
 		if *update {
-			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-}
-
-type section struct{ name, text string }
-
-// sections splits a txtar archive. The text before the first file has no name.
-func sections(data string) []section {
-	list := []section{{}}
-	for line := range strings.Lines(data) {
-		if name, ok := strings.CutPrefix(line, "-- "); ok {
-			list = append(list, section{name: strings.TrimSuffix(strings.TrimSpace(name), " --")})
-			continue
-		}
-		list[len(list)-1].text += line
-	}
-	return list
 }
 
 // player is the session of a transcript.

@@ -47,7 +47,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	}
 	t := r.state.Turn()
 	needs := turn.Next(r.state)
-	parked := needs.OnlyWaits() && !needs.Stop
+	parked := needs.Parked()
 	if t != nil && !parked && !r.isOurs(t) {
 		return r.transferOrTakeOver(ctx, t)
 	}

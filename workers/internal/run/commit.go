@@ -280,7 +280,7 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 	}
 	for _, in := range inputs {
 		if _, claims := in.(turn.Claim); claims {
-			kept := slices.DeleteFunc(extraOf(in), isOptions)
+			kept := slices.DeleteFunc(in.Additional(), isOptions)
 			if r.stack.Stack != old { // its states are gone with it
 				kept = slices.DeleteFunc(kept, isState)
 			}
@@ -291,7 +291,7 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 			r.discard(inputs...)
 			return fmt.Errorf("session %s: %w", r.session, wake.ErrSuperseded)
 		}
-		if digest := promptOf(in); ahead && digest != "" && !r.hasPrompt(digest) {
+		if digest := in.PromptDigest(); ahead && digest != "" && !r.hasPrompt(digest) {
 			r.discard(in)
 			continue
 		}
@@ -316,19 +316,6 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 		}
 	}
 	return nil
-}
-
-// promptOf is the digest of the prompt that an input replies to; empty for other inputs.
-func promptOf(in turn.Input) string {
-	switch in := in.(type) {
-	case turn.Reply:
-		return in.Prompt.Digest
-	case turn.Failure:
-		return in.Prompt.Digest
-	case turn.Interrupted:
-		return in.Prompt.Digest
-	}
-	return ""
 }
 
 // hasPrompt reports whether the prompt of the state has that digest.

@@ -58,7 +58,7 @@ func (r *run) stepResult(ctx context.Context, in turn.Input) error {
 	if in == nil {
 		return nil
 	}
-	in = r.withUnsaved(in)
+	in = in.WithExtra(r.unsaved) // one commit has the input and the plugin states that changed
 	err := r.step(ctx, in)
 	if err != nil {
 		r.discard(in)
@@ -68,20 +68,4 @@ func (r *run) stepResult(ctx context.Context, in turn.Input) error {
 		return nil
 	}
 	return err
-}
-
-// withUnsaved adds the plugin states that changed, so that one commit has the input and the states.
-func (r *run) withUnsaved(in turn.Input) turn.Input {
-	switch in := in.(type) {
-	case turn.Reply:
-		in.Extra = append(in.Extra, r.unsaved()...)
-		return in
-	case turn.Results:
-		in.Extra = append(in.Extra, r.unsaved()...)
-		return in
-	case turn.Hooks:
-		in.Extra = append(in.Extra, r.unsaved()...)
-		return in
-	}
-	return in
 }

@@ -112,7 +112,10 @@ func (r *run) discard(inputs ...turn.Input) {
 		return
 	}
 	for _, in := range inputs {
-		r.stack.Discarded(extraOf(in))
+		if in == nil { // events that follow from no input
+			continue
+		}
+		r.stack.Discarded(in.Additional())
 	}
 }
 
@@ -140,23 +143,6 @@ func (r *run) restoreStack(ctx context.Context) {
 	if err := r.p.cfg.Worker.FollowStack(ctx, durable, r.stack.Stack); err != nil {
 		r.p.warn(r.session, err)
 	}
-}
-
-// extraOf are the additional events of an input.
-func extraOf(in turn.Input) []events.Payload {
-	switch in := in.(type) {
-	case turn.Claim:
-		return in.Extra
-	case turn.Reply:
-		return in.Extra
-	case turn.Results:
-		return in.Extra
-	case turn.Hooks:
-		return in.Extra
-	case turn.Facts:
-		return in.Extra
-	}
-	return nil
 }
 
 // dropStale drops a plugin state that was made from an older state than the current one.
