@@ -313,15 +313,15 @@ func (d *driver) claim() {
 
 // answer gives the running turn the result that it waits for.
 func (d *driver) answer() {
-	switch owes := turn.Next(d.s); {
-	case owes.Stop:
+	switch needs := turn.Next(d.s); {
+	case needs.Stop:
 		d.step(turn.Stop{})
-	case owes.Model && d.upTo(9) == 0:
-		d.step(turn.Failure{ModelFailed: events.ModelFailed{Iteration: owes.Iteration, Error: "server", Message: "down"}})
-	case owes.Model:
-		d.step(d.reply(owes.Iteration))
-	case len(owes.Calls) > 0:
-		d.step(d.results(owes))
+	case needs.Model && d.upTo(9) == 0:
+		d.step(turn.Failure{ModelFailed: events.ModelFailed{Iteration: needs.Iteration, Error: "server", Message: "down"}})
+	case needs.Model:
+		d.step(d.reply(needs.Iteration))
+	case len(needs.Calls) > 0:
+		d.step(d.results(needs))
 	}
 }
 
@@ -350,9 +350,9 @@ func (d *driver) reply(iteration int64) turn.Reply {
 }
 
 // results returns some of the open calls.
-func (d *driver) results(owes turn.Needs) turn.Results {
-	in := turn.Results{Iteration: owes.Iteration}
-	for _, c := range owes.Calls {
+func (d *driver) results(needs turn.Needs) turn.Results {
+	in := turn.Results{Iteration: needs.Iteration}
+	for _, c := range needs.Calls {
 		if d.flip() || len(in.Results) == 0 {
 			in.Results = append(in.Results, events.ToolResult{Call: c.Index, Text: d.next("result ")})
 		}

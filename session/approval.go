@@ -42,7 +42,7 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
 			return nil, api.ErrNotAsked
 		}
-		if answer.Granted && h.forbidSelf && slices.Contains(t.Callers, answer.By) {
+		if answer.Granted && h.cfg.ForbidSelfApproval && slices.Contains(t.Callers, answer.By) {
 			return nil, fmt.Errorf("%w: %s asked for the turn, and another one has to approve its calls", api.ErrSelfApproval, answer.By)
 		}
 		if request := t.Approval(answer.Effect); request.Answered {

@@ -105,7 +105,7 @@ func (h *Host) completionAt(ctx context.Context, id events.SessionID, seq events
 
 // directCall builds the model call of a request, and the event that records it.
 func (h *Host) directCall(state *projector.State, req plugin.CompletionRequest, source string, at api.TraceContext) (DirectCall, *events.ModelCompleted, error) {
-	if h.complete == nil {
+	if h.cfg.Complete == nil {
 		return DirectCall{}, nil, plugin.ErrUnavailable
 	}
 	if err := req.Check(); err != nil {
@@ -124,13 +124,13 @@ func (h *Host) directCall(state *projector.State, req plugin.CompletionRequest, 
 
 // callModel calls the model, and stores the reply in the event.
 func (h *Host) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
-	got, err := h.complete(ctx, call)
+	got, err := h.cfg.Complete(ctx, call)
 	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	return got, err
 }
 
-// charge records a direct completion. If another process recorded a reply to the same key meanwhile, charge returns
-// that reply and charges this one under a new key.
+// recordCompletion records a direct completion. If another process has recorded a reply under the same key, it returns
+// that reply, and records this one under a new key, so that its usage is charged.
 func (h *Host) recordCompletion(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {
 	err = h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
 		var err error

@@ -57,8 +57,8 @@ func (h *Host) wanted(s *projector.State, req api.ConfigureRequest) requestConte
 	return requestContent{operation.Configure.Name, "configure", new(req.Change(s.Config))}
 }
 
-// configured reports whether the request made its change before. The request is a function, so the comparison uses
-// its output for the configuration of that time.
+// configured reports whether the request made its change before. A request changes whatever configuration it finds. So
+// the comparison applies it to the configuration that its first copy found.
 func (h *Host) configured(ctx context.Context, s *projector.State, reqMeta api.RequestMeta, req api.ConfigureRequest) (bool, error) {
 	if reqMeta.Key == "" {
 		return false, nil
@@ -93,7 +93,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 		err = h.checkModel(ctx, change.Current)
 	}
 	if err == nil && !mustCall {
-		change.Current, err = h.locks.Config(change.Current)
+		change.Current, err = h.cfg.Locks.Config(change.Current)
 	}
 	if err != nil || !mustCall {
 		return change, err
@@ -114,16 +114,16 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 		defer release()
 		change.Current = p.MutateConfig(ctx, change)
 	}
-	change.Current, err = h.locks.Config(change.Current)
+	change.Current, err = h.cfg.Locks.Config(change.Current)
 	return change, err
 }
 
 // checkModel refuses a configuration whose model the node knows not to exist.
 func (h *Host) checkModel(ctx context.Context, c events.Config) error {
-	if h.modelCheck == nil || c.Model == "" {
+	if h.cfg.CheckModel == nil || c.Model == "" {
 		return nil
 	}
-	return h.modelCheck(ctx, c)
+	return h.cfg.CheckModel(ctx, c)
 }
 
 // Locked applies the operator's locks to a configuration, for turns of sessions that are older than the locks.
@@ -131,15 +131,15 @@ func (h *Host) checkModel(ctx context.Context, c events.Config) error {
 func (w Worker) Locked(c events.Config) (events.Config, error) {
 	retain := c.RetainMillis
 	c.RetainMillis = 0
-	c, err := w.Host.locks.Config(c)
+	c, err := w.Host.cfg.Locks.Config(c)
 	c.RetainMillis = retain
 	return c, err
 }
 
-// OpenOptions are a turn's options for plugins without those that the operator locked, for turns that are older than the
-// locks.
+// OpenOptions are a turn's options for plugins without those that the operator locked, for turns that are older than
+// the locks.
 func (w Worker) OpenOptions(options map[string]string) map[string]string {
-	return w.Host.locks.Open(options)
+	return w.Host.cfg.Locks.Open(options)
 }
 
 // configure records a change. It reports stale where the configuration is no longer the one that the change was made
@@ -186,10 +186,10 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 	})
 }
 
-// checkLockedOptions refuses options of a session's protocol that the operator locked. Where this process cannot build the
-// session's plugins, the protocol's name stands for its plugin; the worker that runs a turn decides again.
+// checkLockedOptions refuses options of a session's protocol that the operator locked. Where this process cannot build
+// the session's plugins, the protocol's name stands for its plugin; the worker that runs a turn decides again.
 func (h *Host) checkLockedOptions(ctx context.Context, id events.SessionID, options []byte) error {
-	if len(h.locks.Plugins) == 0 {
+	if len(h.cfg.Locks.Plugins) == 0 {
 		return nil
 	}
 	s, err := h.State(ctx, id)
@@ -201,5 +201,5 @@ func (h *Host) checkLockedOptions(ctx context.Context, id events.SessionID, opti
 		name = p.ProtocolPlugin()
 		release()
 	}
-	return h.locks.ProtocolOptions("options", name, options)
+	return h.cfg.Locks.ProtocolOptions("options", name, options)
 }

@@ -44,6 +44,8 @@ func (o *creation) setCommitMeta() (err error) {
 	return err
 }
 
+// loadSources loads the states that the new session follows from: that of its creator, or parent, and the base that it
+// copies. It refuses a request that they do not fit, and applies the operator's locks.
 func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (err error) {
 	if creator == "" {
 		creator = o.req.Parent
@@ -99,19 +101,19 @@ func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (e
 	return err
 }
 
-// applyLocks applies the operator's locks to the request, and refuses an unknown model or protocol. What the session copies
-// from a session that is older than a lock, the nodes check.
+// applyLocks applies the operator's locks to the request, and refuses an unknown model or protocol. What the session
+// copies from a session that is older than a lock, the nodes check.
 func (o *creation) applyLocks(ctx context.Context) (err error) {
 	if err := o.h.checkModel(ctx, o.req.Config); err != nil {
 		return err
 	}
 	if !o.req.Config.IsZero() || o.base == nil && o.creator == nil {
-		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
+		if o.req.Config, err = o.h.cfg.Locks.Config(o.req.Config); err != nil {
 			return err
 		}
 	}
 	if o.h.plugins != nil && o.req.Config.Protocol != "" {
-		if err := o.h.plugins.CheckConfig(plugin.BuildContext{Session: o.id, Parent: o.req.Parent, Labels: o.req.Labels, Config: o.req.Config, Options: o.h.locks.Open(o.req.Options)}); err != nil {
+		if err := o.h.plugins.CheckConfig(plugin.BuildContext{Session: o.id, Parent: o.req.Parent, Labels: o.req.Labels, Config: o.req.Config, Options: o.h.cfg.Locks.Open(o.req.Options)}); err != nil {
 			return err
 		}
 	}
@@ -119,7 +121,7 @@ func (o *creation) applyLocks(ctx context.Context) (err error) {
 		if o.creator != nil && o.creator.Options[id] == text {
 			continue
 		}
-		if err := o.h.locks.Options("options", map[string]string{id: text}); err != nil {
+		if err := o.h.cfg.Locks.Options("options", map[string]string{id: text}); err != nil {
 			return err
 		}
 	}
@@ -147,7 +149,7 @@ func (o *creation) openedEvent() *events.SessionOpened {
 			p.Config = o.creator.Config
 		}
 	}
-	if locked, err := o.h.locks.Config(p.Config); err == nil {
+	if locked, err := o.h.cfg.Locks.Config(p.Config); err == nil {
 		p.Config = locked
 	}
 	if o.creator != nil && p.Parent == o.creator.Session {
@@ -162,8 +164,8 @@ func (o *creation) openedEvent() *events.SessionOpened {
 	return p
 }
 
-// copyRestrictions copies the restrictions of the base to the copy. A request of a caller with the right to configure can replace
-// them.
+// copyRestrictions copies the restrictions of the base to the copy. A request of a caller with the right to configure can
+// replace them.
 func (o *creation) copyRestrictions(p *events.SessionOpened) {
 	p.Access = restrictAccess(o.base.Access, p.Access)
 	if p.Subagent.IsZero() {

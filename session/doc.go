@@ -66,9 +66,9 @@
 //
 // Files are grouped by subject:
 //
-//	decide and append   host.go commitmeta.go sign.go
+//	decide and append   host.go commitmeta.go append.go
 //	sessions            create.go creation.go creationbase.go parents.go branch.go close.go erase.go redact.go
-//	                    grant.go snapshot.go configure.go retry.go
+//	                    grant.go snapshot.go configure.go deadletter.go
 //	turns               turns.go schedule.go cancel.go approval.go input.go
 //	conversation        graph.go frame.go systemmessages.go compact.go blob.go completion.go
 //	plugins and tools   plugins.go pluginfirst.go action.go extension.go overlay.go toolsource.go toolstate.go
@@ -84,8 +84,8 @@
 //	      tryDecide           host.go        once
 //	        states.LockYielding              the session's cached state, under its lock
 //	        decideOrRepeat    commitmeta.go  finds a repeat by its key, else calls the decision
-//	        appendLocked      host.go        builds the commit
-//	          appendSigned    sign.go        signs it; bus.Log.Append expects the state's sequence
+//	        appendLocked      append.go      builds the commit
+//	          appendSigned    append.go      signs it; bus.Log.Append expects the state's sequence
 //	          State.Apply                    folds it
 //	          hints.Commit                   publishes the wake
 //

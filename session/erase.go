@@ -24,11 +24,11 @@ func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (b
 	}
 	t, err := follow.Erase(ctx, h.b, id, nil, bus.Tombstone{
 		At: events.Millis(time.Now().UnixMilli()), By: h.actor.ID, Reason: reason,
-	}, h.signer)
+	}, h.cfg.Signer)
 	if err != nil {
 		return t, err
 	}
-	if t.Note == "" && h.signer != nil {
+	if t.Note == "" && h.cfg.Signer != nil {
 		h.logger.Warn("the tombstone is not signed: the certificate of the node's key is not valid, or another program wrote it", zap.String("session", string(id)))
 	}
 	h.stacks.Forget(id)

@@ -27,7 +27,6 @@ import (
 	"github.com/lash-go/lash/session/internal/watch"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/turn"
 )
 
 // Config is the input of [New].
@@ -41,8 +40,8 @@ type Config struct {
 	Spawner Spawner
 	// Worker of this process, if it has one. Wakes name it, because its process has the state cached.
 	Worker events.WorkerID
-	// NeedsWorker receives a session that needs a worker after a commit of this host. A worker of this process can start a
-	// run before the wake arrives. It must not block.
+	// NeedsWorker receives a session that needs a worker after a commit of this host, so that a worker of this process
+	// starts a run before the wake arrives. It must not block. Defaults to none.
 	NeedsWorker func(events.SessionID)
 	// States is the number of sessions whose states, and whose plugins, the host caches. Defaults to 1024.
 	States int
@@ -68,8 +67,8 @@ type Config struct {
 	// also applies to turns that follow from such a turn, for example a subagent's.
 	ForbidSelfApproval bool
 
-	// Signer returns the signer of the heads of histories and of tombstones, see package events/proof. The host calls it for each head, so
-	// that keys can change. Defaults to none: the commits of this host have no heads.
+	// Signer returns the signer of the heads of histories and of tombstones, see package events/proof. The host calls it
+	// for each head, so that keys can change. Defaults to none: the commits of this host have no heads.
 	Signer func() *proof.Signer
 	// Signed receives each head of this host, once it is in the log. It must not block. Defaults to none.
 	Signed func(*proof.Head)
@@ -85,6 +84,8 @@ type Config struct {
 type Host struct {
 	api.Reader // state, views, lists, tasks and bodies
 
+	cfg Config // with defaults
+
 	b      *bus.Bus
 	log    events.Log
 	blobs  blob.Store // for the bodies of events, which it filters
@@ -95,24 +96,11 @@ type Host struct {
 	reader  *reader.Reader
 	watcher *watch.Watcher
 
-	plugins   *plugin.Builder
-	noPlugins bool
+	plugins   *plugin.Builder // of cfg.Plugins; nil: none
 	hints     *hint.Hints
-	complete  CompleteFunc
-	spawner   Spawner
-	trace     TraceFunc
 	stacks    *stack.Stacks
-
 	callbacks *callback.Callbacks
-
-	traceMetadata map[string]string
-	maxQueued     int
-	locks         lock.Locks
-	modelCheck    func(context.Context, events.Config) error // nil: any model
-	forbidSelf    bool
-	quota         *quota.Counter // nil: no limit
-	signer        func() *proof.Signer
-	signed        func(*proof.Head)
+	quota     *quota.Counter // nil: no limit
 }
 
 var _ api.Service = (*Host)(nil)
@@ -124,48 +112,60 @@ const DefaultMaxQueued = 1024
 // scheduled turns and tasks, and must stay below the size limit.
 const MostQueued = 4096
 
-// New makes a host.
+// New makes a host. The error lists every invalid field of cfg.
 func New(cfg Config) (*Host, error) {
-	if cfg.Bus == nil {
-		return nil, errors.New("new host: bus is required")
-	}
-	cfg.Actor = cmp.Or(cfg.Actor, "host")
-	cfg.Kind = cmp.Or(cfg.Kind, events.ActorClient)
-	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
-	cfg.MaxQueued = cmp.Or(max(cfg.MaxQueued, 0), DefaultMaxQueued)
-	if cfg.MaxQueued > MostQueued {
-		return nil, fmt.Errorf("new host: max queued: %d, want at most %d", cfg.MaxQueued, MostQueued)
-	}
-	if cfg.MaxSessionsPerCaller < 0 {
-		return nil, fmt.Errorf("new host: max sessions per caller: %d, want at least 0", cfg.MaxSessionsPerCaller)
-	}
-	if err := events.CheckUTF8("actor", cfg.Actor); err != nil {
+	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
-	}
-	if cfg.NeedsWorker == nil {
-		cfg.NeedsWorker = func(events.SessionID) {}
-	}
-	if err := cfg.Locks.Check(); err != nil {
-		return nil, fmt.Errorf("new host: locks: %w", err)
 	}
 	reader, err := reader.New(cfg.Bus, cfg.States, cfg.Idle)
 	if err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
 	h := &Host{
-		b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), logger: cfg.Logger.Named("host"),
+		cfg: cfg, b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), logger: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		Reader: reader, states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.NeedsWorker), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
-		plugins: cfg.Plugins.builder, noPlugins: cfg.Plugins.none, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		maxQueued: cfg.MaxQueued, locks: cfg.Locks, modelCheck: cfg.CheckModel, forbidSelf: cfg.ForbidSelfApproval,
-		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller), signer: cfg.Signer, signed: cfg.Signed,
+		plugins: cfg.Plugins.builder, quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}
 	h.stacks = stack.New(stack.Config{
 		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.logger, Max: cfg.States,
 		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.Worker().RuntimeHost(id, nil, "") },
 	})
 	return h, nil
+}
+
+func (c *Config) defaults() error {
+	err := c.check()
+	c.Actor = cmp.Or(c.Actor, "host")
+	c.Kind = cmp.Or(c.Kind, events.ActorClient)
+	c.Logger = cmp.Or(c.Logger, zap.NewNop())
+	c.MaxQueued = cmp.Or(c.MaxQueued, DefaultMaxQueued)
+	if c.NeedsWorker == nil {
+		c.NeedsWorker = func(events.SessionID) {}
+	}
+	return err
+}
+
+func (c *Config) check() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Bus == nil {
+		refuse("bus is required")
+	}
+	if c.MaxQueued < 0 || c.MaxQueued > MostQueued {
+		refuse("max queued: %d, want 0 to %d", c.MaxQueued, MostQueued)
+	}
+	if c.MaxSessionsPerCaller < 0 {
+		refuse("max sessions per caller: %d, want at least 0", c.MaxSessionsPerCaller)
+	}
+	if err := events.CheckUTF8("actor", c.Actor); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Locks.Check(); err != nil {
+		refuse("locks: %w", err)
+	}
+	return errors.Join(errs...)
 }
 
 // decideFunc returns the events to append for a state; none where the state needs no change. It runs in:
@@ -218,8 +218,8 @@ type decideOptions struct {
 	then func(s *projector.State, appended bool) error
 }
 
-// decideUntilAppended runs a decision until its events are committed or the decision refuses: fold, decide, append at that
-// sequence; where the session has new commits, fold them and decide again. The first try uses the cached state: if
+// decideUntilAppended runs a decision until its events are committed or the decision refuses: fold, decide, append at
+// that sequence; where the session has new commits, fold them and decide again. The first try uses the cached state: if
 // that is behind, the append conflicts. Only a current state can refuse.
 func (h *Host) decideUntilAppended(ctx context.Context, id events.SessionID, o decideOptions, d decideFunc) error {
 	began := time.Now()
@@ -246,8 +246,9 @@ const (
 	manyWait      = 20 * time.Millisecond
 )
 
-// tryDecide makes one try, under the session's lock. It decides on the cached state, unless that is known to be old. Where that
-// decision refuses or has no event, it reads the log and decides again: only the current state may say so. Errors: [*events.ConflictError] for another append in between.
+// tryDecide makes one try, under the session's lock. It decides on the cached state, unless that is known to be old.
+// Where that decision refuses or has no event, it reads the log and decides again: only the current state may say so.
+// Errors: [*events.ConflictError] for another append in between.
 func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptions, d decideFunc, old bool, began time.Time) error {
 	s, yielded, err := h.states.LockYielding(ctx, id, began)
 	if err != nil {
@@ -279,35 +280,6 @@ func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptio
 		err = h.hints.RepeatTurn(ctx, s.State)
 	}
 	return err
-}
-
-// appendLocked appends events at the sequence of the locked state, folds them, and publishes the hints. The caller has
-// the lock of the entry. Where the fold fails, the commit stays in the history; the entry loses its state, and the next
-// Load folds the log.
-func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMeta, list []events.Event) error {
-	c, err := h.commit(ctx, s.State.Session, meta, list)
-	if err != nil {
-		return err
-	}
-	c, seq, err := h.appendSigned(ctx, c, s.State)
-	if errors.Is(err, bus.ErrFull) {
-		err = &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err}
-	}
-	if err != nil {
-		return err
-	}
-	api.RecordSeq(ctx, c.Session, seq)
-	due := turn.Due(s.State)
-	if err := s.State.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
-		s.State = nil
-		return err
-	}
-	h.quota.Record(s.State)
-	if !turn.NeedsWorker(s.State, 0) { // else the worker that runs the session marks it dirty
-		_ = h.b.MarkDirty(c.Session)
-	}
-	h.hints.Commit(s.State, c.Events, due)
-	return nil
 }
 
 // commit builds the commit of the events, and moves large bodies to blobs. It refuses a request that may only read.

@@ -28,7 +28,7 @@ func NoPlugins() Plugins { return Plugins{none: true} }
 // checkPlugins reports whether the host has to call a session's plugins for a decision that they can change or refuse. A
 // host without plugins must not decide where a node may have such plugins: [plugin.ErrUnavailable].
 func (h *Host) checkPlugins() (mustCall bool, err error) {
-	if h.plugins == nil && !h.noPlugins {
+	if h.plugins == nil && !h.cfg.Plugins.none {
 		return false, fmt.Errorf("this request needs the session's plugins, which this host does not have; send it to a node: %w", plugin.ErrUnavailable)
 	}
 	return h.plugins != nil, nil
@@ -75,6 +75,7 @@ func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*p
 	}
 	defer release()
 	if !api.ReadsOnly(ctx) { // else the next caller with the right records it
+		// The cause "materialise" says that the events follow from building the session's plugins, not from a request.
 		if err := h.record(ctx, s.Session, "materialise", unrecorded); err != nil {
 			return err
 		}

@@ -22,11 +22,11 @@ func (h *Host) Redact(ctx context.Context, id events.SessionID, what []string, r
 	if err != nil {
 		return events.RedactionRecord{}, fmt.Errorf("redact session %s: %w", id, err)
 	}
-	r, err := archive.Redact(ctx, h.b, id, events.RedactionRecord{At: events.MillisOf(now), By: h.actor.ID, Reason: reason, What: what}, h.signer)
+	r, err := archive.Redact(ctx, h.b, id, events.RedactionRecord{At: events.MillisOf(now), By: h.actor.ID, Reason: reason, What: what}, h.cfg.Signer)
 	if err != nil {
 		return r, err
 	}
-	if r.Note == "" && h.signer != nil {
+	if r.Note == "" && h.cfg.Signer != nil {
 		h.logger.Warn("the redaction is not signed: the certificate of the node's key is not valid, or another program wrote it", zap.String("session", string(id)))
 	}
 	h.stacks.Forget(id)

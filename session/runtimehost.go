@@ -17,7 +17,7 @@ import (
 // runtimeHost has the capabilities of one session for its plugins. They work on any node, because each is a decision on
 // the session's history.
 type runtimeHost struct {
-	capabilities // h: what plugins receive has the methods of their capabilities, and no other of the host
+	capabilities // The host, seen through an interface: a plugin cannot reach its other methods by a type assertion.
 	h            *Host
 	id           events.SessionID
 	current      func() *projector.State // the caller's working state; nil reads the history

@@ -19,24 +19,24 @@ type Spawner interface {
 }
 
 func (s *runtimeHost) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
-	if s.h.spawner == nil {
+	if s.h.cfg.Spawner == nil {
 		return fmt.Errorf("background tasks: %w", plugin.ErrUnavailable)
 	}
-	return s.h.spawner.SpawnHiddenTask(ctx, id, label, work)
+	return s.h.cfg.Spawner.SpawnHiddenTask(ctx, id, label, work)
 }
 
 func (s *runtimeHost) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
-	if s.h.spawner == nil {
+	if s.h.cfg.Spawner == nil {
 		return s.h.Worker().AwaitHiddenTasks(ctx, id)
 	}
-	return s.h.spawner.AwaitHiddenTasks(ctx, id)
+	return s.h.cfg.Spawner.AwaitHiddenTasks(ctx, id)
 }
 
 func (s *runtimeHost) SpawnTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
-	if s.h.spawner == nil {
+	if s.h.cfg.Spawner == nil {
 		return fmt.Errorf("background tasks: %w", plugin.ErrUnavailable)
 	}
-	return s.h.spawner.SpawnTask(ctx, id, req, work)
+	return s.h.cfg.Spawner.SpawnTask(ctx, id, req, work)
 }
 
 func (s *runtimeHost) CancelTasksExcept(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {

@@ -20,11 +20,11 @@ import (
 type TraceFunc func(api.TraceRecord)
 
 // Traces reports whether the host has a trace function.
-func (w Worker) Traces() bool { return w.Host.trace != nil }
+func (w Worker) Traces() bool { return w.Host.cfg.Trace != nil }
 
 // Trace emits a record of something that happened at a time, 0 for now. It recovers a panic of the trace function.
 func (w Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
-	if w.Host.trace == nil {
+	if w.Host.cfg.Trace == nil {
 		return
 	}
 	defer func() {
@@ -35,12 +35,12 @@ func (w Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEv
 	if at == 0 {
 		at = events.MillisOf(time.Now())
 	}
-	if len(w.Host.traceMetadata) > 0 {
-		base := maps.Clone(w.Host.traceMetadata)
+	if len(w.Host.cfg.TraceMetadata) > 0 {
+		base := maps.Clone(w.Host.cfg.TraceMetadata)
 		maps.Copy(base, where.Metadata)
 		where.Metadata = base
 	}
-	w.Host.trace(api.TraceRecord{Schema: api.TraceSchema, ID: ulid.Make().String(), At: at, Context: where, Event: what})
+	w.Host.cfg.Trace(api.TraceRecord{Schema: api.TraceSchema, ID: ulid.Make().String(), At: at, Context: where, Event: what})
 }
 
 // traceContext is the trace context of a service's caller.

@@ -101,7 +101,7 @@ func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commit
 
 // acceptTurn refuses a new turn above the limits of the session and of its owner.
 func (h *Host) acceptTurn(ctx context.Context, s *projector.State, input *events.TurnInput, busy events.WhenBusy) error {
-	err := check.QueuedTurn(s, input, h.maxQueued)
+	err := check.QueuedTurn(s, input, h.cfg.MaxQueued)
 	if err == nil && busy == events.BusyBranch {
 		err = h.quota.CheckBranch(ctx, s)
 	}
@@ -113,7 +113,7 @@ func (h *Host) prepareTurn(ctx context.Context, id events.SessionID, req api.Tur
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
 	}
-	if err := errors.Join(busyOf(req.WhenBusy).Check(req.Input), h.locks.Options("input.plugins", req.Input.Plugins), h.locks.Generation("input.generation", req.Input.Generation),
+	if err := errors.Join(busyOf(req.WhenBusy).Check(req.Input), h.cfg.Locks.Options("input.plugins", req.Input.Plugins), h.cfg.Locks.Generation("input.generation", req.Input.Generation),
 		plugin.OutputOf(req.Input.Output).Check("input.output")); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
@@ -159,7 +159,7 @@ func (h *Host) checkProtocol(ctx context.Context, id events.SessionID, name even
 		return err
 	}
 	defer release()
-	if err := h.locks.ProtocolOptions("input.options", p.ProtocolPlugin(), input.Options); err != nil {
+	if err := h.cfg.Locks.ProtocolOptions("input.options", p.ProtocolPlugin(), input.Options); err != nil {
 		return err
 	}
 	input, err = blob.FillInput(ctx, h.b, input)

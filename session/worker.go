@@ -40,23 +40,3 @@ func (w Worker) ReturnState(ctx context.Context, state *projector.State) {
 func (w Worker) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bool) (*states.Waiter, error) {
 	return w.Host.states.Subscribe(id, relevant)
 }
-
-// AppendCommit appends a commit that a worker of this process decided on a state. It holds the session's lock, as the host's
-// own decisions do: the two do not conflict with each other. after runs once the commit is in the log, with the commit
-// as it is there, and returns the state with it.
-func (w Worker) AppendCommit(ctx context.Context, c *events.Commit, on *projector.State, after func(*events.Commit) (*projector.State, error)) (events.Seq, error) {
-	s, err := w.Host.states.Lock(ctx, c.Session)
-	if err != nil {
-		return 0, err
-	}
-	defer s.Unlock()
-	c, seq, err := w.Host.appendSigned(ctx, c, on)
-	if err == nil && seq == on.Seq+1 {
-		if s.State, err = after(c); err != nil {
-			s.State = nil
-			return 0, err
-		}
-		w.Host.hints.Tasks(s.State, c.Events)
-	}
-	return seq, err
-}

@@ -145,7 +145,6 @@ func (c *Config) defaults() error {
 	c.TaskConcurrency = cmp.Or(c.TaskConcurrency, 1024)
 	c.ToolConcurrency = cmp.Or(c.ToolConcurrency, 256)
 	c.Patience = cmp.Or(c.Patience, 30*time.Second)
-	c.MaxQueued = cmp.Or(c.MaxQueued, session.DefaultMaxQueued)
 	c.Sessions = cmp.Or(c.Sessions, 1024)
 	c.Linger = max(cmp.Or(c.Linger, 2*time.Millisecond), 0)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
@@ -167,12 +166,6 @@ func (c *Config) check() error {
 	}
 	if err := c.Locks.CheckOwn(c.Provider, c.Model); err != nil {
 		refuse("locks: %w", err)
-	}
-	if c.MaxQueued < 0 {
-		refuse("max queued: %d is negative", c.MaxQueued)
-	}
-	if c.MaxQueued > session.MostQueued {
-		refuse("max queued: %d, want at most %d", c.MaxQueued, session.MostQueued)
 	}
 	if c.TaskConcurrency < 0 || c.ToolConcurrency < 0 {
 		refuse("task concurrency: %d, tool concurrency: %d, one is negative", c.TaskConcurrency, c.ToolConcurrency)

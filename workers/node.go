@@ -72,9 +72,8 @@ func NewNode(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// makeTasks makes the service of tasks, with the host that records them. That host is not the one of [Node.Host]: it is
-// made before the service, which the other one spawns tasks with, and its commits have the actor of a node, not of a
-// client.
+// makeTasks makes the service of tasks. The service records with a host of its own. Its commits have a node as actor.
+// [Node.Host] cannot serve: it needs the service to spawn tasks, so it is made later.
 func (n *Node) makeTasks(calls *call.Env) error {
 	cfg := &n.cfg
 	recorder, err := session.New(session.Config{

@@ -47,8 +47,8 @@ var matches = map[string]matched{
 		},
 		omitted: []string{
 			// plugins
-			"abandoned", "checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "lockedConfig", "notificationReturned", "notifiedEvents",
-			"notifyPlugins", "openStack", "protocolIssue", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
+			"abandoned", "checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "lockedConfig", "endCallReturned", "toldEvents",
+			"startEndCalls", "openStack", "protocolIssue", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",
 			// goroutines, clocks and the log of the program: the world has its own

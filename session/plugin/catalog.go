@@ -74,7 +74,8 @@ func (s *Stack) keyLocked(generation int64, sources []string, fingerprint uint64
 	}
 }
 
-// maxCatalogs is the number of catalogues that a stack keeps. Each change of the tool state or of a plugin's state makes another.
+// maxCatalogs is the number of catalogues that a stack keeps. Each change of the tool state or of a plugin's state makes
+// another.
 const maxCatalogs = 8
 
 // catalogs are the catalogues that a stack has built last.
@@ -107,8 +108,8 @@ func (c *catalogs) keep(key CatalogKey, entry *CatalogEntry) {
 const catalogTimeout = 5 * time.Second
 
 // Catalog returns the tools that the stack offers with the session's tool state. It is built once for each
-// [CatalogKey] of the last few; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end
-// in time.
+// [CatalogKey] of the last few; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build
+// does not end in time.
 func (s *Stack) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
 	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.builder.timeout/2))
 	defer done()
@@ -163,7 +164,7 @@ func (s *Stack) catalog(generation int64) (*CatalogEntry, chan struct{}, func(*p
 	}
 }
 
-// keepCatalog has what was built be the catalogue under a key, unless all were cleared since.
+// keepCatalog caches a built catalogue, unless the cache was cleared since the build began.
 func (s *Stack) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

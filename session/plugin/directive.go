@@ -94,7 +94,7 @@ func (d Directive) allowed(point events.HookPoint) bool {
 	return false
 }
 
-// Check refuses a directive that is invalid, or not allowed, at a point. Errors: of that text, for authors.
+// Check refuses a directive that is invalid, or not allowed, at a point. The error is a text for the plugin's author.
 func (d Directive) Check(point events.HookPoint) error {
 	switch {
 	case d.Kind == events.DirectiveEnqueue && point == events.PointBeforeTool:
@@ -159,7 +159,7 @@ func checkRules(list []Owned[Directive]) error {
 		switch kind := list[i].Value.Kind; kind {
 		case events.DirectiveAbort, events.DirectiveAskApproval, events.DirectiveEmitEvents, events.DirectiveEmitTrace:
 		default:
-			return &HookError{Plugin: list[i].Plugin, Point: string(events.PointBeforeTool), Err: fmt.Errorf("directive %q is not allowed to what authorizes a call", kind)}
+			return &HookError{Plugin: list[i].Plugin, Point: string(events.PointBeforeTool), Err: fmt.Errorf("directive %q is not allowed in AuthorizeToolCall", kind)}
 		}
 	}
 	return nil

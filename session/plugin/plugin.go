@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Factory builds one plugin for each session.
+// Factory builds one plugin for each session. It may also implement [Selective], [Extending], [Revised] and [Reporting].
 type Factory interface {
 	// ID names the plugin in histories, for example "plan_mode".
 	ID() string

@@ -1,18 +1,11 @@
 package plugin
 
-import (
-	"errors"
-	"slices"
-)
+import "slices"
 
 // Revised is a factory whose plugins change while the process runs. A session gets plugins of a new revision as soon as
 // the factory returns another one for it. While a turn runs the revision must follow from the plugin's saved state, so
 // that every node gives the turn the same plugins.
 type Revised interface{ Revision(BuildContext) string }
-
-// TurnStarter is a [Stateful] plugin that gets a call before the start of a turn is recorded. The commit of the start
-// has the state as this call leaves it. The call must not block.
-type TurnStarter interface{ TurnStarts() }
 
 // revisions are those of the factories that change.
 func (b *Builder) revisions(in BuildContext) (list []string) {
@@ -27,16 +20,4 @@ func (b *Builder) revisions(in BuildContext) (list []string) {
 // Outdated reports whether a factory builds other plugins for the session than those of the stack.
 func (s *Stack) Outdated(in BuildContext) bool {
 	return !slices.Equal(s.built, s.builder.revisions(in))
-}
-
-// StartTurn calls the plugins that take part in the start of a turn.
-func (s *Stack) StartTurn() error {
-	var errs []error
-	for i := range s.plugins {
-		if p, ok := s.plugins[i].plugin.(TurnStarter); ok {
-			_, err := recovered(s.plugins[i].id, "turn_starts", func() (struct{}, error) { p.TurnStarts(); return struct{}{}, nil })
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -18,8 +18,19 @@ import (
 // inputs has one input of each type.
 func inputs() []turn.Input {
 	return []turn.Input{
-		turn.Claim{}, turn.Reply{}, turn.Failure{}, turn.Interrupted{}, turn.Switch{}, turn.Broken{}, turn.Results{}, turn.Hooks{},
-		turn.Answer{}, turn.Resolved{}, turn.StartCalls{}, turn.Facts{}, turn.Stop{},
+		turn.Claim{},
+		turn.Reply{},
+		turn.Failure{},
+		turn.Interrupted{},
+		turn.Switch{},
+		turn.Broken{},
+		turn.Results{},
+		turn.Hooks{},
+		turn.Answer{},
+		turn.Resolved{},
+		turn.StartCalls{},
+		turn.Facts{},
+		turn.Stop{},
 	}
 }
 

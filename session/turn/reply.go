@@ -144,7 +144,7 @@ func (m *machine) failure(in *Failure) (Output, error) {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, f.Iteration)
 	}
 	if f.Fallback = m.fallback(in); !f.Fallback.IsZero() {
-		if in.Cut != nil { // before the event that changes the prompt to which it refers
+		if in.Cut != nil { // The partial reply comes first: it refers to the prompt that the fallback changes.
 			m.emit(in.Cut)
 		}
 		m.emit(f)

@@ -34,7 +34,7 @@ const (
 // advanceOnce does the first of these that the state needs:
 //
 //	a turn that this run has not claimed    transfer the wake, or take the turn over
-//	turns that ended                        notify plugins, in the background
+//	turns that ended                        call plugins, in the background
 //	a turn to branch, a time that is due    also while another turn runs
 //	a turn to claim, or nothing to do
 //	a turn of this run                      stop it, hand it over, open its plugins, start its effects
@@ -51,7 +51,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	if t != nil && !parked && !r.isOurs(t) {
 		return r.transferOrTakeOver(ctx, t)
 	}
-	if err := r.notifyPlugins(ctx); err != nil {
+	if err := r.startEndCalls(ctx); err != nil {
 		return paceContinue, err
 	}
 	if q := r.branching(); q != nil {
@@ -63,16 +63,16 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	}
 	switch {
 	case t == nil && turn.Claimable(r.state):
-		if len(r.notifications.running) > 0 && (r.reachedFairShare() || r.p.draining.Load()) {
-			return paceWait, nil // the notifications to plugins would be cut off
+		if len(r.endCalls.running) > 0 && (r.reachedFairShare() || r.p.draining.Load()) {
+			return paceWait, nil // the calls about ended turns would be cut off
 		}
 		return paceContinue, r.claimNext(ctx)
 	case t == nil, parked && len(r.inflight) == 0:
 		return r.rest(ctx)
 	case needs.Stop:
 		return paceContinue, r.stop(ctx)
-	case r.p.draining.Load() && (len(r.inflight) > 0 || len(r.notifications.running) > 0):
-		return paceWait, nil // running effects and notifications may complete
+	case r.p.draining.Load() && (len(r.inflight) > 0 || len(r.endCalls.running) > 0):
+		return paceWait, nil // running effects and turn-end calls may complete
 	case r.p.draining.Load() && !hasStartedCall(t):
 		return paceContinue, r.release(ctx, t)
 	case r.stack.Stack == nil: // closed when the session seemed to rest, or after a change that failed
@@ -109,16 +109,16 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 	if len(r.batch.events) > 0 {
 		return paceContinue, r.flush(ctx)
 	}
-	if list := r.notifiedEvents(); len(list) > 0 {
+	if list := r.toldEvents(); len(list) > 0 {
 		return paceContinue, r.record(ctx, list)
 	}
 	switch {
-	case len(r.notifications.running) > 0:
+	case len(r.endCalls.running) > 0:
 		return paceWait, nil
 	case len(r.state.Unnotified) > 0 && r.p.draining.Load():
 		return paceContinue, r.endForStop(ctx)
 	case len(r.state.Unnotified) > 0:
-		return paceWait, nil // another worker notifies plugins; if it dies, this run does
+		return paceWait, nil // another worker calls plugins; if it dies, this run does
 	}
 	if !r.logEnd.hasNews() {
 		return paceRest, nil

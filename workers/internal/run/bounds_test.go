@@ -45,7 +45,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 		t.Errorf("got %+v, %v, want one turn that failed", records, err)
 	}
 	if turn.NeedsWorker(after, 0) || len(after.Inputs) != 0 {
-		t.Errorf("owes more: %v, inputs %d, want the input settled with the turn", turn.NeedsWorker(after, 0), len(after.Inputs))
+		t.Errorf("needs a worker: %v, inputs %d, want the input ended with the turn", turn.NeedsWorker(after, 0), len(after.Inputs))
 	}
 	once()
 	if got := b.State().Seq; got != after.Seq {

@@ -42,7 +42,7 @@ func (r *run) claimNext(ctx context.Context) error {
 		return err
 	}
 	r.turns++
-	if err := r.add(ctx, nil, r.notifiedEvents()); err != nil {
+	if err := r.add(ctx, nil, r.toldEvents()); err != nil {
 		return err
 	}
 	return unlessStale(r.step(ctx, claim))
@@ -65,8 +65,8 @@ func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) (pace, 
 	switch {
 	case t.Worker != r.p.cfg.ID && r.runsElsewhere(ctx, t):
 		return r.endTransferred(ctx)
-	case r.p.draining.Load() && len(r.notifications.running) > 0:
-		return paceWait, nil // the notifications to plugins would be cut off
+	case r.p.draining.Load() && len(r.endCalls.running) > 0:
+		return paceWait, nil // the calls about ended turns would be cut off
 	case r.p.draining.Load():
 		return paceContinue, r.endForStop(ctx)
 	}
@@ -203,7 +203,8 @@ func (r *run) lockedConfig(in events.TurnInput) (events.Config, events.Issue) {
 	return config, events.Issue{}
 }
 
-// eventsOfClaim are the additional events of a claim that is not refused. A claim that begins a turn notifies the plugins.
+// eventsOfClaim are the additional events of a claim that is not refused. A claim that starts a turn notifies the
+// plugins of the start.
 func (r *run) eventsOfClaim(config events.Config) []events.Payload {
 	if r.state.Turn() == nil {
 		if err := r.stack.StartTurn(); err != nil {

@@ -87,7 +87,7 @@ func (r *run) record(ctx context.Context, list []events.Event) error {
 // add folds events ahead and puts them in the batch, with large bodies in blobs.
 func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error {
 	r.beginBatch()
-	list = r.withNotificationDue(list)
+	list = r.withAnnounced(list)
 	for i := 0; i < len(list); i++ {
 		if r.dropStale(&list[i]) {
 			continue

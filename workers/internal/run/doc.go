@@ -29,7 +29,7 @@
 //	effects.go        starts and stops of model calls, tool calls and hooks; effectresult.go has their results
 //	record.go         events that a running effect needs recorded first
 //	wait.go           what a run waits for; logend.go what it knows of the end of the log
-//	notifications.go  notifications of plugins about ended turns
+//	endcalls.go       calls to plugins about ended turns
 //	stack.go          the plugins of the run's session
 //	branch.go         turns that continue in a session of their own
 //

@@ -15,13 +15,13 @@ import (
 )
 
 // endTransferred ends a run whose wake was transferred to another worker. If a new wake arrived meanwhile, the run continues
-// and transfers that one too. It ends only when its notifications to plugins have returned and are recorded: without the
+// and transfers that one too. It ends only when its calls about ended turns have returned and are recorded: without the
 // run, another worker would repeat them.
 func (r *run) endTransferred(ctx context.Context) (pace, error) {
-	notified := r.notifiedEvents()
+	notified := r.toldEvents()
 	r.p.mu.Lock()
 	moved := r.wake != r.transferred
-	ends := !moved && len(r.notifications.running) == 0 && len(notified) == 0
+	ends := !moved && len(r.endCalls.running) == 0 && len(notified) == 0
 	if !moved {
 		r.wake = nil
 	}
@@ -42,7 +42,7 @@ func (r *run) endTransferred(ctx context.Context) (pace, error) {
 
 // yield ends a run between two turns and publishes a new wake, which is the last of the queue.
 func (r *run) yield(ctx context.Context) error {
-	if err := r.record(ctx, r.notifiedEvents()); err != nil {
+	if err := r.record(ctx, r.toldEvents()); err != nil {
 		return err
 	}
 	r.closeStack()
@@ -57,7 +57,7 @@ func (r *run) yield(ctx context.Context) error {
 
 // endForStop ends a run of a pool that stops.
 func (r *run) endForStop(ctx context.Context) error {
-	if err := r.record(ctx, r.notifiedEvents()); err != nil {
+	if err := r.record(ctx, r.toldEvents()); err != nil {
 		return err
 	}
 	return errPoolStops
@@ -66,7 +66,7 @@ func (r *run) endForStop(ctx context.Context) error {
 // release records that this worker gives up the running turn. The attempt then does not count as a failed one, and
 // the next worker takes over without a request to this one.
 func (r *run) release(ctx context.Context, t *projector.Turn) error {
-	if err := r.record(ctx, append(r.notifiedEvents(), events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID}))); err != nil {
+	if err := r.record(ctx, append(r.toldEvents(), events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID}))); err != nil {
 		return err
 	}
 	r.setClaim(attempt{})

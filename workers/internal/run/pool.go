@@ -259,7 +259,7 @@ func (p *Pool) respond(q *wake.PeerRequest) bool {
 	r := p.runs[q.Session]
 	switch {
 	case q.Notifies:
-		return r != nil && r.notifiesLocked(q.Turn)
+		return r != nil && r.ownsEndCallLocked(q.Turn)
 	case q.Offer && r == nil && (p.draining.Load() || p.capacityLocked() <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.claimed != (attempt{q.Turn, q.Attempt})):
@@ -309,7 +309,7 @@ func (p *Pool) logMoved(id events.SessionID) {
 // work executes a run and then finishes its wake.
 func (p *Pool) work(ctx context.Context, r *run) {
 	err := p.recoverRun(ctx, r)
-	r.notifyProjectors()
+	r.markDirty()
 	if ctx.Err() != nil {
 		r.releaseLate()
 	}

@@ -36,13 +36,13 @@ type run struct {
 	inflight       map[events.EffectID]*effect
 	recordRequests chan recordRequest // requests of effects to record events
 	// onRecorded notifies the program that ran a call that its result is in the history.
-	onRecorded    map[events.EffectID]func()
-	ticks         int
-	turns         int  // claimed since the run began
-	unmarked      bool // whether projectors have yet to be notified of appends of this run
-	branchLater   bool // a branch failed: retried at the next tick
-	notifications notifications
-	wokenSeq      events.Seq // sequence up to which tasks were woken, see [session.Worker.WakeCancelsToPassOn]
+	onRecorded  map[events.EffectID]func()
+	ticks       int
+	turns       int  // claimed since the run began
+	unmarked    bool // whether appends of this run have yet to be marked for projectors
+	branchLater bool // a branch failed: retried at the next tick
+	endCalls    endCalls
+	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Worker.WakeCancelsToPassOn]
 }
 
 // attempt is the attempt of a turn that a run has claimed; the turn is empty if there is none.
@@ -59,7 +59,7 @@ func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
 	return &run{
 		p: p, session: id, wake: w, due: due, logEnd: logEnd{known: -1}, signals: make(chan struct{}, 1),
 		results: make(chan effectResult, 16), inflight: make(map[events.EffectID]*effect),
-		recordRequests: make(chan recordRequest), onRecorded: make(map[events.EffectID]func()), notifications: newNotifications(),
+		recordRequests: make(chan recordRequest), onRecorded: make(map[events.EffectID]func()), endCalls: newEndCalls(),
 	}
 }
 

@@ -59,8 +59,8 @@ func (b *bundle) overtake(called bool) {
 	b.Append("t1", &events.TurnStarted{Attempt: 2, Worker: "other"}, recorded)
 }
 
-// TestStoppedRunBeginsNothing expects a stopped run not to start a model call that the state needs.
-func TestStoppedRunBeginsNothing(t *testing.T) {
+// TestStoppedRunStartsNothing expects a stopped run not to start a model call that the state needs.
+func TestStoppedRunStartsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r := b.claimed(b.pool("w1", 1, says("hi"), nil), false)
@@ -68,7 +68,7 @@ func TestStoppedRunBeginsNothing(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(wake.ErrStopped)
 	if done, err := r.advance(ctx); done || !errors.Is(err, wake.ErrStopped) || len(r.inflight) != 0 || b.State().Seq != last {
-		t.Errorf("got %v, %v, %d in flight, want %v and nothing begun", done, err, len(r.inflight), wake.ErrStopped)
+		t.Errorf("got %v, %v, %d in flight, want %v and nothing started", done, err, len(r.inflight), wake.ErrStopped)
 	}
 }
 
@@ -81,10 +81,10 @@ func TestResultsAreSorted(t *testing.T) {
 	}
 }
 
-// TestOvertakenRunBeginsNothing has a run whose turn another worker has taken over since the run's last append; that
+// TestOvertakenRunStartsNothing has a run whose turn another worker has taken over since the run's last append; that
 // worker has recorded the effect. A run whose state is aged reads the log first and starts nothing. A run that has
 // just read the log starts the effect at once.
-func TestOvertakenRunBeginsNothing(t *testing.T) {
+func TestOvertakenRunStartsNothing(t *testing.T) {
 	t.Parallel()
 	advance := func(ctx context.Context, r *run) error {
 		_, err := r.advance(ctx)
@@ -94,9 +94,9 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 		called bool // the turn has a tool call
 		do     func(ctx context.Context, r *run) error
 	}{
-		"owes_the_model": {false, advance},
-		"owes_a_call":    {true, advance},
-		"owes_the_model_on_results_that_linger": {true, func(ctx context.Context, r *run) error {
+		"needs_the_model": {false, advance},
+		"needs_a_call":    {true, advance},
+		"needs_the_model_on_results_that_linger": {true, func(ctx context.Context, r *run) error {
 			return errors.Join(r.step(ctx, success("mine")), advance(ctx, r))
 		}},
 		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error {
@@ -130,7 +130,7 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 				}
 				err = c.do(ctx, r)
 				if long && (!errors.Is(err, wake.ErrSuperseded) && !errors.Is(err, errDropped) || len(r.inflight) != 0) {
-					t.Errorf("asked long ago: got %v, %d in flight, want it superseded and nothing begun", err, len(r.inflight))
+					t.Errorf("asked long ago: got %v, %d in flight, want it superseded and nothing started", err, len(r.inflight))
 				}
 				if !long && err != nil {
 					t.Errorf("asked just now: got %v, want it trusted", err)
@@ -203,7 +203,7 @@ func TestUnansweredRead(t *testing.T) {
 	r.p.cfg.Bus = away
 	r.logEnd.since = time.Now().Add(-trusted)
 	if done, err := r.advance(t.Context()); done || err != nil || len(r.inflight) != 0 {
-		t.Errorf("owes a call: got %v, %v, %d in flight, want nothing begun", done, err, len(r.inflight))
+		t.Errorf("needs a call: got %v, %v, %d in flight, want nothing started", done, err, len(r.inflight))
 	}
 	r.logEnd.moved.Store(true)
 	r.signal()

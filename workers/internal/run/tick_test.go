@@ -62,7 +62,7 @@ func (b *bundle) awaitQueued(id string) {
 	})
 }
 
-// TestRunMarks expects notifications of projectors during a long turn and at its end, and one for a short turn.
+// TestRunMarks expects marks for projectors during a long turn and at its end, and one for a short turn.
 func TestRunMarks(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t), newGate()

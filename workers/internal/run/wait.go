@@ -19,8 +19,8 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return context.Cause(ctx)
 	case c := <-r.results:
 		return r.handleResult(ctx, c)
-	case id := <-r.notifications.returned:
-		r.notificationReturned(id)
+	case id := <-r.endCalls.returned:
+		r.endCallReturned(id)
 		return nil
 	case f := <-r.recordRequests:
 		return r.handleRecordRequest(ctx, f)
@@ -40,7 +40,7 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 // passed by this worker's clock and that no server reported.
 func (r *run) tick(ctx context.Context) error {
 	r.reportProgress()
-	r.notifyProjectors()
+	r.markDirty()
 	r.branchLater = false
 	if r.ticks++; r.ticks%readLogTicks != 0 && !r.logEnd.moved.Load() {
 		return nil
@@ -51,8 +51,8 @@ func (r *run) tick(ctx context.Context) error {
 	return r.readLog(ctx)
 }
 
-// notifyProjectors notifies projectors of the run's appends since the last call.
-func (r *run) notifyProjectors() {
+// markDirty marks the session for projectors, if the run has appended since the last call.
+func (r *run) markDirty() {
 	if r.unmarked {
 		_ = r.p.cfg.Bus.MarkDirty(r.session)
 		r.unmarked = false

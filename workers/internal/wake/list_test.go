@@ -94,7 +94,7 @@ func TestSweepAfterLoss(t *testing.T) {
 			b.sweep.Moved("s", last+1, true)
 			b.swept()
 			if !b.candidate("s") {
-				b.t.Fatal("a session that owes work is no candidate")
+				b.t.Fatal("a session that needs a worker is no candidate")
 			}
 		},
 	}

@@ -212,7 +212,7 @@ func (s *Sweeper) sweepSession(ctx context.Context, id events.SessionID, c candi
 	}
 	needsWorker := turn.NeedsWorker(state, 0) // 0: only servers decide what is due
 	if needsWorker && !wakes[hint.TurnKey(id)] {
-		s.log.Warn("a session owes work and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
+		s.log.Warn("a session needs a worker and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
 		if err := s.bus.PublishWake(hint.TurnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
 			return err
 		}

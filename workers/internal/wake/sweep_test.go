@@ -20,8 +20,8 @@ import (
 	"github.com/lash-go/lash/session/hint"
 )
 
-// TestSweepWakesWhatOwes loses the wakes of sessions that need a worker in every possible way, and expects them again.
-func TestSweepWakesWhatOwes(t *testing.T) {
+// TestSweepWakesWhatNeedsAWorker loses the wakes of sessions that need a worker in every possible way, and expects them again.
+func TestSweepWakesWhatNeedsAWorker(t *testing.T) {
 	t.Parallel()
 	for name, find := range map[string]func(b *bundle){
 		"moved": func(b *bundle) { b.sweep.Moved("s", 0, false) },
@@ -50,7 +50,7 @@ func TestSweepWakesWhatOwes(t *testing.T) {
 			}
 			b.swept()
 			if !b.candidate("s") || b.candidate("idle") {
-				t.Errorf("candidates: s %v, idle %v, want only the one that owes", b.candidate("s"), b.candidate("idle"))
+				t.Errorf("candidates: s %v, idle %v, want only the one that needs a worker", b.candidate("s"), b.candidate("idle"))
 			}
 			b.append("s", "t1", &events.TurnCompleted{End: events.EndFinished})
 			if _, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {

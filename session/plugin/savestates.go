@@ -1,9 +1,6 @@
 package plugin
 
-import (
-	"context"
-	"encoding/json"
-)
+import "context"
 
 // WithSave sets the function that records the states of the session's plugins.
 func (c Call) WithSave(save func(context.Context) error) Call {
@@ -34,18 +31,4 @@ func WithSave(ctx context.Context, save func(context.Context) error) context.Con
 func SaveOf(ctx context.Context) func(context.Context) error {
 	save, _ := ctx.Value(saveKey{}).(func(context.Context) error) // nil without one
 	return save
-}
-
-// SchemaText is the JSON of the schema of the arguments. The caller must not change it.
-func (r *BoundTool) SchemaText() json.RawMessage { return r.entry.Schema }
-
-// With returns a copy of the set whose tools differ by what change does to each.
-func (t *Tools) With(change func(*BoundTool)) *Tools {
-	set := &Tools{byName: make(map[string]*BoundTool, len(t.byName)), entries: t.entries}
-	for name, tool := range t.byName {
-		clone := *tool
-		change(&clone)
-		set.byName[name] = &clone
-	}
-	return set
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// otherWorker is a worker that answers whether it notifies plugins of turns' ends.
+// otherWorker is a worker that answers whether it calls plugins about turns' ends.
 type otherWorker struct {
-	mu       sync.Mutex
-	notifies bool
-	asked    chan events.TurnID
+	mu    sync.Mutex
+	calls bool
+	asked chan events.TurnID
 }
 
-func (o *otherWorker) set(notifies bool) {
+func (o *otherWorker) set(calls bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.notifies = notifies
+	o.calls = calls
 }
 
 // serve answers as a worker until the end of the test.
@@ -35,7 +35,7 @@ func (o *otherWorker) serve(b *bundle, id events.WorkerID) {
 		var q wake.PeerRequest
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if events.DecodePayload(body, &q) != nil || !q.Notifies || !o.notifies {
+		if events.DecodePayload(body, &q) != nil || !q.Notifies || !o.calls {
 			return []byte("no")
 		}
 		select {
@@ -53,12 +53,12 @@ func (o *otherWorker) serve(b *bundle, id events.WorkerID) {
 	}
 }
 
-// diary is a plugin that is notified of the ends of turns.
-func diary(notified chan<- events.TurnID) plugin.Factory {
+// diary is a plugin that is called about the ends of turns.
+func diary(called chan<- events.TurnID) plugin.Factory {
 	return plugin.Func("diary", func(r *plugin.Registrar) error {
 		r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
 			if e.Kind == plugin.TurnPersisted {
-				notified <- e.Turn
+				called <- e.Turn
 			}
 			return nil
 		})
@@ -66,10 +66,10 @@ func diary(notified chan<- events.TurnID) plugin.Factory {
 	})
 }
 
-// TestNotificationsInOrder has another worker notify plugins of a turn's end while this one runs and ends the next turn.
-// The notification of the next turn waits until the history has the other one, or until the other worker no longer
-// notifies plugins: then this worker notifies them of both.
-func TestNotificationsInOrder(t *testing.T) {
+// TestEndCallsInOrder has another worker call plugins about a turn's end while this one runs and ends the next turn. The
+// call of the next turn waits until the history has the other one, or until the other worker no longer calls plugins:
+// then this worker calls them about both.
+func TestEndCallsInOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(b *bundle, other *otherWorker)
@@ -81,40 +81,40 @@ func TestNotificationsInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			other := &otherWorker{notifies: true}
+			other := &otherWorker{calls: true}
 			other.serve(b, "w2")
 			b.submit("t1")
 			b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}, &events.TurnCompleted{End: events.EndFinished}, &events.TurnAnnounced{Worker: "w2"})
 			b.submit("t2")
-			notified := make(chan events.TurnID, 16)
-			p := b.start(b.pool("w1", 1, says("hi"), nil, diary(notified)))
+			called := make(chan events.TurnID, 16)
+			p := b.start(b.pool("w1", 1, says("hi"), nil, diary(called)))
 			b.await("t2")
 			for range 3 { // two of them after the end of t2 at the latest: one for each tick
 				if id := sessiontest.Receive(t, other.asked); id != "t1" {
 					t.Errorf("asked about %s, want t1 only", id)
 				}
 			}
-			if len(notified) > 0 {
-				t.Errorf("notified of %s while the other worker notifies plugins of t1", <-notified)
+			if len(called) > 0 {
+				t.Errorf("called about %s while the other worker calls plugins about t1", <-called)
 			}
 			c.end(b, other)
-			bustest.Eventually(t, "all are notified", func() bool { return len(b.State().Unnotified) == 0 })
+			bustest.Eventually(t, "all calls are recorded", func() bool { return len(b.State().Unnotified) == 0 })
 			idle(t, p)
 			var got []events.TurnID
-			for len(notified) > 0 {
-				got = append(got, <-notified)
+			for len(called) > 0 {
+				got = append(got, <-called)
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("notified: got %v, want %v", got, c.want)
+				t.Errorf("calls: got %v, want %v", got, c.want)
 			}
 			b.awaitWakes(0)
 		})
 	}
 }
 
-// TestNotifiedOnce has another worker claim the next turn while this one notifies plugins of a turn's end. This one gives
-// its wake away, or stops, and its run stays until the notification is recorded: without it the other one repeats that.
-func TestNotifiedOnce(t *testing.T) {
+// TestEndCallOnce has another worker claim the next turn while this one calls plugins about a turn's end. This one gives
+// its wake away, or stops, and its run stays until the call is recorded: without it the other one repeats that.
+func TestEndCallOnce(t *testing.T) {
 	t.Parallel()
 	for name, drains := range map[string]bool{"transfers": false, "stops": true} {
 		t.Run(name, func(t *testing.T) {
@@ -161,19 +161,19 @@ func TestNotifiedOnce(t *testing.T) {
 				t.Errorf("second request: got %+v, want a wake: %t", q, drains)
 			}
 			if !p.respond(&wake.PeerRequest{Session: sid, Turn: "t1", Notifies: true}) {
-				t.Error("the worker denies its notification")
+				t.Error("the worker denies its call")
 			}
 			close(release)
 			idle(t, p)
 			if left := b.State().Unnotified; len(left) > 0 || len(started) > 0 {
-				t.Errorf("after the run: got %+v not notified, %d more notifications, want none", left, len(started))
+				t.Errorf("after the run: got %+v without a call, %d more calls, want none", left, len(started))
 			}
 		})
 	}
 }
 
-// TestNotifies is a table of what a worker answers about the notifications of its run.
-func TestNotifies(t *testing.T) {
+// TestOwnsEndCall is a table of what a worker answers about the turn-end calls of its run.
+func TestOwnsEndCall(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)

@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// TestNothingBeginsBeforeHooks: no call is recorded as started before the hooks decide which calls run. Otherwise the
+// TestNothingStartsBeforeHooks: no call is recorded as started before the hooks decide which calls run. Otherwise the
 // next claim would record a call that waits for an approval as lost.
-func TestNothingBeginsBeforeHooks(t *testing.T) {
+func TestNothingStartsBeforeHooks(t *testing.T) {
 	t.Parallel()
 	s := projector.New("s1")
 	fold := func(list ...events.Event) {
