@@ -26,13 +26,17 @@ type admission struct {
 	running chan struct{} // one element for each request that runs
 
 	mu      sync.Mutex
-	waiting map[string]int // by user
-	total   int            // of waiting
-	bytes   int            // of the data of the requests that wait
+	waiting map[string]load // by user
+	total   load
 }
 
+// load is what waits, or a part of it.
+type load struct{ requests, bytes int }
+
+func (l load) plus(requests, bytes int) load { return load{l.requests + requests, l.bytes + bytes} }
+
 func newAdmission(n int) *admission {
-	return &admission{running: make(chan struct{}, n), waiting: make(map[string]int)}
+	return &admission{running: make(chan struct{}, n), waiting: make(map[string]load)}
 }
 
 // acquire waits until a request may run; then release ends it. Errors: errBusy after [waitsAtMost], or where too many
@@ -89,22 +93,20 @@ func (a *admission) end() { <-a.running }
 func (a *admission) enter(user string, size int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	all, own := a.total.plus(1, size), a.waiting[user].plus(1, size)
 	most := waitingPerSlot * cap(a.running)
-	if a.total >= most || a.waiting[user] >= max(most/waitingUsers, 1) || a.bytes+size > maxWaitingBytes {
+	if all.requests > most || own.requests > max(most/waitingUsers, 1) || all.bytes > maxWaitingBytes || own.bytes > maxWaitingBytes/waitingUsers {
 		return false
 	}
-	a.waiting[user]++
-	a.total++
-	a.bytes += size
+	a.waiting[user], a.total = own, all
 	return true
 }
 
 func (a *admission) leave(user string, size int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.total--
-	a.bytes -= size
-	if a.waiting[user]--; a.waiting[user] == 0 {
+	a.total = a.total.plus(-1, -size)
+	if a.waiting[user] = a.waiting[user].plus(-1, -size); a.waiting[user].requests == 0 {
 		delete(a.waiting, user)
 	}
 }

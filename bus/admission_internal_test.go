@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestAdmission has more requests than may run: a quarter of those that may wait is left to each user, no request waits
+// TestAdmission has more requests than may run: each user may have a quarter of those that may wait, and of their bytes, no request waits
 // longer than the limit, and one that has ended lets the next run.
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestAdmission(t *testing.T) {
 		for range 7 {
 			acquire("Ann", 1)
 		}
-		acquire("Bob", maxWaitingBytes)
+		acquire("Bob", maxWaitingBytes/4+1)
 		if got := len(results); got != 4 { // three of Ann's are over her quarter, and Bob's is too large
 			t.Fatalf("declined at once: got %d, want 4", got)
 		}
@@ -50,7 +50,7 @@ func TestAdmission(t *testing.T) {
 		if took := time.Since(began); took != waitsAtMost {
 			t.Errorf("waited %s, want %s", took, waitsAtMost)
 		}
-		if a.total != 0 || a.bytes != 0 || len(a.waiting) != 0 {
+		if a.total != (load{}) || len(a.waiting) != 0 {
 			t.Errorf("got %+v, want that none waits", a)
 		}
 		acquire("Bob", 1)

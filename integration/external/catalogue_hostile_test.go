@@ -180,6 +180,8 @@ func hostileOutcomes(t *testing.T, on place) {
 		"many_values":         {"pieces: are no JSON of an outcome: body: JSON has more than", inPieces(`{"emit":[1` + strings.Repeat(",1", 1<<20) + `]}`)},
 		"many_attachments":    {"pieces: are no JSON of an outcome: body: JSON has more than", inPieces(`{"attachments":[{}` + strings.Repeat(",{}", 1<<20) + `]}`)},
 		"deep_values":         {"pieces: are no JSON of an outcome: body: JSON nests deeper", inPieces(`{"emit":[` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `]}`)},
+		"many_values_inline":  {"body: JSON has more than", []any{[]byte(`{"outcome":{"emit":[1` + strings.Repeat(",1", 1<<18) + `]}}`)}},
+		"deep_values_inline":  {"body: JSON nests deeper", []any{[]byte(`{"outcome":{"emit":[` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `]}}`)}},
 		"submit":              {"control: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Control: events.ControlSubmit}}}},
 		"pieces_missing":      {"got 1 of 2", []any{piece(0, 10), &wire.Progress{Pieces: 2}}},
 		"pieces_are_no_JSON":  {"are no JSON", []any{piece(0, 10), &wire.Progress{Pieces: 1}}},

@@ -300,12 +300,16 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard f
 			return false // as if it was lost
 		}
 		var answer wire.Progress
-		if wire.Decode(data, &answer) != nil {
+		err := wire.Decode(data, &answer)
+		above, ok := errors.AsType[*events.FieldError](err)
+		if err != nil && !ok {
 			return false // the instance's next sign, or the silence after it, decides
 		}
 		quiet.Reset(silence)
 		heard()
 		switch {
+		case above != nil:
+			failed = o.above(id, data, above)
 		case answer.Outcome != nil:
 			outcome = answer.Outcome
 		case answer.Error != nil:
@@ -329,6 +333,21 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard f
 		return nil, err
 	}
 	return outcome, failed
+}
+
+// above handles an answer above the limits of nesting and values, as each repeat of it will be. A callback is refused. Any other
+// fails the call.
+func (o *instanceCall) above(id string, data []byte, limit *events.FieldError) error {
+	var answer struct {
+		Callback *struct {
+			ID string `json:"id"`
+		} `json:"callback"`
+	}
+	if json.Unmarshal(data, &answer) != nil || answer.Callback == nil {
+		return limit
+	}
+	o.answer(id, answer.Callback.ID, invalidField(limit))
+	return nil
 }
 
 // printed shows what the tool prints. Output above the limits is dropped: the offset of the next one shows the gap.

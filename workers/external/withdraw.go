@@ -3,11 +3,13 @@ package external
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -15,6 +17,9 @@ import (
 
 // maxClosed is how many withdrawn questions of a plugin a node remembers as closed: signs of life repeat them.
 const maxClosed = 1024
+
+// closeEvery is how often a node closes questions of a plugin at most, as each costs a read of its session.
+const closeEvery = time.Second
 
 // closeWait limits the time in which a withdrawn question is closed. The next sign of life repeats it.
 const closeWait = 10 * time.Second
@@ -32,15 +37,20 @@ func (p *Plugins) withdrawnLocked(name string, k *known, list []wire.Question) {
 	k.closing = true
 	p.work.Go(func() {
 		var closed []wire.Question
+		var failed error
 		for _, q := range list {
 			done, err := a.closeQuestion(p.ctx, name, q)
 			if err != nil {
-				p.log.Warn("a withdrawn question is not closed", zap.String("plugin", name), zap.String("session", events.Clip(string(q.Session), events.MaxTokenBytes, "")), zap.Error(err))
+				failed = fmt.Errorf("session %s: %w", events.Clip(string(q.Session), events.MaxTokenBytes, ""), err)
 			}
 			if done {
 				closed = append(closed, q)
 			}
 		}
+		if failed != nil {
+			p.log.Warn("withdrawn questions are not closed", zap.String("plugin", name), zap.Int("closed", len(closed)), zap.Int("of", len(list)), zap.NamedError("last", failed))
+		}
+		delay.Sleep(p.ctx, closeEvery)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k.closing = false
@@ -65,8 +75,8 @@ func (a *hostAPI) closeQuestion(ctx context.Context, name string, q wire.Questio
 	if errors.Is(err, events.ErrNoSession) {
 		return true, nil
 	}
-	if err != nil || s.Turn() == nil {
-		return false, err
+	if err != nil || s.Turn() == nil { // without a turn there is no question
+		return err == nil, err
 	}
 	answer := events.ToolApprovalGiven{Effect: q.Call + "/" + events.EffectID(q.ID), By: wire.CallerOf(name), Reason: withdrawnReason}
 	asked := s.Turn().Approval(answer.Effect)

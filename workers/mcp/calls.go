@@ -49,6 +49,7 @@ type activeCall struct {
 	caller  remote.Caller
 	server  string // its name
 	number  int    // in the order of the starts
+	waiting int    // questions that the server asked without naming a call; under the mutex of calls
 	warn    func(text string, fields ...zap.Field) bool
 	asks    bool        // the server has answered the call with questions
 	sent    atomic.Bool // over HTTP: a request has the call
@@ -130,10 +131,11 @@ var (
 	errAbandoned = errors.New("the server may still work on a call of another session, which was cancelled or lost its answer")
 )
 
-// owner is the call in which people are asked what the server asks without naming a call: the youngest one that runs, where all that
-// run are of one session. While the server may still work on an abandoned call of another session there is none: the question may be
+// owner is the call in which people are asked what the server asks without naming a call, where all that run are of one session: of
+// those with the fewest questions that wait, since a call asks one after the other, the youngest. The caller ends the question with
+// [calls.answered]. While the server may still work on an abandoned call of another session there is none: the question may be
 // that call's, and would reach the people of another session.
-func (c *calls) owner() (youngest *activeCall, err error) {
+func (c *calls) owner() (found *activeCall, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sessions := maps.Clone(c.abandoned)
@@ -145,21 +147,29 @@ func (c *calls) owner() (youngest *activeCall, err error) {
 			}
 			sessions[call.session] = true
 			continue
-		case youngest != nil && youngest.session != call.session:
+		case found != nil && found.session != call.session:
 			return nil, errSessions
 		}
-		if youngest == nil || call.number > youngest.number {
-			youngest = call
+		if found == nil || call.waiting < found.waiting || call.waiting == found.waiting && call.number > found.number {
+			found = call
 		}
 	}
-	if youngest == nil {
+	if found == nil {
 		return nil, errNoCall
 	}
-	if delete(sessions, youngest.session); len(sessions) > 0 {
+	if delete(sessions, found.session); len(sessions) > 0 {
 		c.muted = true
 		return nil, errAbandoned
 	}
-	return youngest, nil
+	found.waiting++
+	return found, nil
+}
+
+// answered ends a question of a call.
+func (c *calls) answered(call *activeCall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call.waiting--
 }
 
 // print shows a line in the output of all calls that run.

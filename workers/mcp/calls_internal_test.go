@@ -59,8 +59,12 @@ func TestOwnerOfQuestions(t *testing.T) {
 			})
 			second := &activeCall{session: "s2"}
 			_, _ = c.do(t.Context(), run, second, func(context.Context, string) (*wire.Outcome, error) {
-				if call, _ := c.owner(); (call == second) != tc.asks {
+				call, _ := c.owner()
+				if (call == second) != tc.asks {
 					t.Errorf("%s: a question while two calls of a session run: got %+v, want the second call: %t", name, call, tc.asks)
+				}
+				if next, _ := c.owner(); tc.asks && (next == second || next == nil) {
+					t.Errorf("%s: the next question: got %+v, want the first call, which has none", name, next)
 				}
 				return nil, nil //nolint:nilnil // the outcome does not matter
 			})

@@ -83,6 +83,7 @@ func (s *Source) ask(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResul
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the question does not say which call asks, and people cannot be asked: " + err.Error()}
 		}
 		answer, err := call.elicit(ctx, p)
+		s.calls.answered(call)
 		if !errors.Is(err, errCallEnded) {
 			return answer, err
 		}

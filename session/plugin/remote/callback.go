@@ -54,7 +54,8 @@ func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
 	}
 }
 
-// asks asks people by requests, which wait for the answer. A question whose ctx ends before is withdrawn.
+// asks asks people by requests, which wait for the answer. A question whose ctx ends before is withdrawn, but not by the end
+// of the instance.
 func (c *calls) asks(call wire.CallID, request plugin.RequestFunc) plugin.AskFunc {
 	return func(ctx context.Context, id, question string, details json.RawMessage) (given events.ToolApprovalGiven, err error) {
 		body, err := json.Marshal(&wire.Ask{Question: question, Details: details})
@@ -72,7 +73,7 @@ func (c *calls) asks(call wire.CallID, request plugin.RequestFunc) plugin.AskFun
 			}
 		}
 		if err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStopped) { // another instance may continue the call
 				c.withdraw(wire.Question{CallID: call, ID: id}, time.Now())
 			}
 			return given, err
