@@ -22,8 +22,8 @@ type CutOffError struct {
 
 // Error implements error.
 func (e *CutOffError) Error() string {
-	return fmt.Sprintf("session %s: commits %d to %d are lost with stream %s: put the stream back from a backup, or go on without them: lash-node dead accept-loss %s",
-		e.Session, e.Last+1, e.Known, e.Stream, e.Session)
+	return fmt.Sprintf("session %s: commits %d to %d are lost with stream %s: put the stream back from a backup, or accept the loss",
+		e.Session, e.Last+1, e.Known, e.Stream)
 }
 
 // checkWhole compares the end of a stream that takes no appends yet with the session's row. A session that becomes hot has a row
@@ -54,18 +54,21 @@ func (b *Bus) checkWhole(ctx context.Context, session events.SessionID, loc *loc
 	return nil
 }
 
+// DirectorySeq is what package bus reads of a session's row in the directory. The row is a JSON object that embeds it.
+type DirectorySeq struct {
+	Seq events.Seq `json:"seq"`
+}
+
 // rowSeq is the sequence of a session's row; 0 without one, and where the row's key is not here.
 func (b *Bus) rowSeq(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	row, err := b.Directory().Get(ctx, session)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrMalformed) {
+	row, err := b.Directory().Get(ctx, session) // no row has no value
+	if errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrMalformed) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("compare session %s with its row: %w", session, err)
 	}
-	var fields struct {
-		Seq events.Seq `json:"seq"`
-	}
+	var fields DirectorySeq
 	_ = json.Unmarshal(row.Value, &fields) // a row that is no JSON says nothing
 	return fields.Seq, nil
 }

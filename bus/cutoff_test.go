@@ -1,8 +1,8 @@
 package bus_test
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -18,7 +18,11 @@ func continued(t *testing.T, b *bus.Bus, id events.SessionID, row events.Seq) {
 	want := appendUpTo(t, b, id, nil, 3)
 	mustMakeCold(t, b, id, 3)
 	appendUpTo(t, b, id, want, 5)
-	if _, err := b.Directory().Put(t.Context(), id, fmt.Appendf(nil, `{"session":%q,"seq":%d}`, id, row), 0); err != nil {
+	value, err := json.Marshal(bus.DirectorySeq{Seq: row})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Directory().Put(t.Context(), id, value, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range streams(t, b) {

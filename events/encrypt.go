@@ -31,7 +31,7 @@ type Cipher interface {
 type KeyError struct{ ID uint32 }
 
 func (e *KeyError) Error() string {
-	return fmt.Sprintf("encrypted with key %d, which is not here: --bodies-key names a file that has it", e.ID)
+	return fmt.Sprintf("encrypted with key %d, which is not here", e.ID)
 }
 
 // Unwrap returns [ErrLocked].

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/cmd/internal/connect"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/session/transcript"
@@ -39,8 +40,7 @@ type waiting struct {
 	Question string           `json:"question"`
 }
 
-// errNoApprovals makes the exit code 1.
-var errNoApprovals = errors.New("nothing was asked")
+var errNoApprovals = program.Difference("nothing was asked")
 
 // pollEvery is the interval at which a waiting command polls.
 const pollEvery = 100 * time.Millisecond

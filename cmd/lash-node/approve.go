@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
@@ -58,8 +59,7 @@ func (c *approveCmd) approve(ctx context.Context, s *streams, on *client) error 
 	return nil
 }
 
-// errAnsweredOtherwise makes the exit code 1.
-var errAnsweredOtherwise = errors.New("the call has another answer already")
+var errAnsweredOtherwise = program.Difference("the call has another answer already")
 
 func writeIf(yes bool, s *streams, v any) error {
 	if !yes {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/transcript"
 )
@@ -25,8 +26,7 @@ func (*deadCmd) Help() string {
 		"Letters are kept for 30 days.\n\nExit codes: 0 done, 1 there is no such letter, 2 it could not be done."
 }
 
-// errNoLetter makes the exit code 1.
-var errNoLetter = errors.New("there is no such dead letter: lash-node dead ls lists them")
+var errNoLetter = program.Difference("there is no such dead letter: lash-node dead ls lists them")
 
 type deadLsCmd struct {
 	clientFlags
@@ -163,8 +163,7 @@ func (*deadAcceptCmd) Help() string {
 		"lash-node erase removes the session instead.\n\nExit codes: 0 done, 1 the session has lost nothing that its row shows, 2 it could not be done."
 }
 
-// errNoLoss makes the exit code 1.
-var errNoLoss = errors.New("the session has all commits that its row shows: there is nothing to accept, lash-replay show prints it")
+var errNoLoss = program.Difference("the session has all commits that its row shows: there is nothing to accept, lash-replay show prints it")
 
 // acceptedLoss is the loss that a command accepted.
 type acceptedLoss struct {

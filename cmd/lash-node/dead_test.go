@@ -120,8 +120,11 @@ func TestServeAcceptsLoss(t *testing.T) {
 			must(js.DeleteStream(ctx, name))
 		}
 	}
-	if _, err := b.Log().Last(ctx, "cut"); err == nil || !strings.Contains(err.Error(), "commits 2 to 2 are lost") || !strings.Contains(err.Error(), "lash-node dead accept-loss cut") {
-		t.Errorf("read: got %v, want the lost commit and the command", err)
+	if _, err := b.Log().Last(ctx, "cut"); err == nil || !strings.Contains(err.Error(), "commits 2 to 2 are lost") {
+		t.Errorf("read: got %v, want the lost commit", err)
+	}
+	if _, errs, code := lashNode(t, "fork", "cut", "--store", s.store); code != exitFailed || !strings.Contains(errs, "lash-node dead accept-loss cut") {
+		t.Errorf("fork: got code %d, %q, want the command that accepts the loss", code, errs)
 	}
 	if err := h.Configure(ctx, "cut", api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "m"; return c }}); err == nil {
 		t.Error("configure: got no error while a commit is missing")

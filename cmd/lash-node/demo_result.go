@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/blob"
@@ -220,3 +221,5 @@ func (w *demoOutput) table(sum summary) {
 		write(w.s.Out, "\nread them:     lash-replay --store %s ls\n", w.cmd.Store)
 	}
 }
+
+var errDifferent = program.Silent("histories differ from their recordings")

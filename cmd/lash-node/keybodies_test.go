@@ -86,10 +86,10 @@ func TestServeBodiesKey(t *testing.T) {
 	}
 	node = served(t, "--store", store, "--listen", "127.0.0.1:0")
 	h := remoteOf(t, node, "")
-	if _, err := h.View(limited(t), "s"); err == nil || !strings.Contains(err.Error(), "--bodies-key") {
+	if _, err := h.View(limited(t), "s"); err == nil || !strings.Contains(err.Error(), "which is not here") {
 		t.Errorf("view without the key: got %v, want the missing key", err)
 	}
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "t"}); err == nil || !strings.Contains(err.Error(), "--bodies-key") {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "t"}); err == nil || !strings.Contains(err.Error(), "which is not here") {
 		t.Errorf("create without the key: got %v, want the missing key", err)
 	}
 	node.stop(t, syscall.SIGTERM)

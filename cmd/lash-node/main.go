@@ -3,12 +3,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/lash-go/lash/cmd/internal/chat"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
@@ -52,9 +51,6 @@ type cli struct {
 // streams are the standard streams and the environment of a command.
 type streams = program.Streams
 
-// errDifferent makes the exit code 1.
-var errDifferent = errors.New("histories differ from their recordings")
-
 func main() { os.Exit(line(&cli{}).Main()) }
 
 // run is [program.CLI.Run] of a new command line.
@@ -64,17 +60,6 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 
 func line(into *cli) *program.CLI {
 	return &program.CLI{
-		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo", Flags: into, Code: codeOf,
+		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo", Flags: into, Explain: connect.Advised,
 	}
-}
-
-// codeOf is the exit code for a command's error, and whether the error is printed.
-func codeOf(err error) (code int, print bool) {
-	switch {
-	case errors.Is(err, errDifferent) || errors.Is(err, serve.ErrDecidedOtherwise) || errors.Is(err, errSoaked) || errors.Is(err, errUnfit):
-		return exitDifferent, false
-	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errNoLoss) || errors.Is(err, errLate) || errors.Is(err, errNoInstance) || errors.Is(err, chat.ErrTurn):
-		return exitDifferent, true
-	}
-	return exitFailed, true
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/cmd/internal/plugincheck"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/transcript"
 )
 
@@ -26,8 +27,7 @@ func (*pluginCheckCmd) Help() string {
 		"Exit codes: 0 all checks passed, 1 one failed, 2 they could not be run."
 }
 
-// errUnfit makes the exit code 1.
-var errUnfit = errors.New("a check failed")
+var errUnfit = program.Silent("a check failed")
 
 // Run runs the checks.
 func (c *pluginCheckCmd) Run(ctx context.Context, s *streams) error {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/api"
 	sessions "github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/transcript"
@@ -24,8 +24,7 @@ func (*pluginsCmd) Help() string {
 		"Exit codes: 0 each plugin has a program that takes calls, 1 one has none, 2 it could not be done."
 }
 
-// errNoInstance makes the exit code 1.
-var errNoInstance = errors.New("no program takes the calls")
+var errNoInstance = program.Difference("no program takes the calls")
 
 func (c *pluginsCmd) Run(ctx context.Context, s *streams) error {
 	return c.with(ctx, s, func(ctx context.Context, on *client) error {

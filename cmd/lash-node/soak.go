@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/soak"
 )
 
@@ -143,10 +143,9 @@ func (c *soakCmd) restart(ctx context.Context, s *streams, o *soak.Options) erro
 	return os.RemoveAll(c.Store)
 }
 
-// errSoaked and errLate make the exit code 1.
 var (
-	errSoaked = errors.New("something was lost or doubled")
-	errLate   = errors.New("takeovers were late")
+	errSoaked = program.Silent("something was lost or doubled")
+	errLate   = program.Difference("takeovers were late")
 )
 
 func (c *soakCmd) print(s *streams, r *soak.Report) error {

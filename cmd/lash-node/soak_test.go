@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/soak"
 )
 
@@ -26,7 +27,7 @@ func TestSoakVerdict(t *testing.T) {
 			err := (&soakCmd{}).print(&streams{Out: &out, Err: &out}, &tc.report)
 			code, output := 0, false
 			if err != nil {
-				code, output = codeOf(err)
+				code, output = program.CodeOf(err)
 			}
 			if code != tc.code || output != tc.printed {
 				t.Errorf("got %v, exit code %d, printed %v, want %d, %v", err, code, output, tc.code, tc.printed)

@@ -69,7 +69,7 @@ func TestEncryptedHistory(t *testing.T) {
 		not  string
 	}{
 		{[]string{"show", "s", "--store", store, "--bodies-key", file}, 0, "the secret answer", "which is not here"},
-		{[]string{"show", "s", "--store", store}, 0, "which is not here", "secret"},
+		{[]string{"show", "s", "--store", store}, 0, "which is not here: --bodies-key FILE", "secret"},
 		{[]string{"events", "s", "--store", store}, 0, "model.replied", "secret"},
 		{[]string{"events", "s", "--store", store, "--json"}, 0, `"key":`, "secret"},
 		{[]string{"verify", "s", "--store", store, "--key", public}, 0, "verified 1 session", "secret"},
@@ -79,7 +79,7 @@ func TestEncryptedHistory(t *testing.T) {
 		{[]string{"search", "secret", "--store", store}, 0, "", "the secret"},
 		{[]string{"export", "s", "--store", store, "-o", without}, 0, "bodies that they refer to are not in the archive", "secret"},
 		{[]string{"export", "s", "--store", store, "-o", archive, "--bodies-key", file}, 0, "1 blob", "which is not here"},
-		{[]string{"export", "s", "--store", store, "-o", filepath.Join(dir, "s.json"), "--format", "record"}, 2, "which is not here", "secret"},
+		{[]string{"export", "s", "--store", store, "-o", filepath.Join(dir, "s.json"), "--format", "record"}, 2, "which is not here: --bodies-key FILE", "secret"},
 		{[]string{"export", "s", "--store", store, "-o", filepath.Join(dir, "s.md"), "--format", "markdown", "--bodies-key", file}, 0, "s.md", "which is not here"},
 		{[]string{"export", "s", "--store", store, "-o", filepath.Join(dir, "cut.lash"), "--at", "4", "--bodies-key", file}, 0, "1 blob", "which is not here"},
 		{[]string{"show", filepath.Join(dir, "cut.lash"), "--bodies-key", file}, 0, "the large secret question", "which is not here"},

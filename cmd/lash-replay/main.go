@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/terminal"
 )
@@ -20,7 +20,7 @@ const (
 )
 
 // errViolations: the command found violations and has printed them.
-var errViolations = errors.New("violations were found")
+var errViolations = program.Silent("violations were found")
 
 func main() { os.Exit(line(&cli{}).Main()) }
 
@@ -32,12 +32,7 @@ func run(ctx context.Context, args []string, s *program.Streams) (code int) {
 func line(into *cli) *program.CLI {
 	return &program.CLI{
 		Name: "lash-replay", Description: description, Flags: into, BareHelps: true, Buffered: true,
-		Code: func(err error) (code int, print bool) {
-			if errors.Is(err, errViolations) {
-				return exitViolations, false
-			}
-			return exitError, true
-		},
+		Explain: connect.Advised,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -64,7 +65,7 @@ func (e *env) opened(ctx context.Context, session string) (src source, r *readin
 		return nil, nil, err
 	}
 	if r.locked != 0 {
-		e.Printf("session %s: %v", id, &events.KeyError{ID: r.locked})
+		e.Printf("session %s: %v", id, connect.Advised(&events.KeyError{ID: r.locked}))
 	}
 	if r.redacted != 0 {
 		e.Printf("session %s: payloads are redacted from sequence %d on, and what needs them is not shown: lash-replay events lists all that is left", id, r.redacted)

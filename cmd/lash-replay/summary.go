@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 
 	"github.com/lash-go/lash/events"
@@ -17,7 +18,7 @@ func summary(ev *events.Event) string {
 		return fmt.Sprintf("redacted, digest %x", ev.Redacted[:6])
 	}
 	if id := ev.Locked(); id != 0 {
-		return fmt.Sprintf("encrypted with key %d, which is not here: --bodies-key FILE", id)
+		return connect.Advised(&events.KeyError{ID: id}).Error()
 	}
 	switch p := ev.Payload.(type) {
 	case nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/events/proof"
@@ -98,7 +99,7 @@ func (v *verification) notePlain() {
 // absent says why payloads cannot be read.
 func (v *verification) absent() string {
 	if v.locked != 0 {
-		return (&events.KeyError{ID: v.locked}).Error()
+		return connect.Advised(&events.KeyError{ID: v.locked}).Error()
 	}
 	return "redacted"
 }

@@ -221,7 +221,7 @@ func TestForgottenKey(t *testing.T) {
 		"create": func() error { _, err := h.Create(b.Ctx, api.CreateRequest{}); return err },
 		"blob":   func() error { _, err := h.StoreBlob(b.Ctx, "", []byte("x")); return err },
 	} {
-		if err := do(); !errors.Is(err, events.ErrLocked) || !strings.Contains(err.Error(), "--bodies-key") {
+		if err := do(); !errors.Is(err, events.ErrLocked) || !strings.Contains(err.Error(), "which is not here") {
 			t.Errorf("%s: got %v, want the missing key", what, err)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 // Directory is a session's row in the directory, as JSON. It is a hint: in a session that moves, it is about one
 // second behind the history.
 type Directory struct {
-	Version    int               `json:"version,omitempty"` // [RowVersion]; rows of earlier versions have a smaller one
-	Session    events.SessionID  `json:"session"`
-	Seq        events.Seq        `json:"seq"`
+	Version int              `json:"version,omitempty"` // [RowVersion]; rows of earlier versions have a smaller one
+	Session events.SessionID `json:"session"`
+	bus.DirectorySeq
 	Status     projector.Status  `json:"status"`
 	Place      string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
 	Parent     events.SessionID  `json:"parent,omitempty"`
@@ -54,7 +54,7 @@ const (
 // RowOf makes the directory row of a state.
 func RowOf(s *projector.State) Directory {
 	d := Directory{
-		Version: RowVersion, Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
+		Version: RowVersion, Session: s.Session, DirectorySeq: bus.DirectorySeq{Seq: s.Seq}, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
 		Owner: s.Owner, Asks: len(s.UnansweredApprovals()),
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
 		Unnotified: int64(len(s.Unnotified)),

@@ -88,7 +88,7 @@ func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t 
 // mark writes a tombstone into the directory. An existing tombstone of status erased stays.
 func mark(ctx context.Context, b *bus.Bus, session events.SessionID, status projector.Status, t bus.Tombstone) error {
 	value, err := json.Marshal(Directory{
-		Version: RowVersion, Session: session, Seq: t.Last, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
+		Version: RowVersion, Session: session, DirectorySeq: bus.DirectorySeq{Seq: t.Last}, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
 	})
 	if err != nil {
 		return err

@@ -257,7 +257,7 @@ func TestErasingRow(t *testing.T) {
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
 	for _, id := range []events.SessionID{"projected", "archived"} {
 		grow(t, b, id, 0, 3, 1)
-		row, err := json.Marshal(follow.Directory{Session: id, Seq: 2, Status: projector.StatusErasing, Erased: &follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}})
+		row, err := json.Marshal(follow.Directory{Session: id, DirectorySeq: bus.DirectorySeq{Seq: 2}, Status: projector.StatusErasing, Erased: &follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}})
 		if err != nil {
 			t.Fatal(err)
 		}

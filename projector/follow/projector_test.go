@@ -25,7 +25,7 @@ func TestProject(t *testing.T) {
 	rows(t, b, "s")
 	want := follow.Directory{
 		Version: follow.RowVersion,
-		Session: "s", Seq: 3, Status: projector.StatusOpen, Place: "hot", Parent: "parent", Labels: map[string]string{"a": "b"},
+		Session: "s", DirectorySeq: bus.DirectorySeq{Seq: 3}, Status: projector.StatusOpen, Place: "hot", Parent: "parent", Labels: map[string]string{"a": "b"},
 		Events: 8, CreatedAt: 1001, UpdatedAt: 1003,
 	}
 	if got := directory(t, b, "s"); text(t, got) != text(t, want) {

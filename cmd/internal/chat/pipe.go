@@ -14,6 +14,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	frame "github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -21,7 +22,7 @@ import (
 )
 
 // ErrTurn means that a turn ended without an answer.
-var ErrTurn = errors.New("a turn ended without an answer")
+var ErrTurn = frame.Difference("a turn ended without an answer")
 
 // Pipe is a chat without a terminal. It reads prompts from In, and writes replies to Out and all else to Err.
 type Pipe struct {

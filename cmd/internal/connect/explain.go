@@ -113,3 +113,17 @@ func (f *Flags) user() (user, name string) {
 	name, _, _ = strings.Cut(user, "@")
 	return "user " + user, name
 }
+
+// Advised adds to an error of a session's content what the user can do: a flag or a command. Other errors stay as they are.
+func Advised(err error) error {
+	advice := ""
+	if lost, ok := errors.AsType[*bus.CutOffError](err); ok {
+		advice = "lash-node dead accept-loss " + string(lost.Session)
+	} else if errors.As(err, new(*events.KeyError)) {
+		advice = "--bodies-key FILE"
+	}
+	if advice == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, advice)
+}

@@ -2,6 +2,7 @@ package connect_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
+	"github.com/lash-go/lash/events"
 )
 
 // TestRefusedCertificate has each way in which a server refuses a certificate, and two errors of other causes.
@@ -50,5 +53,26 @@ func TestUnknownCertificate(t *testing.T) {
 	err := (&connect.Flags{TLSCert: "node.pem"}).Explain(fmt.Errorf("connect: %w", nats.ErrAuthorization), connect.Node, "")
 	if !strings.Contains(err.Error(), "do not know this user: add-user.sh") {
 		t.Errorf("got %q, want what makes the user known", err)
+	}
+}
+
+// TestAdvised: a session's content that is lost or locked comes with the command or the flag that helps. Others come as they are.
+func TestAdvised(t *testing.T) {
+	t.Parallel()
+	other := errors.New("it rains")
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"lost":   {fmt.Errorf("fork: %w", &bus.CutOffError{Session: "s1", Last: 3, Known: 5}), ": lash-node dead accept-loss s1"},
+		"locked": {fmt.Errorf("show: %w", &events.KeyError{ID: 7}), "key 7, which is not here: --bodies-key FILE"},
+		"other":  {other, "it rains"},
+	} {
+		if got := connect.Advised(tc.err); !errors.Is(got, tc.err) || !strings.HasSuffix(got.Error(), tc.want) {
+			t.Errorf("%s: got %q, want its end to be %q", name, got, tc.want)
+		}
+	}
+	if got := connect.Advised(other); got != other { //nolint:errorlint // it is the same one
+		t.Errorf("got %v, want the error itself", got)
 	}
 }

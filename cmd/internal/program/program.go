@@ -22,13 +22,6 @@ import (
 	"github.com/lash-go/lash/cmd/internal/version"
 )
 
-// Exit codes.
-const (
-	OK        = 0
-	Different = 1 // a difference was found, or an object does not exist
-	Failed    = 2 // usage, input or infrastructure
-)
-
 // Streams are the standard streams and the environment of a command.
 type Streams struct {
 	Name     string // of the program, before each message; [CLI.Run] sets it
@@ -84,8 +77,8 @@ type CLI struct {
 	BareHelps bool
 	// Buffered: Out is written in blocks, and an error of its last write ends the command with [Failed].
 	Buffered bool
-	// Code is the exit code for an error of Run, and whether its text is printed. Default: [Failed], printed.
-	Code func(error) (code int, print bool)
+	// Explain adds advice to an error of Run. Optional.
+	Explain func(error) error
 }
 
 // Main runs the command line of this process. SIGINT and SIGTERM end its context.
@@ -142,15 +135,14 @@ func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 	if err = parsed.Run(); err == nil {
 		return OK
 	}
-	if c.Code != nil {
-		if code, print := c.Code(err); !print {
-			return code
-		} else if code != Failed {
-			_ = fail(s, err)
-			return code
-		}
+	code, print := CodeOf(err)
+	if c.Explain != nil {
+		err = c.Explain(err)
 	}
-	return fail(s, err)
+	if print {
+		_ = fail(s, err)
+	}
+	return code
 }
 
 // commandOf is the command whose arguments are wrong, as it is typed.

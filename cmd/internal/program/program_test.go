@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -120,6 +121,39 @@ func TestBareCommandLine(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), "Usage: p <command>") {
 			t.Errorf("got %q, want the help", out.String())
+		}
+	}
+}
+
+// failing is a command line whose command fails.
+type failing struct {
+	Do failingCmd `cmd:"" help:"Fail."`
+}
+
+type failingCmd struct{ err error }
+
+func (c failingCmd) Run(context.Context, *Streams) error { return c.err }
+
+// TestExitCodes has commands that fail, that find a difference, and that have printed what they found. Only texts get advice.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	found, said := Difference("there is none"), Silent("they differ")
+	for _, c := range []struct {
+		err      error
+		code     int
+		messages string
+	}{
+		{nil, OK, ""},
+		{errors.New("no disk"), Failed, "p: no disk, buy one\n"},
+		{found, Different, "p: there is none, buy one\n"},
+		{fmt.Errorf("look for x: %w", found), Different, "p: look for x: there is none, buy one\n"},
+		{said, Different, ""},
+		{fmt.Errorf("compare: %w", said), Different, ""},
+	} {
+		var out, messages strings.Builder
+		cli := &CLI{Name: "p", Flags: &failing{failingCmd{c.err}}, Explain: func(err error) error { return fmt.Errorf("%w, buy one", err) }}
+		if code := cli.Run(t.Context(), []string{"do"}, &Streams{Out: &out, Err: &messages}); code != c.code || messages.String() != c.messages {
+			t.Errorf("%v: got code %d, messages %q, want %d, %q", c.err, code, messages.String(), c.code, c.messages)
 		}
 	}
 }

@@ -28,19 +28,11 @@ func Check(cfg Config) (code int) { return cfg.checkCLI(filepath.Base(os.Args[0]
 func (cfg Config) checkCLI(name string) *program.CLI {
 	into := &struct{ CheckCommand }{}
 	into.adds = cfg
-	return &program.CLI{Name: name, Description: "Compares recorded sessions with what this program decides.", Flags: into, Code: CheckCode}
-}
-
-// CheckCode is the exit code for an error of [CheckCommand.Run], and whether its text is printed.
-func CheckCode(err error) (code int, print bool) {
-	if errors.Is(err, ErrDecidedOtherwise) {
-		return program.Different, false
-	}
-	return program.Failed, true
+	return &program.CLI{Name: name, Description: "Compares recorded sessions with what this program decides.", Flags: into, Explain: connect.Advised}
 }
 
 // ErrDecidedOtherwise reports a recorded session that is decided in another way, or that cannot be checked.
-var ErrDecidedOtherwise = errors.New("this program decides in another way")
+var ErrDecidedOtherwise = program.Silent("this program decides in another way")
 
 // CheckCommand is the command line of a check. Kong fills its flags.
 type CheckCommand struct {

@@ -45,7 +45,7 @@ type standalone struct {
 
 func (cfg Config) cli(name string, into *standalone) *program.CLI {
 	into.adds = cfg
-	return &program.CLI{Name: name, Description: "A lash node: runs sessions until a signal, on an embedded server, or on an existing NATS.", Flags: into}
+	return &program.CLI{Name: name, Description: "A lash node: runs sessions until a signal, on an embedded server, or on an existing NATS.", Flags: into, Explain: connect.Advised}
 }
 
 // Command is the command line of a serving node. Kong fills its flags; [Config] has the additions of the program.
