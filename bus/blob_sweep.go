@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,20 +30,36 @@ type StoredBlob struct {
 // StoredAt is when the server stored the blob's description.
 func (b StoredBlob) StoredAt() time.Time { return time.Unix(0, b.stored) }
 
+// ID identifies this storage of the blob, also in other processes and after restarts.
+func (b StoredBlob) ID() StorageID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d", b.Digest, b.name, b.content, b.stored))
+	return StorageID(sum[:])
+}
+
+// StorageID is the begin of a SHA-256 of what describes one storage of a blob.
+type StorageID [16]byte
+
 // Blobs lists every stored blob, without those whose key is not here.
 func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	chunks, err := b.contents(ctx) // first: a blob gets its chunks before its description
 	if err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
-	infos, err := b.blobs.List(ctx)
-	if err = mapError(err); err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("list blobs: %w", err)
-	}
-	list := make([]StoredBlob, 0, len(infos))
-	for _, info := range infos {
+	var list []StoredBlob
+	// Not a listing of the client's: it waits for a last message that may be removed meanwhile.
+	for msg, err := range b.messages(ctx, true, b.names.blobStream(), b.names.blobMeta("")+">", 1, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("list blobs: %w", err)
+		}
+		var info jetstream.ObjectInfo
+		if err := json.Unmarshal(msg.Data, &info); err != nil {
+			return nil, fmt.Errorf("list blobs: description at %d: %w: %w", msg.Sequence, events.ErrMalformed, err)
+		}
+		if info.Deleted {
+			continue
+		}
 		if digest, ok := b.blobDigest(info.Name); ok {
-			list = append(list, StoredBlob{digest, info.Name, info.NUID, info.ModTime.UnixNano()})
+			list = append(list, StoredBlob{digest, info.Name, info.NUID, msg.Time.UnixNano()})
 		}
 		delete(chunks, info.NUID)
 	}

@@ -39,7 +39,7 @@ func (b *Bus) agreeKeys(ctx context.Context) error {
 			return b.agreeSince(ctx)
 		}
 		if check, err = keys.Check(); err == nil {
-			err = b.putKeyFact(ctx, bodiesKey, check, revision)
+			err = b.putFact(ctx, bodiesKey, check, revision)
 		}
 		if !errors.Is(err, events.ErrMoved) {
 			b.bodies.store.Store(keys.Current())
@@ -53,19 +53,19 @@ func (b *Bus) agreeKeys(ctx context.Context) error {
 
 // keyCheck is the store's check; revision 0 without one.
 func (b *Bus) keyCheck(ctx context.Context) (check []byte, revision uint64, err error) {
-	check, revision, err = b.keyFact(ctx, bodiesKey)
+	check, revision, err = b.fact(ctx, bodiesKey)
 	if err == nil && revision != 0 && bodykey.KeyOfStored(check) == 0 {
 		err = fmt.Errorf("%w: the check of the keys of bodies is no ciphertext", events.ErrMalformed)
 	}
 	return check, revision, err
 }
 
-// keyFact reads what nodes with keys agree on, from the bucket of manifests; revision 0 where there is none.
-func (b *Bus) keyFact(ctx context.Context, key string) (stored []byte, revision uint64, err error) {
+// fact reads what nodes agree on, from the bucket of manifests; revision 0 where there is none.
+func (b *Bus) fact(ctx context.Context, key string) (stored []byte, revision uint64, err error) {
 	if b.manifests == nil { // a reader, of a store without plugins
 		return nil, 0, nil
 	}
-	err = b.retry(ctx, "read the check of the keys of bodies", func(ctx context.Context) error {
+	err = b.retry(ctx, "read "+key+" in the bucket of manifests", func(ctx context.Context) error {
 		entry, err := b.manifests.Get(ctx, key)
 		if err == nil {
 			stored, revision = entry.Value(), entry.Revision()
@@ -78,8 +78,8 @@ func (b *Bus) keyFact(ctx context.Context, key string) (stored []byte, revision 
 	return stored, revision, err
 }
 
-// putKeyFact stores it at a revision. [events.ErrMoved]: another node was first.
-func (b *Bus) putKeyFact(ctx context.Context, key string, stored []byte, revision uint64) error {
+// putFact stores it at a revision. [events.ErrMoved]: another node was first.
+func (b *Bus) putFact(ctx context.Context, key string, stored []byte, revision uint64) error {
 	return b.once(ctx, func(ctx context.Context) (err error) {
 		if revision == 0 {
 			_, err = b.manifests.Create(ctx, key, stored)

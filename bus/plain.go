@@ -202,7 +202,7 @@ func (b *Bus) agreeSince(ctx context.Context) error {
 }
 
 func (b *Bus) agreeSinceOnce(ctx context.Context) error {
-	stored, revision, err := b.keyFact(ctx, sinceKey)
+	stored, revision, err := b.fact(ctx, sinceKey)
 	if err != nil || revision == 0 && b.reader {
 		return err
 	}
@@ -225,7 +225,7 @@ func (b *Bus) agreeSinceOnce(ctx context.Context) error {
 		return nil
 	}
 	if stored, err = keys.Store(text, sinceKey); err == nil {
-		err = b.putKeyFact(ctx, sinceKey, stored, revision)
+		err = b.putFact(ctx, sinceKey, stored, revision)
 	}
 	return err
 }

@@ -55,7 +55,6 @@ func (a *Archiver) Run(ctx context.Context) {
 		every = time.Minute
 	}
 	retained := time.Now()
-	swept := retained
 	for delay.Sleep(ctx, every) {
 		now := time.Now()
 		var errs []error
@@ -63,11 +62,8 @@ func (a *Archiver) Run(ctx context.Context) {
 			errs = append(errs, a.archiveDue(ctx))
 		}
 		if now.Sub(retained) >= retainEvery {
-			errs, retained = append(errs, a.retainNow(ctx)), now
-		}
-		if now.Sub(swept) >= sweepBlobsEvery {
-			_, err := blobs.Sweep(ctx, now)
-			errs, swept = append(errs, err), now
+			_, err := blobs.SweepDue(ctx)
+			errs, retained = append(errs, a.retainNow(ctx), err), now
 		}
 		if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
 			a.log.Warn("archive", zap.Error(err))

@@ -12,68 +12,84 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-const (
-	// sweepBlobsEvery is the interval of searches for unreferenced blobs. A search reads every history.
-	sweepBlobsEvery = 12 * time.Hour
-	// blobGrace is the time for which a blob must be unreferenced before it is removed. It is longer than the time
-	// between storing a blob and the commit that refers to it.
-	blobGrace = 12 * time.Hour
-)
-
 // BlobSweeper removes unreferenced blobs: of erased sessions, of replaced snapshots, of commits that failed. Every
-// occurrence of a blob's digest is a reference. A blob is removed after two sweeps without a reference, at least
-// [blobGrace] apart. A failed sweep removes nothing. Where a session cannot be read, the bodies that its commits may refer to stay.
-// One BlobSweeper is for one goroutine.
+// occurrence of a blob's digest is a reference. A blob is removed after two sweeps without a reference, by any sweepers, where the second
+// began at least [blobGrace] after the end of the first. A blob that is stored again counts as another one. A failed sweep removes nothing.
+// Where a session cannot be read, the bodies that its commits may refer to stay. The package comment has the protocol. One BlobSweeper is for
+// one goroutine.
 type BlobSweeper struct {
-	b        *bus.Bus
-	suspects map[bus.StoredBlob]time.Time // time of the first sweep without a reference
-	within   time.Duration                // how much older than the commit that refers to it a body is at most
+	b      *bus.Bus
+	within time.Duration // how much older than the commit that refers to it a body is at most
+	most   int           // suspects of a row
 }
 
-// NewBlobSweeper starts without suspects.
-func NewBlobSweeper(b *bus.Bus) *BlobSweeper { return &BlobSweeper{b: b, within: bus.ReferWithin} }
+// NewBlobSweeper makes a sweeper. It continues where the last one stopped.
+func NewBlobSweeper(b *bus.Bus) *BlobSweeper {
+	return &BlobSweeper{b: b, within: bus.ReferWithin, most: maxSuspects}
+}
 
-// Sweep searches once and returns the number of removed blobs. An error may name sessions that cannot be read; what they cannot refer
-// to was removed then.
+// Sweep searches once and returns the number of removed blobs. now is the servers' time. An error may name sessions that cannot be read;
+// what they cannot refer to was removed then. [bus.ErrStale]: another sweeper stored its suspects meanwhile, and those blobs stay.
 func (s *BlobSweeper) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
-	if err := s.removeStaleRows(ctx); err != nil {
+	began, err := s.b.Now(ctx)
+	if err != nil {
 		return 0, err
+	}
+	return s.sweep(ctx, now, began)
+}
+
+// sweep is Sweep with the time of the servers when now was read. Its end is as much later than now as they say.
+func (s *BlobSweeper) sweep(ctx context.Context, now, began time.Time) (removed int, err error) {
+	rows, err := s.readSuspects(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	found, unread, err := s.unreferenced(ctx)
+	if err != nil {
+		return 0, err
+	}
+	ended, err := s.b.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	end := now.Add(max(ended.Sub(began), 0))
+	var errs []error
+	for i := range rows {
+		n, err := s.sweepRow(ctx, &rows[i], found[i], now, end)
+		removed += n
+		if err != nil && !errors.Is(err, bus.ErrStale) {
+			return removed, err
+		}
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errors.Join(errs...), s.putEnd(ctx, end), s.unreadError(unread))
+}
+
+// unreferenced finds the blobs without a reference, by the row of their suspects, and the sessions that cannot be read. It leaves out
+// what these may refer to.
+func (s *BlobSweeper) unreferenced(ctx context.Context) (found [suspectRows][]bus.StoredBlob, unread []bus.Unread, err error) {
+	if err := s.removeStaleRows(ctx); err != nil {
+		return found, nil, err
 	}
 	stored, err := s.b.Blobs(ctx)
 	if err != nil {
-		return 0, err
+		return found, nil, err
 	}
 	unseen := make(map[string]bool, len(stored))
 	for _, blob := range stored {
 		unseen[blob.Digest] = true
 	}
-	unread, err := s.markAll(ctx, unseen)
-	if err != nil {
-		return 0, err
+	if unread, err = s.markAll(ctx, unseen); err != nil {
+		return found, nil, err
 	}
-	suspects := make(map[bus.StoredBlob]time.Time)
 	for _, blob := range stored {
 		if !unseen[blob.Digest] || blob.Digest != "" && slices.ContainsFunc(unread, func(u bus.Unread) bool { return !blob.StoredAt().Before(s.keptSince(u)) }) {
 			continue
 		}
-		since, known := s.suspects[blob]
-		if !known {
-			since = now
-		}
-		suspects[blob] = since
+		i := blob.ID()[0] % suspectRows
+		found[i] = append(found[i], blob)
 	}
-	s.suspects = suspects
-	for blob, since := range suspects {
-		if now.Sub(since) < blobGrace {
-			continue
-		}
-		if err := s.b.DropBlob(ctx, blob); err != nil {
-			return removed, err
-		}
-		removed++
-		delete(suspects, blob)
-	}
-	return removed, s.unreadError(unread)
+	return found, unread, nil
 }
 
 // keptSince is when the oldest body was stored that an unreadable session may refer to.

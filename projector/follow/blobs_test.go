@@ -68,9 +68,9 @@ func TestSweepBlobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweep(t, s, 11*time.Hour, 0) // and own
-	sweep(t, s, 12*time.Hour, 1)
+	sweep(t, s, 13*time.Hour, 1)
 	sweep(t, s, 22*time.Hour, 0)
-	sweep(t, s, 23*time.Hour, 1)
+	sweep(t, s, 24*time.Hour, 1)
 	sweep(t, s, 99*time.Hour, 0)
 	for what, c := range map[string]struct {
 		ref  events.BlobRef
@@ -173,12 +173,14 @@ func TestSweepPassesUnreadableSessions(t *testing.T) {
 			s, careful := follow.NewBlobSweeper(b), follow.NewBlobSweeper(b)
 			s.ReferWithin(0)
 			for n := range 2 {
-				at := time.Unix(0, 0).Add(time.Duration(n) * 12 * time.Hour)
+				at := time.Unix(0, 0).Add(time.Duration(n) * 13 * time.Hour)
 				removed, err := careful.Sweep(t.Context(), at) // for it, all bodies may be referred to
 				if removed != 0 || err == nil {
 					t.Errorf("sweep %d by hours: got %d removed, %v", n, removed, err)
 				}
-				removed, err = s.Sweep(t.Context(), at)
+			}
+			for n := range 2 {
+				removed, err := s.Sweep(t.Context(), time.Unix(0, 0).Add(time.Duration(30+n*13)*time.Hour))
 				if removed != n || err == nil || !strings.Contains(err.Error(), "session bad cannot be read") || !strings.Contains(err.Error(), "every body since ") {
 					t.Errorf("sweep %d: got %d removed, %v, want that session bad is named", n, removed, err)
 				}

@@ -33,4 +33,34 @@
 //     again.
 //  3. A paused projector writes a snapshot or a catalogue after the erasure: [BlobSweeper] removes it. It cannot
 //     replace the directory row, because a tombstone is never replaced.
+//
+// # Sweep of unreferenced blobs
+//
+//	         sweep: no reference              sweep, 12 hours after the end of that one: no reference
+//	blob ------------------------> suspect ------------------------------------------------> removed
+//	 ^                                |
+//	 +--------------------------------+  a sweep finds a reference, or the blob was stored again
+//
+// One sweep is not enough. Time line of a fork, whose commit refers to an old blob:
+//
+//	sweep                                       fork and erasure
+//	reads the new session: no reference
+//	                                            the new session's commit refers to the blob of the old session
+//	                                            the old session is erased
+//	reads the old session: erased
+//
+// The next sweep reads the commit. The same holds for a writer that finds a fresh blob, does not store it again, and commits
+// later than the sweep reads: hours at most, and the second sweep begins 12 hours after the end of the first.
+//
+// The suspects, each with the end of its first sweep, are in [suspectRows] rows that all nodes share, and so is the time of the last
+// sweep. All times are the servers'. A suspect is one storage of a blob, with the server's time of it: a blob that was stored again is another.
+//
+//  1. A process ends between sweeps: the next one, of any node, reads the rows.
+//  2. A sweeper dies in a sweep: rows that it has stored are true, and it removes a blob only after it has stored its row. Another node
+//     sweeps [claimFor] after the claim.
+//  3. Two sweepers: each replaces a row by the revision that it read before it read the histories. The later one gets
+//     [bus.ErrStale], and removes nothing of that row.
+//  4. More suspects than rows take: the oldest are kept. The others become suspects in a later sweep.
+//
+// An idle fleet writes two rows in 12 hours, the claim and the end of a sweep, and each node reads one in 10 minutes.
 package follow

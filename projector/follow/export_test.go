@@ -1,9 +1,27 @@
 package follow
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // WholeOf is [Whole] with another log and other blobs.
 var WholeOf = whole
 
 // ReferWithin sets how much older than the commit that refers to it a body is at most.
 func (s *BlobSweeper) ReferWithin(d time.Duration) { s.within = d }
+
+// Most bounds the suspects of each row.
+func (s *BlobSweeper) Most(n int) { s.most = n }
+
+// SuspectRows is the number of rows of suspects.
+const SuspectRows = suspectRows
+
+// SweepDueAt is SweepDue at another time of the servers.
+func (s *BlobSweeper) SweepDueAt(ctx context.Context, now time.Time) (swept bool, err error) {
+	began, err := s.b.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	return s.sweepDue(ctx, now, began)
+}
