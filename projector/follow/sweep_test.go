@@ -241,12 +241,12 @@ func TestSweepDue(t *testing.T) {
 	due(111, false)
 	due(113, true)
 	due(114, false)
-	finished := bustest.KilledIn(t, server, "STREAM.INFO.OBJ_lash-blobs", func(int) int { return 0 }, func(ctx context.Context, victim *bus.Bus) error {
+	finished := bustest.KilledAt(t, server, 8, false, func(ctx context.Context, victim *bus.Bus) error {
 		_, err := follow.NewBlobSweeper(victim).SweepDueAt(ctx, hours(126))
 		return err
 	})
 	if finished {
-		t.Fatal("the sweep ended before it listed the bodies")
+		t.Fatal("the sweep ended before it was killed")
 	}
 	due(127, false)
 	due(129, true)

@@ -1,0 +1,117 @@
+package bus_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// TestSweepRow replaces a row by its revision, and refuses names that are no tokens.
+func TestSweepRow(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	if row, err := b.SweepRow(t.Context(), "x"); err != nil || row.Revision != 0 {
+		t.Errorf("no row: got revision %d, %v, want 0", row.Revision, err)
+	}
+	if err := b.PutSweepRow(t.Context(), "x", []byte("one"), 0); err != nil {
+		t.Fatal(err)
+	}
+	row, err := b.SweepRow(t.Context(), "x")
+	if err != nil || string(row.Value) != "one" {
+		t.Fatalf("row: got %q, %v, want one", row.Value, err)
+	}
+	if err := b.PutSweepRow(t.Context(), "x", []byte("two"), row.Revision); err != nil {
+		t.Fatal(err)
+	}
+	for _, old := range []uint64{0, row.Revision} {
+		if err := b.PutSweepRow(t.Context(), "x", []byte("late"), old); !errors.Is(err, bus.ErrStale) {
+			t.Errorf("put at revision %d: got %v, want %v", old, err, bus.ErrStale)
+		}
+	}
+	if row, err = b.SweepRow(t.Context(), "x"); err != nil || string(row.Value) != "two" {
+		t.Errorf("row: got %q, %v, want two", row.Value, err)
+	}
+	_, err = b.SweepRow(t.Context(), "a.b")
+	for _, err := range []error{err, b.PutSweepRow(t.Context(), "", nil, 0)} {
+		if !errors.Is(err, events.ErrInvalidID) {
+			t.Errorf("name: got %v, want %v", err, events.ErrInvalidID)
+		}
+	}
+}
+
+// TestBlobsWhileDropped lists blobs while all of them are removed. Each list ends.
+func TestBlobsWhileDropped(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for round := range 5 {
+		for i := range 30 {
+			if _, err := b.PutBlob(t.Context(), fmt.Appendf(nil, "body %d of %d", i, round)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := b.Blobs(t.Context())
+		if err != nil || len(list) != 30 {
+			t.Fatalf("blobs: got %d, %v, want 30", len(list), err)
+		}
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			for _, blob := range list {
+				if err := b.DropBlob(t.Context(), blob); err != nil {
+					t.Errorf("drop: %v", err)
+				}
+			}
+		})
+		for range 10 {
+			if _, err := b.Blobs(t.Context()); err != nil {
+				t.Errorf("list: %v", err)
+			}
+		}
+		wait.Wait()
+	}
+}
+
+// TestStorageID is the same for another bus, and another one for a body that was stored again.
+func TestStorageID(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	one, other := bustest.Open(t, server), bustest.Open(t, server)
+	if _, err := one.PutBlob(t.Context(), []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	id := func(b *bus.Bus) (id bus.StorageID, at time.Time) {
+		t.Helper()
+		list, err := b.Blobs(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatalf("blobs: got %v, %v, want one", list, err)
+		}
+		return list[0].ID(), list[0].StoredAt()
+	}
+	first, at := id(one)
+	if again, _ := id(other); again != first {
+		t.Errorf("of another bus: got %x, want %x", again, first)
+	}
+	now, err := one.Now(t.Context())
+	if err != nil || at.After(now) || now.Sub(at) > time.Hour {
+		t.Errorf("stored at: got %v, %v, want the server's time before %v", at, err, now)
+	}
+	list, err := one.Blobs(t.Context())
+	if err == nil {
+		err = one.DropBlob(t.Context(), list[0])
+	}
+	if err == nil {
+		_, err = one.PutBlob(t.Context(), []byte("text"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := id(one); again == first {
+		t.Errorf("stored again: got the same id %x", again)
+	}
+}
