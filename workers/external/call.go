@@ -335,18 +335,22 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard f
 	return outcome, failed
 }
 
-// above handles an answer above the limits of nesting and values, as each repeat of it will be. A callback is refused. Any other
-// fails the call.
+// above handles an answer above the limits of nesting and values, as each repeat of it will be: a callback is refused, and an
+// outcome fails the call. Others are lost.
 func (o *instanceCall) above(id string, data []byte, limit *events.FieldError) error {
 	var answer struct {
 		Callback *struct {
 			ID string `json:"id"`
 		} `json:"callback"`
+		Outcome *struct{} `json:"outcome"`
 	}
-	if json.Unmarshal(data, &answer) != nil || answer.Callback == nil {
+	switch {
+	case json.Unmarshal(data, &answer) != nil:
+	case answer.Callback != nil:
+		o.answer(id, answer.Callback.ID, invalidField(limit))
+	case answer.Outcome != nil:
 		return limit
 	}
-	o.answer(id, answer.Callback.ID, invalidField(limit))
 	return nil
 }
 
