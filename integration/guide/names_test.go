@@ -15,7 +15,7 @@ func TestCommandsAndFlags(t *testing.T) {
 	t.Parallel()
 	helps := helps{t: t, known: make(map[string]string), at: open(t, t.TempDir(), environment(t, ours))}
 	flag := regexp.MustCompile(`^--[a-z][a-z-]+`)
-	for _, file := range []string{"README.md", "GUIDE.md", "BENCHMARKS.md", "deploy/nats/OPERATING.md"} {
+	for _, file := range []string{"README.md", "ARCHITECTURE.md", "GUIDE.md", "BENCHMARKS.md", "deploy/nats/OPERATING.md"} {
 		named := 0
 		for _, span := range spans(t, file) {
 			tokens := installed(strings.Fields(span))

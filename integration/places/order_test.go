@@ -67,18 +67,16 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// TestMapHasAllPackages compares the table under "Map" in the README with the packages, in both directions. A bare name
-// stands for a neighbour of the first package in its row, and * for all packages below.
+// TestMapHasAllPackages compares the table of ARCHITECTURE.md with the packages, in both directions. A bare name stands
+// for a neighbour of the first package in its row, and * for all packages below.
 func TestMapHasAllPackages(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(readme), "\n## Map\n")
-	table, _, _ = strings.Cut(table, "\n### ")
 	var named []string
-	for line := range strings.Lines(table) {
+	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 3 {
 			continue
@@ -100,12 +98,12 @@ func TestMapHasAllPackages(t *testing.T) {
 	packages := slices.Collect(maps.Keys(importsOf(t)))
 	for _, p := range packages {
 		if !slices.ContainsFunc(named, func(name string) bool { return covers(name, p) }) {
-			t.Errorf("%s is not in the map of the README", p)
+			t.Errorf("%s is not in ARCHITECTURE.md", p)
 		}
 	}
 	for _, name := range named {
 		if !slices.ContainsFunc(packages, func(p string) bool { return covers(name, p) }) && !strings.HasPrefix(name, "deploy/") {
-			t.Errorf("%s is in the map of the README, and no package", name)
+			t.Errorf("%s is in ARCHITECTURE.md, and no package", name)
 		}
 	}
 }

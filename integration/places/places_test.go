@@ -29,9 +29,17 @@ var additions = map[string]addition{
 	"a tool":           {"tool", 1, []string{"workers/builtin/greet/greet.go"}},
 	"a model provider": {"provider", 2, []string{"workers/llm/echo/echo.go", "workers/llm/echo/echo_test.go"}},
 	"a command":        {"command", 2, []string{"cmd/lash-node/hello.go", "cmd/lash-node/main.go"}},
-	"a hook point":     {"hook", 3, []string{"session/plugin/hook.go", "workers/internal/call/attempt.go"}},
-	"an operation that reads": {"operation", 6, []string{
-		"integration/internal/servicetest/graph.go", "session/api/service.go", "session/nodecount.go", "session/operation/requests.go", "session/operation/table.go",
+	"a hook point": {"hook", 6, []string{
+		"session/plugin/collect.go", "session/plugin/declare.go", "session/plugin/hook.go", "session/plugin/registrar.go", "workers/internal/call/attempt.go",
+	}},
+	"an operation that reads": {"operation", 7, []string{
+		"integration/internal/servicetest/graph.go", "session/api/service.go", "session/doc.go", "session/nodecount.go",
+		"session/operation/requests.go", "session/operation/table.go",
+	}},
+	"an operation that changes a session": {"change", 12, []string{
+		"integration/clients/http_conflicts_test.go", "integration/clients/http_scope_test.go", "integration/internal/harness/http.go", "integration/internal/servicetest/graph.go", "integration/security/keys_cases_test.go",
+		"integration/security/rights_test.go", "session/api/service.go", "session/doc.go", "session/effort.go",
+		"session/operation/requests.go", "session/operation/table.go",
 	}},
 	"an event kind": {"kind", 11, []string{
 		"events/FORMAT.md", "events/eventstest/gen.go", "events/kinds.go", "events/literals_test.go", "events/session.go",
@@ -42,8 +50,10 @@ var additions = map[string]addition{
 // notAdded are the goals of the table that no addition stands for.
 var notAdded = map[string]string{
 	"a hook, a prompt contribution, an action, a protocol, state": "the packages of examples show one each",
-	"an operation that changes a session":                         "the rows of more tests; TestMissingPlaces shows that they name it",
-	"a metric":                                                    "a counter of one file",
+	"a metric":                "a counter of one file",
+	"a setting of the host":   "a field and its use",
+	"a capability of plugins": "a method, which the compiler asks for",
+	"a directive":             "its cases are in the tests of the directives there are",
 }
 
 // promises reads the README's table: by goal, patterns of the files that it names, of files in folders that it names,
@@ -56,13 +66,18 @@ func promises(t *testing.T) map[string][]string {
 	harness.Equal(t, "table in the README", found, true)
 	table, _, _ = strings.Cut(table, "\n#")
 	quoted, list := regexp.MustCompile("(a package of )?`([^`]+)`"), make(map[string][]string)
+	goal := ""
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 5 || strings.HasPrefix(cells[1], "-") || strings.Contains(cells[1], "you want") {
 			continue
 		}
-		goal := strings.TrimSpace(cells[1])
+		above := goal
+		goal = strings.TrimSpace(cells[1])
 		list[goal] = []string{}
+		if strings.Contains(cells[3], "the same") {
+			list[goal] = slices.Clone(list[above])
+		}
 		for _, m := range quoted.FindAllStringSubmatch(cells[3], -1) {
 			info, err := os.Stat(filepath.Join(root, m[2]))
 			switch {
@@ -141,10 +156,11 @@ func TestAdditionsWork(t *testing.T) {
 	overlay := all.overlay(t)
 	for name, args := range map[string][]string{
 		"event kind in commands": {"./cmd/lash-replay", "-run", "TestEverySummary"},
-		"hook point":             {"./session/plugin", "./integration/fleet", "-run", "TestEveryHookRuns|TestReference|TestSlot"},
+		"hook point":             {"./session/plugin"},
+		"hook point in a turn":   {"./integration/fleet", "-run", "TestEveryHookRuns"},
 		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestRows|TestEncoding"},
-		"operation in the suite": {"./integration/clients", "-run", "TestService(Host|Client|HTTP)/node_count|TestHTTPDocument"},
-		"operation and rights":   {"./integration/security", "-run", "TestRightsOverNATS|TestReachOverNATS|TestKeysOfAll"},
+		"operation in the suite": {"./integration/clients", "-run", "TestService(Host|Client|HTTP)/(node_count|set_effort)|TestHTTPDocument"},
+		"operation and rights":   {"./integration/security", "-run", "TestRightsOverNATS|TestReachOverNATS|TestKeysOfAll|TestKeyBelongsToItsRequest"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			args := append([]string{"test", "-overlay", overlay, "-timeout", "5m"}, args...)
@@ -158,6 +174,10 @@ func TestAdditionsWork(t *testing.T) {
 		harness.WantError(t, "tests of the format: "+out, err, nil)
 		out, err = inFolder(t, all, overlay, "projector", "TestApplyEveryKind|TestFoldVersion|TestLabelled")
 		harness.WantError(t, "tests of the fold: "+out, err, nil)
+	})
+	t.Run("files_of_operations", func(t *testing.T) {
+		out, err := inFolder(t, all, overlay, "session", "TestFilesAreListed")
+		harness.WantError(t, "list of files: "+out, err, nil)
 	})
 	t.Run("tool", func(t *testing.T) {
 		out, err := inFolder(t, all, overlay, "workers/builtin/greet", "TestGreet")
@@ -204,11 +224,11 @@ func TestMissingPlaces(t *testing.T) {
 	}
 	t.Parallel()
 	some := make(files)
-	for _, name := range []string{"kind", "hook", "operation"} {
+	for _, name := range []string{"kind", "hook", "operation", "change"} {
 		for _, e := range additionOf(t, name) {
 			only := []string{
-				"events/kinds.go", "events/session.go", "session/plugin/hook.go",
-				"session/api/service.go", "session/nodecount.go", "session/operation/table.go", "session/operation/requests.go",
+				"events/kinds.go", "events/session.go", "session/plugin/hook.go", "session/plugin/registrar.go",
+				"session/api/service.go", "session/nodecount.go", "session/effort.go", "session/operation/table.go", "session/operation/requests.go",
 			}
 			if slices.Contains(only, e.file) {
 				some.apply(t, e)
@@ -231,5 +251,20 @@ func TestMissingPlaces(t *testing.T) {
 	out, err = golang(t, "test", "-overlay", overlay, "./integration/fleet", "-run", "TestEveryHookRuns")
 	wants(out, err, "BeforeAttempt: got no call of its hook")
 	out, err = golang(t, "test", "-overlay", overlay, "./integration/clients", "-run", "TestServiceLateRepeat")
-	wants(out, err, "node_count: got no repeat of it")
+	wants(out, err, "node_count: got no repeat of it", "set_effort: got no repeat of it")
+	out, err = golang(t, "test", "-overlay", overlay, "./session/plugin", "-run", "TestDeclaredFields")
+	wants(out, err, "attempts: got movable false and the name \"\"")
+	out, err = inFolder(t, some, overlay, "session", "TestFilesAreListed")
+	wants(out, err, "nodecount.go", "effort.go")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/clients", "-run", "TestHTTPDocument")
+	wants(out, err, "documented scope of setEffort")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/security", "-run", "TestRightsOverNATS")
+	wants(out, err, "set_effort")
+	for _, e := range additionOf(t, "change") { // the keys follow from the rights
+		if e.file == "integration/security/rights_test.go" {
+			some.apply(t, e)
+		}
+	}
+	out, err = golang(t, "test", "-overlay", some.overlay(t), "./integration/security", "-run", "TestKeysOfAll")
+	wants(out, err, "set_effort")
 }
