@@ -90,7 +90,7 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 				return body, err
 			}
 		}
-		missing, err := b.isMissing(ctx, names, time.Since(began))
+		missing, err := b.bodyIsMissing(ctx, names, time.Since(began))
 		if err != nil {
 			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 		}
@@ -105,9 +105,9 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 }
 
-// isMissing decides about a body that reads have not found for some time. Any replica answers a read, so one that is
+// bodyIsMissing decides about a body that reads have not found for some time. Any replica answers a read, so one that is
 // behind may have answered; the leader knows whether the body is stored.
-func (b *Bus) isMissing(ctx context.Context, names []string, unknown time.Duration) (bool, error) {
+func (b *Bus) bodyIsMissing(ctx context.Context, names []string, unknown time.Duration) (bool, error) {
 	switch {
 	case b.replicas == 1:
 		return unknown > blobMoved, nil

@@ -13,9 +13,9 @@ import (
 // written to a stream or a bucket goes through one of its functions, or has no bodies:
 //
 //	commits                                encodeCommit, decodeCommit
-//	rows, deltas, dead letters, trials,    store, load, with the bucket or the subject as the place
+//	rows, deltas, dead letters, trials,    storeBody, loadBody, with the bucket or the subject as the place
 //	events for plugins
-//	blobs                                  storeBlob, loadBlob, names
+//	blobs                                  storeBlob, storedBlob
 //	archive entries, archive files         commits as they are stored
 //	wakes, timers, marks, redactions,      ids, times, and who did what and why
 //	rows of tombstones

@@ -78,25 +78,25 @@ type Bus struct {
 	js    jetstream.JetStream
 	log   *zap.Logger
 
-	reader      bool // it makes and changes nothing
-	replicas    int  // of the streams that it makes
-	replicaLag  time.Duration
-	linkRetry   time.Duration
-	conflicts   atomic.Int64
-	hot         streamCount
-	unanswered  unansweredRequests
-	refusals    refusals
-	secondary   extraLink
-	pluginLinks pluginLinks
-	streams     streamCache
-	lives       lives
-	priorities  priorities
-	bodies      bodies
-	waiting     *waiting // nil once the bus is open
-	closing     atomic.Bool
-	work        sync.WaitGroup     // goroutines that end with Close
-	stopWatch   context.CancelFunc // nil: nothing watches
-	ended       chan error         // has an element once servers have closed the primary connection for good
+	reader       bool // it makes and changes nothing
+	replicas     int  // of the streams that it makes
+	replicaLag   time.Duration
+	linkRetry    time.Duration
+	conflicts    atomic.Int64
+	hot          streamCount
+	unanswered   unansweredRequests
+	refusals     refusals
+	secondary    extraLink
+	pluginLinks  pluginLinks
+	streams      streamCache
+	incarnations incarnations
+	priorities   priorities
+	bodies       bodies
+	waiting      *waiting // nil once the bus is open
+	closing      atomic.Bool
+	work         sync.WaitGroup     // goroutines that end with Close
+	stopWatch    context.CancelFunc // nil: nothing watches
+	ended        chan error         // has an element once servers have closed the primary connection for good
 
 	pluginEvents atomic.Bool // the fleet has plugins that observe sessions
 

@@ -146,9 +146,9 @@
 //
 // # Timers and dead letters
 //
-// A session has at most one timer. It is a message without a body that the server publishes on another subject at its time, counted in
-// whole seconds and up to one second early. [Due.Fetch] delays an early timer to its time in milliseconds. A timer is
-// redelivered until it is acked. It is a hint too: the history says what is due.
+// A session has at most one timer. It is a message without a body that the server publishes on another subject at its time,
+// counted in whole seconds and up to one second early. [Due.Fetch] delays an early timer to its time in milliseconds. A timer
+// is redelivered until it is acked. It is a hint too: the history says what is due.
 //
 // A session that no node can fold has one dead letter ([DeadLetter]). The same stream holds, for a day, how
 // often a wake of the session failed or killed its node ([Trial]).
@@ -190,9 +190,10 @@
 //	[2 1], one by one      2           [1] is refused; one that still runs leaves sessions with 2 to other nodes
 //	[2]                    2           [2] leaves sessions with 1 to other nodes; without any, they are erased
 //
-// A history is encrypted from its first commit with a ciphertext on: that commit is its mark ([events.Mark]). A writer without the
-// key cannot make a ciphertext for a later place, and a node without it decides nothing on such a history. So a bus with keys reads
-// no plain commit after the mark, where it comes from a stream, an archive file, a restored archive or a live message. Before the mark:
+// A history is encrypted from its first commit with a ciphertext on: that commit is its mark ([events.Mark]). A writer
+// without the key cannot make a ciphertext for a later place, and a node without it decides nothing on such a history. So a
+// bus with keys reads no plain commit after the mark, where it comes from a stream, an archive file, a restored archive or a
+// live message. Before the mark:
 //
 //	plain commits                          read with keys
 //	stored before the store's first keys   yes: the session was plain, and its next commit is the mark
@@ -222,10 +223,10 @@
 // No responder, or Lash-Gone, means that the request was not done ([ErrNoResponder]). After silence, or a lost connection, the
 // outcome is unknown. Answers go to inboxes only: a request with another reply subject is counted, and not handled.
 //
-// A client may ask for chunks of a long answer. They arrive before the answer, numbered, and are sent once. Such a
-// client says every second, to all nodes, that it listens. It uses a token that is made for this one request. Older nodes only answer; an
-// operation without chunks refuses the header. What a user publishes is about the requests of that user alone. While a node
-// loses such messages in a flood, silence ends no request.
+// A client may ask for chunks of a long answer. They arrive before the answer, numbered, and are sent once. Such a client
+// says every second, to all nodes, that it listens. It uses a token that is made for this one request. Older nodes only
+// answer; an operation without chunks refuses the header. What a user publishes is about the requests of that user alone.
+// While a node loses such messages in a flood, silence ends no request.
 //
 //	client                                   node that works on the request
 //	request, Lash-Stream: TOKEN      ──────►

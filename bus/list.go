@@ -140,7 +140,7 @@ func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
 			}
 			id, ok := b.names.sessionOf(info.Config.Name)
 			if ok {
-				b.lives.noteAgain(id, info.Config.Name, info.Created)
+				b.incarnations.noteAgain(id, info.Config.Name, info.Created)
 			}
 			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), ChangedAt: changedAt(&info), Sealed: info.Config.Sealed}
 			if ok && !yield(hot, nil) {

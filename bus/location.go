@@ -32,7 +32,7 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (location, e
 	end, err := b.streamEnd(ctx, loc.stream)
 	loc.last, loc.sealed = end.last, end.sealed
 	if err == nil && loc.last > 0 && !end.sealed && !end.opening {
-		b.lives.note(session, loc.stream, end.created)
+		b.incarnations.note(session, loc.stream, end.created)
 		return loc, nil
 	}
 	if err != nil && !errors.Is(err, events.ErrNoSession) {
@@ -56,7 +56,7 @@ func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from eve
 	if c, ok := b.streams.get(session); ok && c.first <= from {
 		end, err := b.streamEnd(ctx, c.stream)
 		if err == nil && !end.sealed && !end.opening && end.last >= c.first {
-			b.lives.note(session, c.stream, end.created)
+			b.incarnations.note(session, c.stream, end.created)
 			return location{stream: c.stream, first: c.first, last: end.last}, nil
 		}
 		b.streams.drop(session, c)
@@ -73,7 +73,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 		case !entry.Erased.IsZero():
 			return loc, entry.Erased.erasedError(session)
 		case entry.Next == "":
-			b.lives.note(session, entry.Stream, time.Time{})
+			b.incarnations.note(session, entry.Stream, time.Time{})
 			return loc, nil
 		}
 		end, err := b.streamEnd(ctx, entry.Next)
@@ -88,7 +88,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 				}
 			}
 			b.streams.put(session, cachedStream{loc.stream, loc.first})
-			b.lives.note(session, loc.stream, end.created)
+			b.incarnations.note(session, loc.stream, end.created)
 			return loc, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {

@@ -62,24 +62,23 @@ func (c *streamCache) drop(session events.SessionID, old cachedStream) {
 	}
 }
 
-// lives has, of sessions that were located, the life: the stream in which the history ended then, and when the server made it. A life
-// ends when the session is archived or continues, and when another stream is made in the place of a lost one. Then a state that was folded
-// before may have commits that are lost.
-type lives struct {
+// incarnations has the current incarnation of each located session: its stream and when the server made it. It changes when the
+// session is archived, continues, or gets a new stream for a lost one. A state of an earlier incarnation may hold lost commits.
+type incarnations struct {
 	mu        sync.Mutex
-	bySession map[events.SessionID]life
+	bySession map[events.SessionID]incarnation
 }
 
-type life struct {
+type incarnation struct {
 	stream  string
 	created time.Time // zero for a cold session
 	text    string
 }
 
-// maxLives bounds lives; above it an arbitrary one is dropped.
-const maxLives = 1 << 16
+// maxIncarnations bounds incarnations; above it an arbitrary one is dropped.
+const maxIncarnations = 1 << 16
 
-func (l *lives) note(session events.SessionID, stream string, created time.Time) {
+func (l *incarnations) note(session events.SessionID, stream string, created time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.bySession[session]
@@ -87,30 +86,30 @@ func (l *lives) note(session events.SessionID, stream string, created time.Time)
 		return
 	}
 	if l.bySession == nil {
-		l.bySession = make(map[events.SessionID]life)
+		l.bySession = make(map[events.SessionID]incarnation)
 	}
 	for other := range l.bySession {
-		if ok || len(l.bySession) < maxLives {
+		if ok || len(l.bySession) < maxIncarnations {
 			break
 		}
 		delete(l.bySession, other)
 	}
-	l.bySession[session] = life{stream, created, stream + "@" + strconv.FormatInt(created.UnixNano(), 10)}
+	l.bySession[session] = incarnation{stream, created, stream + "@" + strconv.FormatInt(created.UnixNano(), 10)}
 }
 
 // noteAgain is note for a session whose history ended in that stream.
-func (l *lives) noteAgain(session events.SessionID, stream string, created time.Time) {
+func (l *incarnations) noteAgain(session events.SessionID, stream string, created time.Time) {
 	if l.get(session).stream == stream {
 		l.note(session, stream, created)
 	}
 }
 
-func (l *lives) get(session events.SessionID) life {
+func (l *incarnations) get(session events.SessionID) incarnation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bySession[session]
 }
 
-// Life is a text for the session's life as this bus knows it; empty where it does not. It sends no request: reads and [Bus.Hot] notice
+// Life is a text for the session's incarnation as this bus knows it; empty where it does not. It sends no request: reads and [Bus.Hot] notice
 // another one.
-func (l Log) Life(session events.SessionID) string { return l.b.lives.get(session).text }
+func (l Log) Life(session events.SessionID) string { return l.b.incarnations.get(session).text }

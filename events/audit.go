@@ -27,9 +27,6 @@ type AuditHeadSigned struct {
 	Signature   []byte `msgpack:"g"`           // Ed25519, 64 bytes, of the checkpoint of the tree
 }
 
-// Kind implements [Payload].
-func (*AuditHeadSigned) Kind() Kind { return KindAuditHeadSigned }
-
 // Validate implements [Payload].
 func (p *AuditHeadSigned) Validate() error {
 	switch {

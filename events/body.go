@@ -9,9 +9,6 @@ type BodyStored struct {
 	By   string  `msgpack:"w,omitempty"` // caller that stored it
 }
 
-// Kind implements [Payload].
-func (*BodyStored) Kind() Kind { return KindBodyStored }
-
 // Validate implements [Payload].
 func (p *BodyStored) Validate() error {
 	if p.Blob.Size < 1 || p.Blob.Size > MaxBlobBytes {

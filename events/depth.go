@@ -26,8 +26,8 @@ func CheckJSON(field string, data []byte) error {
 	return nil
 }
 
-// CheckJSONValues refuses JSON with more than limit values after others in arrays and objects, before it is parsed: each takes
-// more memory than its text. It does not check that data is JSON. The error is a [*FieldError] that is [ErrTooLarge].
+// CheckJSONValues refuses JSON with more than limit commas outside texts, about its number of values, before it is parsed: each
+// value takes more memory than its text. It does not check that data is JSON. The error is a [*FieldError] that is [ErrTooLarge].
 func CheckJSONValues(field string, data []byte, limit int) error {
 	values := 0
 	for c := range jsonMarks(data) {

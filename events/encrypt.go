@@ -162,13 +162,15 @@ func decrypt(with Cipher, ciphertext, place []byte) ([]byte, error) {
 // payloadPlace is the associated data of the payload at an index: a ciphertext opens nowhere else.
 func (c *Commit) payloadPlace(i int) []byte {
 	ev := &c.Events[i]
-	return Place("payload", string(c.Session), string(c.EventID(i)), string(ev.Kind), strconv.FormatInt(ev.V, 10), string(ev.Turn))
+	return AssociatedData("payload", string(c.Session), string(c.EventID(i)), string(ev.Kind), strconv.FormatInt(ev.V, 10), string(ev.Turn))
 }
 
-func (c *Commit) digestPlace() []byte { return Place("digest", string(c.Session), string(c.ID)) }
+func (c *Commit) digestPlace() []byte {
+	return AssociatedData("digest", string(c.Session), string(c.ID))
+}
 
-// Place encodes the names of a place, for a [Cipher]. Different names have different encodings.
-func Place(names ...string) []byte {
+// AssociatedData encodes the names of a place, for a [Cipher]. Different names have different encodings.
+func AssociatedData(names ...string) []byte {
 	var b []byte
 	for _, name := range names {
 		b = appendText(b, name)

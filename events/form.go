@@ -1,7 +1,5 @@
 package events
 
-import "fmt"
-
 // MaxFormBytes limits the JSON schema of a turn's answer.
 const MaxFormBytes = 32 << 10
 
@@ -22,7 +20,7 @@ func (f OutputForm) validate(field string) error {
 	case len(f.Schema) == 0:
 		return invalid(field+".schema", "is empty")
 	case len(f.Schema) > MaxFormBytes:
-		return &FieldError{Field: field + ".schema", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(f.Schema), MaxFormBytes), Err: ErrTooLarge}
+		return tooLarge(field+".schema", len(f.Schema), MaxFormBytes)
 	}
 	return CheckToken(field+".name", f.Name)
 }

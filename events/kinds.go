@@ -17,9 +17,9 @@ type kindInfo struct {
 type property int
 
 const (
-	given    property = 1 << iota // an input wherever it stands: no step of the turn machine gives it, or no comparison makes it again
+	given    property = 1 << iota // an input of the turn machine, or an event that a comparison cannot derive again
 	decided                       // a decision of the turn machine, see [IsDecided]
-	either                        // given or decided: the content of the event says which, see package session/decision
+	either                        // some events of the kind are given and some decided; session/decision looks at the content
 	progress                      // see [IsProgress]
 	wakes                         // see [WakesWorker]
 )

@@ -65,7 +65,7 @@ func validateLayers(field string, list []PromptLayer) error {
 		size += len(l.Title) + len(l.Content)
 	}
 	if size > MaxLayersBytes {
-		return &FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, MaxLayersBytes), Err: ErrTooLarge}
+		return tooLarge(field, size, MaxLayersBytes)
 	}
 	return nil
 }

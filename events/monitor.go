@@ -82,7 +82,7 @@ func (s MonitorSpec) Validate() error {
 		return invalid("command", "command and directory must not hold a zero byte")
 	}
 	if size > MaxMonitorSpecBytes {
-		return aboveLimit("monitor", size, MaxMonitorSpecBytes)
+		return tooLarge("monitor", size, MaxMonitorSpecBytes)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (p *MonitorReported) Validate() error {
 			return invalid("lines.sequence", "must rise from 1")
 		}
 		if len(l.Text) > MaxMonitorLine {
-			return aboveLimit("lines.text", len(l.Text), MaxMonitorLine)
+			return tooLarge("lines.text", len(l.Text), MaxMonitorLine)
 		}
 		size += len(l.Text)
 		if l.Wake != "" {
@@ -186,7 +186,7 @@ func (p *MonitorReported) Validate() error {
 		}
 	}
 	if size > MaxMonitorBatch {
-		return aboveLimit("lines", size, MaxMonitorBatch)
+		return tooLarge("lines", size, MaxMonitorBatch)
 	}
 	return nil
 }

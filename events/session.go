@@ -132,7 +132,7 @@ func (c Config) validate() error {
 		return invalid("config", fmt.Sprintf("protocol, provider, model and effort have at most %d bytes", MaxIDBytes))
 	}
 	if n := len(c.Instructions); n > MaxInstructionsBytes {
-		return &FieldError{Field: "config.instructions", Reason: fmt.Sprintf("has %d bytes, limit is %d", n, MaxInstructionsBytes), Err: ErrTooLarge}
+		return tooLarge("config.instructions", n, MaxInstructionsBytes)
 	}
 	if err := validateLayers("config.layers", c.Layers); err != nil {
 		return err

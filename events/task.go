@@ -123,7 +123,7 @@ func (p *TaskRegistered) Validate() error {
 		return err
 	}
 	if len(p.Args) > MaxTaskArgsBytes {
-		return aboveLimit("args", len(p.Args), MaxTaskArgsBytes)
+		return tooLarge("args", len(p.Args), MaxTaskArgsBytes)
 	}
 	if p.Attempt < 0 {
 		return invalid("attempt", "is negative")
@@ -321,11 +321,7 @@ func checkTask(id TaskID) error {
 
 func checkText(field, text string) error {
 	if len(text) > MaxTaskText {
-		return aboveLimit(field, len(text), MaxTaskText)
+		return tooLarge(field, len(text), MaxTaskText)
 	}
 	return nil
-}
-
-func aboveLimit(field string, n, limit int) error {
-	return &FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", n, limit), Err: ErrTooLarge}
 }

@@ -34,7 +34,7 @@ func (t TraceParent) Validate() error {
 		return invalid("trace.parent", fmt.Sprintf("has %d bytes, want the 55 characters of a traceparent of version 00 with a trace and a span", len(t.Parent)))
 	}
 	if len(t.State) > MaxTraceState {
-		return aboveLimit("trace.state", len(t.State), MaxTraceState)
+		return tooLarge("trace.state", len(t.State), MaxTraceState)
 	}
 	if !traceStateForm.MatchString(t.State) {
 		return invalid("trace.state", "has other characters than printable ASCII")

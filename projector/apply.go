@@ -14,7 +14,7 @@ var ErrOutOfOrder = errors.New("commit out of order")
 
 // Apply folds the next commit. Events that do not fit the state, for example a second result of a call, change
 // nothing. A first commit may need a base, see [State.NeedsBase]. Errors: [ErrOutOfOrder],
-// [*MissingBaseError], and those of [events.Entry.Leaf]; then the state is unchanged.
+// [*MissingBaseError], and those of [events.Entry.Hash]; then the state is unchanged.
 func (s *State) Apply(e events.Entry) error {
 	if s.ahead || e.Seq != s.Seq+1 || e.Commit.Session != s.Session {
 		return fmt.Errorf("apply sequence %d of %s to %s at %d: %w", e.Seq, e.Commit.Session, s.Session, s.Seq, ErrOutOfOrder)

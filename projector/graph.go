@@ -49,8 +49,8 @@ type stateBody struct {
 	keys  map[string][]events.NodeID // of appends with an idempotency key
 	ended map[events.TurnID]*TurnRecord
 
-	memo  promptMemo
-	view  viewMemo
+	memo  messageMemo // of prompts
+	view  messageMemo
 	shown *shownView // nil: views are made from the nodes
 	path  []*Node    // cached active path; nil if it must be walked again
 	links []string   // of the first nodes of path, cached for chainDigest
@@ -71,7 +71,7 @@ func (b *stateBody) clone() stateBody {
 	c.path = slices.Clip(b.path)
 	c.links = slices.Clip(b.links)
 	c.index, c.keys, c.ended = nil, nil, nil
-	c.memo, c.view = promptMemo{}, viewMemo{}
+	c.memo, c.view = messageMemo{}, messageMemo{}
 	return c
 }
 
@@ -132,7 +132,7 @@ func (s *State) branch(leaf events.NodeID) {
 	}
 	s.Leaf = leaf
 	s.body.path, s.body.links = nil, nil
-	s.body.memo, s.body.view = promptMemo{}, viewMemo{} // a kept node does not show where two paths differ
+	s.body.memo, s.body.view = messageMemo{}, messageMemo{} // a kept node does not show where two paths differ
 }
 
 // seal moves the oldest nodes of the head into a segment, and the records into a book, if there are enough. It runs

@@ -53,8 +53,8 @@ func (s *State) generated(c events.Config) events.Config {
 	return c
 }
 
-// bound adds to a chain the values that are on no path: the running turn's view, and the system text, which it also
-// returns.
+// bound adds to the hash of a path what a prompt has besides its nodes: the running turn's view, and the system text, which it
+// also returns.
 func (s *State) bound(chain string, catalog *Catalog, config *events.Config) (bound, system string) {
 	if t := s.Turn(); t != nil && t.Viewed {
 		chain = hexSum(appendField(appendField(nil, chain), encodedDigest(events.TurnPrepared{Upto: t.Upto, View: t.View})))
@@ -164,23 +164,28 @@ func (s *State) visible(path []*Node, frame Frame) []*Node {
 	return slices.Concat(own[:seeds], kept, own[seeds:])
 }
 
-// promptMemo caches the messages of the settled beginning of a prompt, in which every call has its result. Later
-// events cannot change it, so the next prompt costs only the new messages.
-type promptMemo struct {
+// messageMemo caches the messages of the beginning of a path, so that the next prompt or view costs only the new ones. That of
+// prompts ends where calls have no results yet: later events cannot change what is before.
+type messageMemo struct {
 	frame    events.FrameID
-	nodes    int   // number of settled visible nodes
+	nodes    int   // number of nodes whose messages are cached
 	last     *Node // the last of these nodes; it identifies the path
 	seen     map[events.MessageID]bool
-	messages []events.Message // append-only, because prompts share it
-	spilled  bool
+	messages []events.Message // append-only, because prompts and views share it
+	spilled  bool             // the body of some node is in a blob
+}
+
+// keep empties the memo, unless it is of the beginning of these nodes.
+func (m *messageMemo) keep(frame events.FrameID, nodes []*Node) {
+	if m.seen == nil || m.frame != frame || m.nodes > len(nodes) || m.nodes > 0 && nodes[m.nodes-1] != m.last {
+		*m = messageMemo{frame: frame, seen: make(map[events.MessageID]bool)}
+	}
 }
 
 // prompt returns the messages of the visible nodes, and whether some body is in a blob.
 func (b *stateBody) prompt(frame events.FrameID, visible []*Node) ([]events.Message, bool) {
 	m := &b.memo
-	if m.seen == nil || m.frame != frame || m.nodes > len(visible) || m.nodes > 0 && visible[m.nodes-1] != m.last {
-		*m = promptMemo{frame: frame, seen: make(map[events.MessageID]bool)}
-	}
+	m.keep(frame, visible)
 	rest := visible[m.nodes:]
 	shown := unseenMessages(rest, m.seen)
 	if k := countSettled(shown); k > 0 {

@@ -70,21 +70,9 @@ func (v *shownView) is(s *State) bool {
 	return v.Seq == s.Seq && v.leaf == s.Leaf && v.nodes == s.Nodes && v.Frame.ID == s.Frame().ID
 }
 
-// viewMemo caches the messages of a view, so that the next view costs only the new ones.
-type viewMemo struct {
-	frame    events.FrameID
-	nodes    int   // number of nodes whose messages are cached
-	last     *Node // the last of these nodes; it identifies the path
-	seen     map[events.MessageID]bool
-	messages []events.Message // append-only, because views share it
-	spilled  bool             // the body of some node is in a blob
-}
-
 func (b *stateBody) viewed(frame events.FrameID, nodes []*Node) (messages []events.Message, spilled bool) {
 	m := &b.view
-	if m.seen == nil || m.frame != frame || m.nodes > len(nodes) || m.nodes > 0 && nodes[m.nodes-1] != m.last {
-		*m = viewMemo{frame: frame, seen: make(map[events.MessageID]bool)}
-	}
+	m.keep(frame, nodes)
 	for _, n := range unseenMessages(nodes[m.nodes:], m.seen) {
 		m.seen[n.Message.ID] = true
 		m.messages = append(m.messages, n.Message)

@@ -240,7 +240,7 @@ func (k *Keys) Digest(name string) (string, error) {
 	return hex.EncodeToString(sum), err
 }
 
-func namePlace() []byte { return events.Place("name of a body") }
+func namePlace() []byte { return events.AssociatedData("name of a body") }
 
 // magic begins a stored body that is encrypted.
 const magic = "LASHENC1"
@@ -250,7 +250,7 @@ func IsStored(stored []byte) bool { return bytes.HasPrefix(stored, []byte(magic)
 
 // Store encrypts a body that is not an event's payload. place names where it is; nil for one that its digest names.
 func (k *Keys) Store(body []byte, place ...string) ([]byte, error) {
-	ciphertext, err := k.Encrypt(body, events.Place(append([]string{"body"}, place...)...))
+	ciphertext, err := k.Encrypt(body, events.AssociatedData(append([]string{"body"}, place...)...))
 	if err != nil {
 		return nil, fmt.Errorf("encrypt body: %w", err)
 	}
@@ -270,14 +270,11 @@ func (k *Keys) Load(stored []byte, place ...string) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("%w: no ciphertext", events.ErrMalformed)
 	}
-	return k.Decrypt(ciphertext, events.Place(append([]string{"body"}, place...)...))
+	return k.Decrypt(ciphertext, events.AssociatedData(append([]string{"body"}, place...)...))
 }
 
 // OverheadBytes is how much longer a stored body is than the body.
 const OverheadBytes = len(magic) + events.EncryptionBytes
-
-// StoredSize is the size of an encrypted body of a size, in bytes.
-func StoredSize(size int) int { return len(magic) + 1 + 4 + 16 + size }
 
 // ErrWrong is a store whose bodies are encrypted with other keys.
 var ErrWrong = errors.New("the store's bodies are encrypted with another key")

@@ -88,6 +88,7 @@ func (asPlugin) Identify(r *http.Request) (httpapi.Caller, error) {
 type callbackCaller struct {
 	api.Caller
 	session events.SessionID
+	reaches reachFunc
 	allowed []string // operations
 }
 
@@ -110,10 +111,7 @@ func (a *hostAPI) gated(row *operation.Row, path string) http.Handler {
 			a.server.ServeHTTP(w, r)
 			return
 		}
-		data, _ := json.Marshal(map[string]any{
-			"type": "about:blank", "title": http.StatusText(http.StatusForbidden), "status": http.StatusForbidden, "code": "forbidden",
-			"detail": why, "details": map[string]string{"operation": row.ID},
-		})
+		data := problemJSON(http.StatusForbidden, "forbidden", why, map[string]string{"operation": row.ID})
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = w.Write(data)
 		a.access(accesslog.Record{
@@ -135,27 +133,28 @@ func (c *callbackCaller) below(r *http.Request) bool {
 	if json.NewDecoder(in).Decode(&body) != nil {
 		return false
 	}
-	child := projector.State{}
-	child.Parent = body.Parent
-	return body.Parent != "" && c.Within(&child)
+	return body.Parent != "" && c.reaches("", body.Parent)
 }
 
-// within reports whether a session is the root, or below it. Its parents are read without the rights of a caller.
-func (a *hostAPI) within(ctx context.Context, root events.SessionID) func(*projector.State) bool {
+// reachFunc reports whether a session with a parent is a root, or below it. A session without an id is not made yet.
+type reachFunc func(session, parent events.SessionID) bool
+
+// within is the reach of a root. The parents of a session are read without the rights of a caller.
+func (a *hostAPI) within(ctx context.Context, root events.SessionID) reachFunc {
 	const depth = 64
-	return func(s *projector.State) bool {
+	return func(session, parent events.SessionID) bool {
 		for range depth {
-			if s.Session == root {
+			if session == root {
 				return true
 			}
-			if s.Parent == "" {
+			if parent == "" {
 				return false
 			}
-			next, err := a.service.State(api.WithoutCaller(ctx), s.Parent)
+			next, err := a.service.State(api.WithoutCaller(ctx), parent)
 			if err != nil {
 				return false
 			}
-			s = next
+			session, parent = next.Session, next.Parent
 		}
 		return false
 	}
@@ -238,12 +237,21 @@ func (c *callbacks) dropBodyLocked(id string) {
 
 // problem is an answer that refuses a callback. field is what is wrong with it; it may be empty.
 func problem(status int, code, field, detail string) *wire.CallbackAnswer {
-	p := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": detail}
+	var details map[string]string
 	if field != "" {
-		p["details"] = map[string]string{"field": field, "reason": detail}
+		details = map[string]string{"field": field, "reason": detail}
 	}
-	body, _ := json.Marshal(p)
-	return &wire.CallbackAnswer{Status: status, Body: body}
+	return &wire.CallbackAnswer{Status: status, Body: problemJSON(status, code, detail, details)}
+}
+
+// problemJSON is a problem as the API has it, with details if there are any.
+func problemJSON(status int, code, detail string, details map[string]string) []byte {
+	p := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": detail}
+	if details != nil {
+		p["details"] = details
+	}
+	body, _ := json.Marshal(p) // texts and a number
+	return body
 }
 
 // invalidField is the problem of an [*events.FieldError].
@@ -314,7 +322,11 @@ func (o *instanceCall) perform(in *wire.Callback) *wire.CallbackAnswer {
 	case !isPath(in.Path):
 		return problem(http.StatusBadRequest, "invalid_parameter", "path", "path: is none of the API, which are clean and begin with /v1/")
 	}
-	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: o.caller(), Reach: api.Reach{Scope: o.p.byName[o.plugin].settings.scope()}, Within: a.within(o.ctx, o.in.Session)}}
+	c := &callbackCaller{session: o.in.Session, reaches: a.within(o.ctx, o.in.Session)}
+	c.Caller = api.Caller{
+		Name: o.caller(), Reach: api.Reach{Scope: o.p.byName[o.plugin].settings.scope()},
+		Within: func(s *projector.State) bool { return c.reaches(s.Session, s.Parent) },
+	}
 	c.allowed = o.p.byName[o.plugin].settings.Callbacks
 	r, err := http.NewRequestWithContext(context.WithValue(o.ctx, callbackKey{}, c), in.Method, "http://plugin"+in.Path, bytes.NewReader(in.Body))
 	if err != nil {

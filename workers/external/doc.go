@@ -94,7 +94,7 @@
 //
 // # Why one package
 //
-// The package has more than 3 000 lines because which instance gets a call depends on everything that a node knows of a
+// The package is large because which instance gets a call depends on everything that a node knows of a
 // plugin: signs of life, manifests, placements and the rates of its instances, all under the locks of [Plugins]. Calls,
 // hooks, observed events and callbacks read that state. Programs that speak over stdin and stdout need none of it, and
 // are in package stdio. The API that callbacks reach (callback.go, ask.go) could be cut. It answers with the rights, the

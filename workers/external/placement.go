@@ -238,12 +238,11 @@ func (o *sessionPlugin) request(ctx context.Context, id, verb string, limit time
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var bad error
-	err = o.p.bus.AskInstance(ctx, o.name, id, verb, data, func(got []byte) bool {
-		bad = wire.Decode(got, answer)
-		return true
-	})
-	return errors.Join(err, bad)
+	got, err := o.p.bus.RequestInstance(ctx, o.name, id, verb, data)
+	if err != nil {
+		return err
+	}
+	return wire.Decode(got, answer)
 }
 
 // run sends a call to the session's instance. One that may repeat goes to the next instance if that is gone.
