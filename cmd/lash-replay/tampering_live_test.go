@@ -43,7 +43,8 @@ func startTampered(t *testing.T) *tampered {
 	return &tampered{server, js}
 }
 
-// verify makes a stream with the commits, and verifies it on the server.
+// verify makes a stream with the commits, and verifies it on the server. The stream is in memory: in a file store, one that is made
+// again at once may still have the messages of the last one.
 func (l *tampered) verify(t *testing.T, id events.SessionID, list []stored, args []string) verified {
 	t.Helper()
 	ctx := context.Background()
@@ -52,7 +53,7 @@ func (l *tampered) verify(t *testing.T, id events.SessionID, list []stored, args
 		t.Fatal(err)
 	}
 	if _, err := l.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: name, Subjects: []string{"lash.s." + string(id) + ".>"}, AllowDirect: true, Metadata: map[string]string{"lash_format": "1"},
+		Name: name, Subjects: []string{"lash.s." + string(id) + ".>"}, Storage: jetstream.MemoryStorage, AllowDirect: true, Metadata: map[string]string{"lash_format": "1"},
 	}); err != nil {
 		t.Fatal(err)
 	}
