@@ -116,11 +116,11 @@ func (s *Stack) Actions() []ActionDef {
 // timeout until ctx ends. Errors: [api.ErrUnknownAction], [api.ErrMissingSession], [api.ErrUnexpectedSession], the action's own.
 func (s *Stack) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
 	if err := events.CheckJSON("args", args); err != nil {
-		return Result{}, fmt.Errorf("%w: invalid %s args: %w", api.ErrInvoke, name, err)
+		return Result{}, fmt.Errorf("%w: invalid %s args: %w", api.ErrInvoke, shortName(name), err)
 	}
 	a, ok := s.c.actions[name]
 	if !ok {
-		return Result{}, fmt.Errorf("%w: %q", api.ErrUnknownAction, name)
+		return Result{}, fmt.Errorf("%w: %q", api.ErrUnknownAction, shortName(name))
 	}
 	if session == "" && defaultToCurrent {
 		session = s.id
@@ -135,6 +135,9 @@ func (s *Stack) InvokeAction(ctx context.Context, name string, args json.RawMess
 		return a.Value.run(ctx, ActionContext{Session: session, Host: host}, args)
 	})
 }
+
+// shortName is a name that a client sent, for an error: a long one would hide the rest.
+func shortName(name string) string { return events.Clip(name, events.MaxTokenBytes, "...") }
 
 // CallAction runs a typed action. Every result other than a success is an [api.ErrInvoke].
 func CallAction[Out, In any](ctx context.Context, s *Stack, name string, args In, session events.SessionID, defaultToCurrent bool, host ActionHost) (out Out, err error) {
