@@ -348,38 +348,6 @@ type State struct {
 	unproven bool
 }
 
-// New is the state before the first event.
-func New(session events.SessionID) *State {
-	return &State{Head: Head{Session: session}}
-}
-
-// NewUnproven is [New] for readers. Apply does not hash the commits, which is a third of a fold, so that such a state
-// signs no head and has no snapshot.
-func NewUnproven(session events.SessionID) *State {
-	s := New(session)
-	s.unproven = true
-	return s
-}
-
-// Reset makes s the state before the first event. It stays one of [New] or of [NewUnproven].
-func (s *State) Reset() { *s = State{Head: Head{Session: s.Session}, unproven: s.unproven} }
-
-// LastCommit is the id of the commit at Seq. It is empty where the state does not know it, as after [Restore].
-func (s *State) LastCommit() events.CommitID { return s.last }
-
-// SetLastCommit names the commit at Seq, for a state from a snapshot.
-func (s *State) SetLastCommit(id events.CommitID) { s.last = id }
-
-// Life names the log's stream that the state is of. Empty: not known.
-func (s *State) Life() string { return s.life }
-
-// SetLife sets it, for the package that reads the log.
-func (s *State) SetLife(life string) { s.life = life }
-
-// HasSnapshot reports whether [State.Snapshot] can encode the state: it is of the log, and folded with the hashes of its
-// commits, unlike one of [NewUnproven].
-func (s *State) HasSnapshot() bool { return !s.ahead && !s.unproven }
-
 // Turn is the running turn, or nil.
 func (s *State) Turn() *Turn {
 	if len(s.Run) == 0 {

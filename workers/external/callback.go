@@ -235,34 +235,6 @@ func (c *callbacks) dropBodyLocked(id string) {
 	}
 }
 
-// problem is an answer that refuses a callback. field is what is wrong with it; it may be empty.
-func problem(status int, code, field, detail string) *wire.CallbackAnswer {
-	var details map[string]string
-	if field != "" {
-		details = map[string]string{"field": field, "reason": detail}
-	}
-	return &wire.CallbackAnswer{Status: status, Body: problemJSON(status, code, detail, details)}
-}
-
-// problemJSON is a problem as the API has it, with details if there are any.
-func problemJSON(status int, code, detail string, details map[string]string) []byte {
-	p := map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": detail}
-	if details != nil {
-		p["details"] = details
-	}
-	body, _ := json.Marshal(p) // texts and a number
-	return body
-}
-
-// invalidField is the problem of an [*events.FieldError].
-func invalidField(err error) *wire.CallbackAnswer {
-	field := ""
-	if wrong, ok := errors.AsType[*events.FieldError](err); ok {
-		field = wrong.Field
-	}
-	return problem(http.StatusBadRequest, "invalid_parameter", field, err.Error())
-}
-
 // callback performs a callback of the instance that has the call, and answers it. Only the node that waits for the
 // call receives callbacks: an instance that lost the call has no reader.
 // A callback that asks people ends the wait for the outcome: the answer sends the call again, and the instance the callback.
@@ -363,42 +335,4 @@ func (o *instanceCall) serve(a *hostAPI, w *answerWriter, r *http.Request) {
 		return
 	}
 	a.server.ServeHTTP(w, r) // says why there is no such path
-}
-
-// answerWriter is the response to a callback.
-type answerWriter struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-	failed error
-}
-
-// Header implements [http.ResponseWriter].
-func (w *answerWriter) Header() http.Header { return w.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (w *answerWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-// Write implements [http.ResponseWriter].
-func (w *answerWriter) Write(data []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	if w.body.Len()+len(data) > wire.MaxCallbackAnswer {
-		w.failed = fmt.Errorf("the answer has more than %d bytes", wire.MaxCallbackAnswer)
-		return 0, w.failed
-	}
-	return w.body.Write(data)
-}
-
-func (w *answerWriter) answer() *wire.CallbackAnswer {
-	switch {
-	case w.failed != nil:
-		return problem(http.StatusInternalServerError, "internal", "", w.failed.Error())
-	case w.body.Len() > 0 && !json.Valid(w.body.Bytes()):
-		return problem(http.StatusNotAcceptable, "not_json", "", "the answer is no JSON, which callbacks cannot have")
-	}
-	return &wire.CallbackAnswer{Status: w.status, Body: w.body.Bytes()}
 }
