@@ -15,7 +15,7 @@ const (
 	maxWaitingBytes = 32 << 20    // of all of them
 )
 
-// Errors of a request that was not begun.
+// Errors of a request that does not run.
 var (
 	errBusy    = errors.New("the service is at its limit of requests")
 	errStopped = errors.New("the service has stopped")

@@ -99,7 +99,7 @@ func encryptedHistories(t *testing.T) map[string]func(plain, keyed func() *bus.B
 }
 
 // TestPlainCommitAfterMark stores plain commits after encrypted ones, as a writer without the key does. Every way to read with the key
-// refuses them, on a bus that has read the session and on one that has not, hot and once somebody archived them. What was plain
+// refuses them, on a bus that has read the session and on one that has not, hot and archived. What was plain
 // before is read as before.
 func TestPlainCommitAfterMark(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ type OperationStats struct {
 	Working   int64            `json:"working"`          // now
 	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
 	Refused   int64            `json:"refused"`          // requests without an inbox, or whose sender is not certain, which were not handled
-	Busy      int64            `json:"busy"`             // requests that were not begun, since the service was at its limit
+	Busy      int64            `json:"busy"`             // requests that did not run, since the service was at its limit
 	TotalTime time.Duration    `json:"total_time"`       // ns, from the start of the handler to the answer
 }
 

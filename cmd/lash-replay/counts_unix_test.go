@@ -33,7 +33,7 @@ func (w *awaited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCountsOnTerminal has check and stats read archives of which the second one is a pipe, which nobody writes before the command has said
+// TestCountsOnTerminal has check and stats read archives of which the second one is a pipe, which the test writes after the command has said
 // how many are done. It says so on a terminal only, and not with --json.
 func TestCountsOnTerminal(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package external
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,13 +32,11 @@ func TestPluginServiceInTypeScript(t *testing.T) {
 	}
 }
 
-var typescriptOnThree = flag.Bool("typescript.three", false, "run the programs of the TypeScript SDK on three servers, too")
-
 // TestPluginServiceInTypeScriptOnThreeServers is the same on three servers that replicate.
 func TestPluginServiceInTypeScriptOnThreeServers(t *testing.T) {
 	t.Parallel()
-	if !*typescriptOnThree {
-		t.Skip("-typescript.three runs it: it takes a minute")
+	if !*allOnThree {
+		t.Skip("-three runs it: it takes a minute")
 	}
 	program := inTypeScript(t)
 	cluster := bustest.StartCluster(t)

@@ -69,7 +69,7 @@ func TestPluginService(t *testing.T) {
 	}
 }
 
-var allOnThree = flag.Bool("three", false, "run all cases on three servers, not only those in which nodes or instances end or meet")
+var allOnThree = flag.Bool("three", false, "run all cases on three servers, with the TypeScript SDK too, not only those in which nodes or instances end or meet")
 
 // replicated are the cases that are about what nodes and instances find in the streams of others, or store at once.
 var replicated = []string{

@@ -97,8 +97,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestProcessKilled kills the process of the only node in the middle of a reply, while the page of somebody with a token of an
-// issuer follows. A new process goes on with the turn, and the page, which has asked nobody to sign in again, shows it.
+// TestProcessKilled kills the process of the only node in the middle of a reply, while the page of a user with a token of an
+// issuer follows. A new process goes on with the turn, and the page, which does not ask for another sign-in, shows it.
 func TestProcessKilled(t *testing.T) {
 	t.Parallel()
 	chromium(t)

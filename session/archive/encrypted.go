@@ -26,7 +26,7 @@ func Decrypted(log events.Log, keys *bodykey.Keys) events.Log {
 type decrypted struct {
 	events.Log
 	keys *bodykey.Keys
-	mark atomic.Uint64 // sequence of the first encrypted commit, once a read from the beginning came to it; 0: not known
+	mark atomic.Uint64 // sequence of the first encrypted commit, once a read from the beginning has reached it; 0: not known
 }
 
 // before follows the mark of the commits before a sequence.

@@ -49,7 +49,7 @@ func (s *Server) forwarded(h http.Header) (list []string) {
 		}
 		elements, ok := splitQuoted(line, ',')
 		if !ok {
-			elements = []string{""} // nobody can say what is inside quotes
+			elements = []string{""} // what is inside quotes is not known
 		}
 		for _, element := range elements {
 			list = append(list, forOf(element))
