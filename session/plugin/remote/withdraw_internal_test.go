@@ -34,18 +34,25 @@ func signedQuestions(t *testing.T, c *calls) (ids []string) {
 // waitThenEnd asks a question, and ends the wait for its answer.
 func waitThenEnd(t *testing.T, c *calls, call wire.CallID, id string) {
 	t.Helper()
-	ctx, end := context.WithCancel(t.Context())
+	waitUntil(t, c, call, id, context.Canceled)
+}
+
+// waitUntil asks a question, and ends the wait for its answer with a cause.
+func waitUntil(t *testing.T, c *calls, call wire.CallID, id string, cause error) {
+	t.Helper()
+	ctx, end := context.WithCancelCause(t.Context())
 	_, err := c.asks(call, func(ctx context.Context, _, _, _ string, _ json.RawMessage) (int, json.RawMessage, error) {
-		end()
+		end(cause)
 		return 0, nil, context.Cause(ctx)
 	})(ctx, id, "Which one?", nil)
-	if !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, cause) {
 		t.Fatalf("got %v, want the cause of the end", err)
 	}
 }
 
 // TestWithdrawnQuestions ends waits for answers. Signs of life name the questions until their calls are recorded, ten minutes have
-// passed, or the tool waits again; all of them where they do not fit into one sign. Those of a cancelled call are not named.
+// passed, or the tool waits again; all of them where they do not fit into one sign. Those of a cancelled call are not named, nor those
+// that the end of the instance ends: another instance may continue their calls.
 func TestWithdrawnQuestions(t *testing.T) {
 	t.Parallel()
 	c := newCalls(time.Minute)
@@ -57,6 +64,10 @@ func TestWithdrawnQuestions(t *testing.T) {
 	waitThenEnd(t, c, cancelled, "q0")
 	if got := signedQuestions(t, c); len(got) > 0 {
 		t.Errorf("of a cancelled call: got %v", got)
+	}
+	waitUntil(t, c, call, "q0", ErrStopped)
+	if got := signedQuestions(t, c); len(got) > 0 {
+		t.Errorf("at the end of the instance: got %v", got)
 	}
 	waitThenEnd(t, c, call, "q1")
 	if got := signedQuestions(t, c); !slices.Equal(got, []string{"q1"}) {
