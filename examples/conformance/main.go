@@ -97,6 +97,7 @@ func conformance(name string) plugin.Factory {
 			return fmt.Sprint("printed ", in.Lines), nil
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "ask", Effects: events.EffectsIdempotent}, ask)
+		plugin.AddTool(r, plugin.Tool{Name: "give_up", Effects: events.EffectsIdempotent}, giveUp)
 		plugin.AddTool(r, plugin.Tool{Name: "count"}, func(_ context.Context, call plugin.Call, _ struct{}) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -139,6 +140,21 @@ func ask(ctx context.Context, call plugin.Call, in struct {
 	}
 	status, answer, err := call.Request(ctx, in.ID, in.Method, in.Path, body)
 	return map[string]any{"status": status, "body": answer}, err
+}
+
+func giveUp(ctx context.Context, call plugin.Call, in struct {
+	ID       string `json:"id"`
+	Question string `json:"question"`
+	Millis   int64  `json:"millis"`
+},
+) (string, error) {
+	short, cancel := context.WithTimeout(ctx, time.Duration(in.Millis)*time.Millisecond)
+	defer cancel()
+	answer, err := call.Ask(short, in.ID, in.Question, nil)
+	if short.Err() != nil && ctx.Err() == nil {
+		return "gave up", nil
+	}
+	return fmt.Sprint("granted ", answer.Granted), err
 }
 
 func guard(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {

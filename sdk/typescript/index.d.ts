@@ -41,14 +41,15 @@ export interface Call {
   /**
    * Performs a request of lash's HTTP API, which the operator must allow. The id is a token, unique in the call: equal
    * code must give equal requests equal ids, so that a second attempt gets the answers of the first one.
-   * It rejects when the call is cancelled.
+   * It rejects when the call is cancelled, and when `signal` aborts.
    */
-  request(id: string, method: wire.Callback["method"], path: string, body?: JSON): Promise<{ status: number; body: any }>;
+  request(id: string, method: wire.Callback["method"], path: string, body?: JSON, options?: { signal?: AbortSignal }): Promise<{ status: number; body: any }>;
   /**
    * Asks people, who see the details with the question, and waits for their answer: maybe for days. The operator must allow
-   * `ask`. The id is as that of a request. It rejects when the call is cancelled, and where the call cannot wait.
+   * `ask`. The id is as that of a request. It rejects when the call is cancelled, and where the call cannot wait. When `signal`
+   * aborts, or the tool returns before people answer, the question is withdrawn.
    */
-  ask(id: string, question: string, details?: JSON): Promise<wire.Answer>;
+  ask(id: string, question: string, details?: JSON, options?: { signal?: AbortSignal }): Promise<wire.Answer>;
 }
 
 /** The result of a tool, where text is not enough. */

@@ -11,7 +11,7 @@ import (
 )
 
 // Conformance is the name of the plugin with which the SDKs of all languages are checked. It has the tools echo, sleep,
-// fail, throw, big, picture, print, count, ask and finish, and hooks at before_tool_call, after_tool_call and
+// fail, throw, big, picture, print, count, ask, give_up and finish, and hooks at before_tool_call, after_tool_call and
 // before_turn.
 const Conformance = "conformance"
 

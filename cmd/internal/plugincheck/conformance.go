@@ -165,6 +165,7 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 	}},
 	{"callback", func(ctx context.Context, s *setting) error { return s.asked(ctx, "once", 1) }},
 	{"callback_is_repeated", func(ctx context.Context, s *setting) error { return s.asked(ctx, "repeated", 2) }},
+	{"question_is_withdrawn", func(ctx context.Context, s *setting) error { return s.givesUp(ctx) }},
 	{"finish", func(ctx context.Context, s *setting) error {
 		o, err := s.result(ctx, "finish", object{"text": "over"})
 		if err == nil && (o.Text != "over" || o.Control != events.ControlFinish) {

@@ -14,7 +14,7 @@ const manifest = {
   tools: [
     ...["echo", "sleep", "fail", "throw", "big", "picture", "print", "finish"].map(none),
     { name: "count", schema: object },
-    { name: "ask", effects: "idempotent", schema: object },
+    ...["ask", "give_up"].map((name) => ({ name, effects: "idempotent", schema: object })),
   ],
   hooks: [
     { name: "guard", point: "before_tool_call", tools: ["echo"] },
@@ -31,6 +31,7 @@ const send = (subject, value) => subject && nc.publish(subject, JSON.stringify(v
 // A call is { replies, stop, answers } while it runs, then { outcome, since }, then {}.
 const calls = new Map();
 const runs = new Map(); // of the tool count, by key
+let withdrawn = []; // questions
 let running = 0, hooks = 0, ended = 0, failures = 0, kept = 0, forgot = false, leaving = false, draining = false, hash;
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
@@ -70,6 +71,14 @@ const tools = {
     const { status, body } = await answer;
     clearInterval(again);
     return { text: JSON.stringify({ status, body }) };
+  },
+  async give_up({ id, question, millis }, entry, { session, call }) {
+    const callback = { id, method: "POST", path: "/v1/ask", body: { question } };
+    const answer = new Promise((done) => entry.answers.set(id, done));
+    send(entry.last, { callback });
+    if (await Promise.race([answer, sleep(millis)])) return { text: "answered" };
+    withdrawn.push({ session, call, id });
+    return { text: "gave up" };
   },
   finish: ({ text }) => ({ text, control: "finish" }),
 };
@@ -181,7 +190,7 @@ async function register() {
 }
 
 function sign() {
-  if (hash) send(`${prefix}.plugin-live.${plugin}.${instance}`, { hash, draining: leaving, running, calls: ended, failures });
+  if (hash) send(`${prefix}.plugin-live.${plugin}.${instance}`, { hash, draining: leaving, running, calls: ended, failures, withdrawn: withdrawn.length > 0 ? withdrawn : undefined });
 }
 
 let ending;
@@ -209,7 +218,10 @@ const handlers = {
   hook: onHook,
   cancel: ({ session, call }) => calls.get(`${session}/${call}`)?.stop?.abort(),
   callback: ({ session, call, id, ...answer }) => calls.get(`${session}/${call}`)?.answers?.get(id)?.(answer),
-  recorded: ({ session, call }) => drop(`${session}/${call}`),
+  recorded({ session, call }) {
+    withdrawn = withdrawn.filter((q) => q.session !== session || q.call !== call);
+    drop(`${session}/${call}`);
+  },
   drain: () => void end(),
   register: () => void register(),
 };

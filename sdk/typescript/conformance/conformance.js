@@ -74,6 +74,19 @@ const conformance = definePlugin({
       schema: { type: "object", properties: { id: text, method: { enum: ["GET", "POST", "PUT", "PATCH", "DELETE"] }, path: text, body: {} }, required: ["id", "method", "path"] },
       run: async ({ id, method, path, body }, call) => JSON.stringify(await call.request(id, method, path, body)),
     }),
+    give_up: tool({
+      effects: "idempotent",
+      schema: { type: "object", properties: { id: text, question: text, millis: integer }, required: ["id", "question", "millis"] },
+      async run({ id, question, millis }, call) {
+        const signal = AbortSignal.timeout(millis);
+        try {
+          return `granted ${(await call.ask(id, question, undefined, { signal })).granted}`;
+        } catch (err) {
+          if (!signal.aborted) throw err;
+          return "gave up";
+        }
+      },
+    }),
     finish: tool({
       effects: "none",
       schema: { type: "object", properties: { text }, required: ["text"] },

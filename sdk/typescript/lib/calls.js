@@ -1,6 +1,9 @@
 import { Callbacks } from "./callbacks.js";
+import { report } from "./exception.js";
+import { maxReplies } from "./limits.js";
 import { Outcomes, messages, outcome } from "./outcome.js";
 import { Output } from "./output.js";
+import { Withdrawn } from "./withdrawn.js";
 
 /** @import * as api from "../index.js" */
 /** @import * as wire from "../wire.js" */
@@ -23,7 +26,7 @@ class Cancelled extends Error {
 }
 
 /** @param {wire.CallID} id */
-const key = ({ session, call }) => `${session}/${call}`;
+const key = ({ session, call }) => `${session}/${call}`; // a session is a token: it has no slash
 
 /** Pieces that are sent before the server must have read them. */
 const unread = 8;
@@ -33,6 +36,7 @@ export class Calls {
   /** @type {Map<string, Running>} */
   #running = new Map();
   #outcomes = new Outcomes();
+  withdrawn = new Withdrawn();
   /** @type {Set<string>} reply subjects that get pieces now */
   #sending = new Set();
   /** @type {(() => void)[]} */
@@ -77,7 +81,12 @@ export class Calls {
     const id = key(call);
     const running = this.#running.get(id);
     if (running) {
+      running.replies.delete(reply);
       running.replies.add(reply);
+      for (const oldest of running.replies) {
+        if (running.replies.size <= maxReplies) break;
+        running.replies.delete(oldest);
+      }
       running.last = reply;
       return this.sender.send(reply, {});
     }
@@ -101,7 +110,14 @@ export class Calls {
   async #run(id, call, reply) {
     const stop = new AbortController();
     const output = new Output((output) => this.#progress(running, { output }));
-    const callbacks = new Callbacks((callback) => this.sender.send(running.last, { callback }));
+    /** @param {string} id @returns {wire.Question} */
+    const question = (id) => ({ session: call.session, call: call.call, id });
+    const callbacks = new Callbacks((callback) => this.sender.send(running.last, { callback }), {
+      opened: (id) => this.withdrawn.remove(question(id)),
+      withdrawn: (id) => {
+        if (!stop.signal.aborted) this.withdrawn.add(question(id), performance.now()); // the turn ends with a cancel
+      },
+    });
     /** @type {Running} */
     const running = { replies: new Set([reply]), last: reply, stop, callbacks };
     this.#running.set(id, running);
@@ -141,7 +157,7 @@ export class Calls {
         if (++n % unread === 0) await this.sender.flush();
       }
     } catch (err) {
-      console.error(err); // the node asks again
+      report(err); // the node asks again
     } finally {
       this.#sending.delete(reply);
     }
@@ -158,6 +174,7 @@ export class Calls {
 
   /** @param {wire.CallID} id */
   recorded(id) {
+    this.withdrawn.recorded(id);
     this.#outcomes.drop(key(id));
     this.#changed();
   }
@@ -171,6 +188,7 @@ export class Calls {
   tick() {
     for (const running of this.#running.values()) this.#progress(running, {});
     this.#outcomes.expire(performance.now());
+    this.withdrawn.expire(performance.now());
     this.sessions.tick();
     this.#changed();
   }

@@ -4,8 +4,8 @@ import { RequestError, TimeoutError } from "@nats-io/transport-node";
 import { Calls } from "./calls.js";
 import { connect, plain } from "./connect.js";
 import { Refused, manifest } from "./define.js";
+import { clip, messageOf, report } from "./exception.js";
 import { leaveMs, maxMachine, registerRepeatMs, signEveryMs } from "./limits.js";
-import { clip } from "./outcome.js";
 import { Sessions } from "./sessions.js";
 
 /** @import * as api from "../index.js" */
@@ -46,6 +46,7 @@ class Instance {
   /** @type {NodeJS.Timeout[]} */
   #timers = [];
   #signal = () => void this.drain();
+  #floating = (/** @type {unknown} */ reason) => report("a promise of the plugin was rejected, and nothing waits for it:", reason);
 
   /**
    * @param {api.Plugin} plugin
@@ -94,6 +95,7 @@ class Instance {
     this.#registering = this.#register();
     await this.#registering.finally(() => (this.#registering = undefined));
     process.once("SIGTERM", this.#signal).once("SIGINT", this.#signal);
+    process.on("unhandledRejection", this.#floating); // it would end the calls of all sessions
     this.#timers = [setInterval(() => this.#sign(), this.#signMs), setInterval(() => calls.tick(), signEveryMs)];
     this.#sign();
   }
@@ -117,8 +119,8 @@ class Instance {
         await handle(value, message.reply ?? "");
       } catch (/** @type {any} */ err) {
         /** @type {wire.Error} */
-        const error = err instanceof Refused ? { code: err.code, field: err.field, message: err.message } : { code, message: String(err?.message ?? err) };
-        console.error(error.code === "internal" ? err : `${message.subject}: ${error.message}`);
+        const error = err instanceof Refused ? { code: err.code, field: err.field, message: messageOf(err) } : { code, message: messageOf(err) };
+        report(error.code === "internal" ? err : `${message.subject}: ${error.message}`);
         if (failed && message.reply) this.send(message.reply, failed(error));
       }
     };
@@ -155,7 +157,7 @@ class Instance {
       this.#sign();
     } catch (/** @type {any} */ err) {
       if (this.nc.isClosed()) return;
-      console.error(err);
+      report(err);
       this.#refused = err;
       void this.drain();
     } finally {
@@ -166,7 +168,7 @@ class Instance {
   #sign() {
     if (!this.#hash || this.nc.isClosed()) return;
     const { leaving, running, ended, failures } = this.calls;
-    this.send(this.subjects.sign, { hash: this.#hash, draining: leaving || undefined, machine, running, calls: ended, failures });
+    this.send(this.subjects.sign, this.calls.withdrawn.signed({ hash: this.#hash, draining: leaving || undefined, machine, running, calls: ended, failures }));
   }
 
   /** @param {wire.HookCall} call @returns {Promise<wire.HookResult>} */
@@ -195,6 +197,7 @@ class Instance {
 
   /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */
   async #sessionStart(start) {
+    if (typeof start.session !== "string" || !(start.epoch >= 1)) throw new Refused({ code: "bad_request", field: "epoch", message: "no start of a session" });
     if (this.calls.leaving) return { error: { code: "draining", message: "the instance takes no new sessions" } };
     return this.sessions.start(start);
   }
@@ -215,6 +218,7 @@ class Instance {
       await sleep(leaveMs);
       this.calls.draining = true;
       await this.calls.rest(recordLimit);
+      if (this.calls.withdrawn.size > 0) this.#sign(); // the last one
       // Without a server the drain of the connection does not end.
       await Promise.race([this.nc.drain(), sleep(closeLimit, undefined, { ref: false })]);
       await this.nc.close();
@@ -225,7 +229,7 @@ class Instance {
   /** @param {Error | undefined} err */
   #end(err) {
     for (const timer of this.#timers) clearInterval(timer);
-    process.off("SIGTERM", this.#signal).off("SIGINT", this.#signal);
+    process.off("SIGTERM", this.#signal).off("SIGINT", this.#signal).off("unhandledRejection", this.#floating);
     if (err) process.exitCode = 1;
     return err;
   }

@@ -1,20 +1,9 @@
 import { Failure } from "./define.js";
+import { clip, messageOf, report } from "./exception.js";
 import { keepMs, maxAttachment, maxAttachmentCount, maxAttachments, maxFailureMessage, maxInlineBytes, maxKeptBytes, maxKnownCalls, maxOutcomeBytes } from "./limits.js";
 
 /** @import * as api from "../index.js" */
 /** @import * as wire from "../wire.js" */
-
-/**
- * The longest start of the text that has at most so many bytes of UTF-8.
- * @param {Buffer} bytes
- * @param {number} most
- */
-export function clip(bytes, most) {
-  if (bytes.length <= most) return bytes;
-  let end = most;
-  while (end > 0 && (bytes[end] & 0xc0) === 0x80) end--;
-  return bytes.subarray(0, end);
-}
 
 /** @param {number} bytes @param {number} most @param {string} what */
 function limit(bytes, most, what) {
@@ -34,7 +23,7 @@ export async function outcome(run, signal) {
     return { json, failed: false };
   } catch (err) {
     const outcome = ofException(err, signal);
-    return { json: Buffer.from(JSON.stringify(outcome)), failed: outcome.failure !== undefined };
+    return { json: Buffer.from(JSON.stringify(outcome)), failed: outcome.failure !== undefined }; // texts only
   }
 }
 
@@ -66,11 +55,20 @@ function ofResult(result) {
  * @returns {wire.Outcome}
  */
 function ofException(err, signal) {
-  if (signal.aborted && (err === signal.reason || err?.name === "AbortError")) return { cancelled: true };
-  const message = clip(Buffer.from(String(err?.message ?? err)), maxFailureMessage).toString();
-  if (err instanceof Failure) return { failure: { class: err.class, code: err.code, message, safe: err.safe } };
-  console.error(err);
+  const message = messageOf(err);
+  try {
+    if (signal.aborted && (err === signal.reason || err?.name === "AbortError")) return { cancelled: true };
+    if (err instanceof Failure) return { failure: { class: textOf(err.class), code: textOf(err.code), message, safe: err.safe === true || undefined } };
+  } catch {
+    // an object that does not let itself be read
+  }
+  report(err);
   return { failure: { class: "internal", message } };
+}
+
+/** @param {any} value */
+function textOf(value) {
+  return value === undefined ? undefined : /** @type {any} */ (clip(Buffer.from(`${value}`), maxFailureMessage).toString());
 }
 
 /**
@@ -125,6 +123,10 @@ export class Outcomes {
     this.#kept.set(id, { json, since: now });
     this.#bytes += json.length;
     this.expire(now);
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= this.most.ids) break;
+      this.drop(oldest);
+    }
   }
 
   /** @param {string} id */

@@ -1,5 +1,5 @@
+import { clip } from "./exception.js";
 import { maxOutputBytes, outputsPerSecond } from "./limits.js";
-import { clip } from "./outcome.js";
 
 /** @import * as wire from "../wire.js" */
 

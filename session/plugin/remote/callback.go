@@ -54,28 +54,47 @@ func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
 	}
 }
 
-// asks asks people by requests, which wait for the answer. A question whose ctx ends before is withdrawn, but not by the end
-// of the instance.
+// questions performs requests. One that asks people, and whose ctx ends before they answer, is withdrawn: by the tool, or by the end of
+// its call, but not by the end of the instance, as another one may continue the call.
+func (c *calls) questions(call wire.CallID, request plugin.RequestFunc) plugin.RequestFunc {
+	return func(ctx context.Context, id, method, path string, body json.RawMessage) (int, json.RawMessage, error) {
+		if method != http.MethodPost || path != wire.AskPath {
+			return request(ctx, id, method, path, body)
+		}
+		c.waitsAgain(wire.Question{CallID: call, ID: id})
+		status, data, err := request(ctx, id, method, path, body)
+		if err != nil {
+			c.gaveUp(ctx, wire.Question{CallID: call, ID: id})
+		}
+		return status, data, err
+	}
+}
+
+// gaveUp withdraws a question whose wait has ended with ctx.
+func (c *calls) gaveUp(ctx context.Context, q wire.Question) {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStopped) {
+		c.withdraw(q, time.Now())
+	}
+}
+
+// asks asks people by requests of [calls.questions], which wait for the answer.
 func (c *calls) asks(call wire.CallID, request plugin.RequestFunc) plugin.AskFunc {
 	return func(ctx context.Context, id, question string, details json.RawMessage) (given events.ToolApprovalGiven, err error) {
 		body, err := json.Marshal(&wire.Ask{Question: question, Details: details})
 		if err != nil {
 			return given, fmt.Errorf("details: %w", err)
 		}
-		c.waitsAgain(wire.Question{CallID: call, ID: id})
 		status, data, err := request(ctx, id, http.MethodPost, wire.AskPath, body)
 		for err == nil && status == http.StatusNotFound {
 			select { // a node of a version without questions: the question stays open until another node has the call
 			case <-time.After(wire.CallbackRepeat):
 				status, data, err = request(ctx, id, http.MethodPost, wire.AskPath, body)
 			case <-ctx.Done():
+				c.gaveUp(ctx, wire.Question{CallID: call, ID: id})
 				err = context.Cause(ctx)
 			}
 		}
 		if err != nil {
-			if ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStopped) { // another instance may continue the call
-				c.withdraw(wire.Question{CallID: call, ID: id}, time.Now())
-			}
 			return given, err
 		}
 		var answer wire.Answer

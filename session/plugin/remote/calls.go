@@ -44,7 +44,7 @@ type calls struct {
 // knownCall is a knownCall that this instance has or had.
 type knownCall struct {
 	cancel  context.CancelCauseFunc
-	replies []string                             // that wait for the outcome, the newest last
+	replies []string                             // that wait for the outcome, the newest last; at most [wire.MaxReplies]
 	answers map[string]chan *wire.CallbackAnswer // by the id of a callback that waits
 	stopped bool                                 // by a cancel
 	outcome *wire.Outcome                        // nil while it runs, and after it is recorded
@@ -74,7 +74,9 @@ func (c *calls) join(in *wire.Call, reply string, cancel context.CancelCauseFunc
 		c.byID[in.CallID] = &knownCall{cancel: cancel, replies: []string{reply}}
 		return true, wire.Progress{}
 	case known.over.IsZero():
+		known.replies = slices.DeleteFunc(known.replies, func(r string) bool { return r == reply })
 		known.replies = append(known.replies, reply)
+		known.replies = known.replies[max(0, len(known.replies)-wire.MaxReplies):]
 		return false, wire.Progress{}
 	case known.outcome == nil:
 		return false, wire.Progress{Forgotten: true}
@@ -334,7 +336,7 @@ func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome
 	call := plugin.Call{
 		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: 1,
 	}
-	request := i.requests(in)
+	request := i.calls.questions(in.CallID, i.requests(in))
 	return run(ctx, call.WithOutput(func(stream string, offset int64, text string) {
 		if offset < 0 {
 			shown.Add(cmp.Or(stream, plugin.StreamStdout), text)

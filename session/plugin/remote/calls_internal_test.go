@@ -3,6 +3,7 @@ package remote
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -184,5 +185,20 @@ func forget(id wire.CallID) func(*calls) {
 			c.join(&wire.Call{CallID: other}, "reply", nil, accept)
 			c.end(other, &wire.Outcome{}, time.Now())
 		}
+	}
+}
+
+// TestRepliesAreBounded joins a call very often: the last 64 reply subjects wait, the newest last, each once.
+func TestRepliesAreBounded(t *testing.T) {
+	t.Parallel()
+	c, id := newCalls(time.Minute), wire.CallID{Session: "s", Call: "c"}
+	for n := range 1000 {
+		if run, _ := c.join(&wire.Call{CallID: id}, fmt.Sprint("r", n), func(error) {}, accept); run != (n == 0) {
+			t.Fatalf("message %d: run %v", n, run)
+		}
+	}
+	c.join(&wire.Call{CallID: id}, "r990", func(error) {}, accept)
+	if list := c.readers(); len(list) != wire.MaxReplies || list[0] != "r936" || c.newest(id) != "r990" || slices.Index(list, "r990") != wire.MaxReplies-1 {
+		t.Errorf("got %d from %s to %s, want the last %d", len(list), list[0], c.newest(id), wire.MaxReplies)
 	}
 }

@@ -41,10 +41,10 @@ func waitThenEnd(t *testing.T, c *calls, call wire.CallID, id string) {
 func waitUntil(t *testing.T, c *calls, call wire.CallID, id string, cause error) {
 	t.Helper()
 	ctx, end := context.WithCancelCause(t.Context())
-	_, err := c.asks(call, func(ctx context.Context, _, _, _ string, _ json.RawMessage) (int, json.RawMessage, error) {
+	_, err := c.asks(call, c.questions(call, func(ctx context.Context, _, _, _ string, _ json.RawMessage) (int, json.RawMessage, error) {
 		end(cause)
 		return 0, nil, context.Cause(ctx)
-	})(ctx, id, "Which one?", nil)
+	}))(ctx, id, "Which one?", nil)
 	if !errors.Is(err, cause) {
 		t.Fatalf("got %v, want the cause of the end", err)
 	}
@@ -97,6 +97,27 @@ func TestWithdrawnQuestions(t *testing.T) {
 	c.recorded(call)
 	if got := signedQuestions(t, c); len(got) > 0 {
 		t.Errorf("after the record: got %v", got)
+	}
+}
+
+// TestQuestionsAsRequests withdraws a question that a tool asks by a request, as programs on stdin and stdout do. No other request is a
+// question.
+func TestQuestionsAsRequests(t *testing.T) {
+	t.Parallel()
+	for request, want := range map[string][]string{
+		"POST /v1/ask": {"q"}, "GET /v1/ask": nil, "POST /v1/ask?x=1": nil, "POST /v1/sessions": nil,
+	} {
+		c, call := newCalls(time.Minute), wire.CallID{Session: "s", Call: "c"}
+		c.join(&wire.Call{CallID: call}, "reply", func(error) {}, accept)
+		ctx, end := context.WithCancel(t.Context())
+		method, path, _ := strings.Cut(request, " ")
+		_, _, err := c.questions(call, func(ctx context.Context, _, _, _ string, _ json.RawMessage) (int, json.RawMessage, error) {
+			end()
+			return 0, nil, context.Cause(ctx)
+		})(ctx, "q", method, path, nil)
+		if got := signedQuestions(t, c); !errors.Is(err, context.Canceled) || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, %v, want %v", request, got, err, want)
+		}
 	}
 }
 

@@ -175,7 +175,7 @@ func TestProtocolLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, limit := range map[string]int64{
-		"MaxTools": wire.MaxTools, "MaxMachine": wire.MaxMachine, "MaxSignBytes": wire.MaxSignBytes, "MaxHooks": wire.MaxHooks, "MaxFragments": wire.MaxFragments, "MaxFragmentText": wire.MaxFragmentText,
+		"MaxTools": wire.MaxTools, "MaxMachine": wire.MaxMachine, "MaxSignBytes": wire.MaxSignBytes, "MaxReplies": wire.MaxReplies, "MaxHooks": wire.MaxHooks, "MaxFragments": wire.MaxFragments, "MaxFragmentText": wire.MaxFragmentText,
 		"MaxManifestBytes": wire.MaxManifestBytes, "MaxSchemaBytes": wire.MaxSchemaBytes, "MaxVersionBytes": wire.MaxVersionBytes,
 		"MaxDescription": wire.MaxDescription, "MaxInlineBytes": wire.MaxInlineBytes, "MaxOutcomeBytes": wire.MaxOutcomeBytes,
 		"MaxAttachment": wire.MaxAttachment, "MaxAttachments": wire.MaxAttachments, "MaxOutputBytes": wire.MaxOutputBytes,

@@ -60,6 +60,9 @@ const MaxMachine = 64
 // MaxSignBytes limits the JSON of a [Sign]. Nodes ignore a larger one.
 const MaxSignBytes = 1 << 10
 
+// MaxReplies is how many reply subjects of one call an instance answers: the last ones that sent it.
+const MaxReplies = 64
+
 // CallerOf is the name of a plugin as a caller of the API, and as the one that answers its own withdrawn questions.
 func CallerOf(plugin string) string {
 	if name := callerPrefix + plugin; len(name) <= events.MaxTokenBytes {
