@@ -207,9 +207,13 @@ type Unread struct {
 // referred to, and a slow node takes its time.
 const ReferWithin = 2 * blobFresh
 
-// unread finds since when a session's commits from a sequence on may have been stored.
+// unread finds since when a session's commits from a sequence on may have been stored. Of the first commit the time says nothing: that
+// of a fork refers to bodies of any age, those of its original.
 func (b *Bus) unread(ctx context.Context, id events.SessionID, entry archiveEntry, from events.Seq, reason error) *Unread {
 	u := &Unread{Session: id, Err: reason}
+	if from <= 1 {
+		return u
+	}
 	if errors.As(reason, new(*CutOffError)) {
 		if entry.LastPut != 0 && from > entry.Last {
 			u.Since = entry.LastPut.Time()

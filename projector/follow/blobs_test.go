@@ -141,16 +141,6 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 // sweep names it. Once it is erased, nothing stays.
 func TestSweepPassesUnreadableSessions(t *testing.T) {
 	t.Parallel()
-	forge := func(t *testing.T, b *bus.Bus, id events.SessionID) {
-		t.Helper()
-		js, err := jetstream.New(b.Conn())
-		if err == nil {
-			_, err = js.Publish(t.Context(), "lash.s."+string(id)+".session", []byte("no commit"))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for name, breaks := range map[string]func(*testing.T, *bus.Bus, events.SessionID, events.BlobRef){
 		"lost commits": func(t *testing.T, b *bus.Bus, id events.SessionID, own events.BlobRef) {
 			t.Helper()
@@ -203,6 +193,47 @@ func TestSweepPassesUnreadableSessions(t *testing.T) {
 			sweep(t, s, 199*time.Hour, 2) // own and after
 			same(t, b, "good")
 		})
+	}
+}
+
+// TestSweepKeepsAllForUnreadableFork removes nothing while a session cannot be read from its first commit on: that commit may be of
+// a fork, which refers to bodies of any age.
+func TestSweepKeepsAllForUnreadableFork(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	before := put(t, b, "before")
+	refer(t, b, "good", 1, put(t, b, "shared"))
+	js, err := jetstream.New(b.Conn())
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "lash-s-fork", Subjects: []string{"lash.s.fork.>"}, Replicas: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge(t, b, "fork")
+	s := follow.NewBlobSweeper(b)
+	s.ReferWithin(0)
+	for n := range 3 {
+		removed, err := s.Sweep(t.Context(), time.Unix(0, 0).Add(time.Duration(n)*13*time.Hour))
+		if removed != 0 || err == nil || !strings.Contains(err.Error(), "session fork cannot be read") {
+			t.Errorf("sweep %d: got %d removed, %v, want none, and that session fork is named", n, removed, err)
+		}
+	}
+	if _, err := b.Blob(t.Context(), before); err != nil {
+		t.Errorf("a body that the fork may refer to: %v", err)
+	}
+	same(t, b, "good")
+}
+
+// forge stores a message that is no commit.
+func forge(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err == nil {
+		_, err = js.Publish(t.Context(), "lash.s."+string(id)+".session", []byte("no commit"))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
