@@ -6,6 +6,7 @@ export type JSON = null | boolean | number | string | JSON[] | { [name: string]:
 export interface Registration {
   protocol: 1;
   instance: string;
+  term?: string;
   manifest: Manifest;
   rollback?: boolean;
 }
@@ -13,6 +14,7 @@ export interface Registration {
 export interface Registered {
   error?: Error;
   hash?: string;
+  term?: string;
   sign_ms?: number;
   lease_ms?: number;
 }
@@ -52,6 +54,7 @@ export interface Fragment {
 
 export interface Sign {
   hash: string;
+  term?: string;
   draining?: boolean;
   machine?: string;
   running: number;
@@ -84,6 +87,7 @@ export interface Call extends CallID {
   epoch?: number;
   again?: boolean;
   once?: boolean;
+  term?: string;
 }
 
 export interface Progress {
@@ -165,6 +169,7 @@ export interface HookCall {
   session: string;
   turn?: string;
   epoch?: number;
+  term?: string;
   deadline_ms: number;
   redelivered?: boolean;
   messages?: number;
@@ -236,6 +241,7 @@ export interface SessionStart {
   session: string;
   parent?: string;
   epoch: number;
+  term?: string;
   labels?: Record<string, string>;
   idle_ms?: number;
 }

@@ -227,6 +227,10 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 	defer stop()
 	clock := o.p.byName[o.plugin].clock
 	heard, repeats, in := clock(), 0, *o.in
+	reused := false
+	if in.Term, reused = o.p.termOf(o.plugin, id); reused && in.Again { // another program with the id may have run it
+		return nil, true, errGone
+	}
 	for {
 		body, err := wire.Encode(&in)
 		if err != nil {

@@ -60,7 +60,9 @@ type known struct {
 	skipped   string   // hash of the last stored manifest that this version refuses
 	older     []*offer // that turns may still have, the last used first
 	instances map[string]*instance
-	reading   bool // the manifest's row is being read
+	terms     map[string]heardTerms // by instance
+	told      time.Time             // when two programs with one id were told last
+	reading   bool                  // the manifest's row is being read
 	read      time.Time
 	swept     time.Duration // on the clock of hearing, when silent instances were dropped last
 	observes  bool          // its events are being delivered
@@ -209,6 +211,9 @@ func (p *Plugins) sign(name, id string, data []byte) {
 		if len(k.instances) >= maxInstances {
 			return
 		}
+	}
+	if !p.winsLocked(name, k, id, s.Term) {
+		return
 	}
 	k.instances[id] = &instance{s, k.clock()}
 	select {

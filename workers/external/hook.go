@@ -197,16 +197,20 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in time, limit is %s", limit))
 	defer cancel()
 	in.Hook, in.Point = h.Name, h.Point
-	body, err := hookBody(ctx, in)
 	var tried []string
 	failed, received := errNotCalled, 0
-	for err == nil && received < hookHops && len(tried) < maxTried {
+	for received < hookHops && len(tried) < maxTried {
 		id := only
 		if id == "" {
 			id = p.pick(name, wire.CallID{Session: in.Session}, tried...)
 		}
 		if id == "" || slices.Contains(tried, id) {
 			break
+		}
+		in.Term, _ = p.termOf(name, id)
+		body, err := hookBody(ctx, in)
+		if err != nil {
+			return nil, err
 		}
 		alive, end := p.whileAlive(ctx, name, id)
 		answer, sent := p.bus.RequestInstance(alive, name, id, wire.VerbHook, body)
@@ -217,7 +221,6 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 		case errors.Is(sent, errGone):
 			failed, received = errGone, received+1
 			in.Redelivered = wire.KindOf(h.Point) != wire.PointDecides
-			body, err = hookBody(ctx, in)
 		case !errors.Is(sent, bus.ErrNoResponder):
 			return nil, sent
 		case only == "":
@@ -225,8 +228,10 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 		}
 		tried = append(tried, id)
 	}
-	if err != nil {
-		return nil, err
+	if received == 0 {
+		if _, err := hookBody(ctx, in); err != nil { // no instance would get it
+			return nil, err
+		}
 	}
 	return nil, fmt.Errorf("no instance of plugin %s runs: %w", name, failed)
 }

@@ -161,7 +161,7 @@ func TestStoredManifestAboveTheLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hash, err := p.register("notes", wire.VerbRegister, data); err != nil || hash != m.Hash() {
+	if hash, _, err := p.register("notes", wire.VerbRegister, data); err != nil || hash != m.Hash() {
 		t.Errorf("register once more: got %s, %v, want %s", hash, err, m.Hash())
 	}
 }

@@ -27,7 +27,7 @@ func TestEventOfANewManifest(t *testing.T) {
 	register := func(p *Plugins, version string, hooks ...wire.Hook) {
 		data, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: "i1", Manifest: wire.Manifest{Version: version, Hooks: hooks}})
 		if err == nil {
-			_, err = p.register("notes", "register", data)
+			_, _, err = p.register("notes", "register", data)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -208,8 +208,9 @@ func (o *sessionPlugin) startLocked(ctx context.Context, at placement) error {
 	var answer wire.Placed
 	alive, end := o.p.whileAlive(ctx, o.name, at.Instance)
 	defer end()
+	term, _ := o.p.termOf(o.name, at.Instance)
 	err := o.request(alive, at.Instance, wire.VerbSessionStart, sessionStartWait, &wire.SessionStart{
-		Session: o.session, Parent: o.parent, Epoch: at.Epoch, Labels: o.labels, IdleMS: max(o.p.idle, 0).Milliseconds(),
+		Session: o.session, Parent: o.parent, Epoch: at.Epoch, Term: term, Labels: o.labels, IdleMS: max(o.p.idle, 0).Milliseconds(),
 	}, &answer)
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,7 @@ func (p *Plugins) answer(name, op string, data []byte) []byte {
 	answer := wire.Registered{SignMS: wire.SignEvery.Milliseconds(), LeaseMS: wire.Lease.Milliseconds()}
 	err := p.request(name, op)
 	if err == nil {
-		answer.Hash, err = p.register(name, op, data)
+		answer.Hash, answer.Term, err = p.register(name, op, data)
 	}
 	if err != nil {
 		answer.Error = p.refusal(name, err)
@@ -43,29 +44,29 @@ func (p *Plugins) refusal(name string, err error) *wire.Error {
 }
 
 // register checks a manifest and stores it.
-func (p *Plugins) register(name, op string, data []byte) (hash string, err error) {
+func (p *Plugins) register(name, op string, data []byte) (hash, term string, err error) {
 	if op != wire.VerbRegister {
-		return "", &wire.Error{Code: wire.CodeBadRequest, Field: "op", Message: fmt.Sprintf("no operation %q: an instance sends register first", op)}
+		return "", "", &wire.Error{Code: wire.CodeBadRequest, Field: "op", Message: fmt.Sprintf("no operation %q: an instance sends register first", op)}
 	}
 	if len(data) > wire.MaxManifestBytes {
-		return "", &wire.Error{Code: wire.CodeTooLarge, Field: "manifest", Message: fmt.Sprintf("the registration has %d bytes, limit is %d", len(data), wire.MaxManifestBytes)}
+		return "", "", &wire.Error{Code: wire.CodeTooLarge, Field: "manifest", Message: fmt.Sprintf("the registration has %d bytes, limit is %d", len(data), wire.MaxManifestBytes)}
 	}
 	var in wire.Registration
 	if err := wire.Decode(data, &in); err != nil {
-		return "", malformed("registration", err)
+		return "", "", malformed("registration", err)
 	}
 	if in.Protocol != wire.Version {
-		return "", &wire.Error{Code: wire.CodeUnsupported, Field: "protocol", Message: fmt.Sprintf("is %d, this node speaks %d", in.Protocol, wire.Version)}
+		return "", "", &wire.Error{Code: wire.CodeUnsupported, Field: "protocol", Message: fmt.Sprintf("is %d, this node speaks %d", in.Protocol, wire.Version)}
 	}
 	if err := in.Validate(); err != nil {
-		return "", err
+		return "", "", err
 	}
 	o, err := p.compile(name, &in.Manifest)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkOwners(name, &in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o)); err != nil {
-		return "", err
+	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkOwners(name, &in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o), p.checkTerm(name, &in)); err != nil {
+		return "", "", err
 	}
 	var has []string
 	for i := range in.Manifest.Tools {
@@ -74,7 +75,10 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	for _, tool := range p.byName[name].settings.unknown(has) {
 		p.log.Warn("the operator's effects name a tool that the plugin does not have", zap.String("plugin", name), zap.String("tool", tool))
 	}
-	return p.store(name, &in, o)
+	if hash, err = p.store(name, &in, o); err != nil {
+		return "", "", err
+	}
+	return hash, cmp.Or(in.Term, ulid.Make().String()), nil
 }
 
 // malformed refuses a message that is no JSON of its form. The field is the one that has another type, or the body.

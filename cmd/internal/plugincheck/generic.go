@@ -77,6 +77,7 @@ var genericChecks = []check{ //nolint:gochecknoglobals // a table
 		}
 		return err
 	}},
+	{"messages_for_another_program", func(ctx context.Context, s *setting) error { return s.foreign(ctx) }},
 	{"garbage", func(ctx context.Context, s *setting) error {
 		for _, verb := range []string{wire.VerbCall, wire.VerbCallback, wire.VerbCancel, wire.VerbRecorded, wire.VerbHook, wire.VerbSessionStart, wire.VerbIdle, "no_such_verb"} {
 			for _, data := range []string{"", "{", "[]", "null", "7", `{"session":7}`, "\x00\xff"} {
@@ -95,8 +96,8 @@ var genericChecks = []check{ //nolint:gochecknoglobals // a table
 			if len(list) == before {
 				return errors.New("no registration followed a message at register")
 			}
-			if r := list[len(list)-1]; r.Instance != s.instance() || r.Manifest.Hash() != list[0].Manifest.Hash() {
-				return fmt.Errorf("it registered as %q, or another manifest", r.Instance)
+			if r := list[len(list)-1]; r.Instance != s.instance() || r.Term != s.term() || r.Manifest.Hash() != list[0].Manifest.Hash() {
+				return fmt.Errorf("it registered as %q with the term %q, or another manifest", r.Instance, r.Term)
 			}
 			return nil
 		}, s.main())

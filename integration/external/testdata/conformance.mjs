@@ -32,7 +32,7 @@ const send = (subject, value) => subject && nc.publish(subject, JSON.stringify(v
 const calls = new Map();
 const runs = new Map(); // of the tool count, by key
 let withdrawn = []; // questions
-let running = 0, hooks = 0, ended = 0, failures = 0, kept = 0, forgot = false, leaving = false, draining = false, hash;
+let running = 0, hooks = 0, ended = 0, failures = 0, kept = 0, forgot = false, leaving = false, draining = false, hash, term;
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
 const tools = {
@@ -176,10 +176,11 @@ async function register() {
   for (;;) {
     const next = sleep(2000);
     try {
-      const { error, hash: registered } = (await nc.request(`${prefix}.plugins.${plugin}.register`, JSON.stringify({ protocol: 1, instance, manifest }), { timeout: 2000 })).json();
+      const { error, hash: registered, term: given = term } = (await nc.request(`${prefix}.plugins.${plugin}.register`, JSON.stringify({ protocol: 1, instance, term, manifest }), { timeout: 2000 })).json();
       if (error?.code !== "rate_limited") {
         if (error) return end(error.message);
         hash = registered;
+        term = given;
         return sign();
       }
     } catch {
@@ -190,7 +191,7 @@ async function register() {
 }
 
 function sign() {
-  if (hash) send(`${prefix}.plugin-live.${plugin}.${instance}`, { hash, draining: leaving, running, calls: ended, failures, withdrawn: withdrawn.length > 0 ? withdrawn : undefined });
+  if (hash) send(`${prefix}.plugin-live.${plugin}.${instance}`, { hash, term, draining: leaving, running, calls: ended, failures, withdrawn: withdrawn.length > 0 ? withdrawn : undefined });
 }
 
 let ending;
@@ -232,7 +233,7 @@ const on = (subject, handle, verb) =>
       try {
         const value = message.data.length > 0 ? message.json() : {};
         if (typeof value !== "object" || value === null) throw new TypeError("the message is no object");
-        await handle(value, message.reply);
+        if (!value.term || value.term === term) await handle(value, message.reply);
       } catch (wrong) {
         if (refusable.includes(verb)) send(message.reply, { error: { code: "bad_request", message: String(err ?? wrong) } });
       }

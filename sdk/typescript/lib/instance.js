@@ -34,6 +34,8 @@ export async function serve(plugin, options = {}) {
 /** @implements {api.Instance} */
 class Instance {
   #hash = "";
+  /** @type {string | undefined} of this program, among those with its id */
+  #term;
   #signMs = signEveryMs;
   /** @type {Promise<void> | undefined} */
   #registering;
@@ -59,7 +61,7 @@ class Instance {
     this.id = id;
     this.name = name;
     this.subjects = { requests: `${prefix}.plugins.${name}`, own: `${prefix}.plugin.${name}`, sign: `${prefix}.plugin-live.${name}.${id}` };
-    this.registration = JSON.stringify({ protocol: 1, instance: id, manifest: manifest(plugin), rollback });
+    this.registration = { protocol: 1, instance: id, manifest: manifest(plugin), rollback };
     this.sessions = new Sessions(plugin);
     this.calls = new Calls(plugin, this, this.sessions);
     this.sessions.runs = (session) => this.calls.runs(session);
@@ -116,6 +118,7 @@ class Instance {
         const value = message.data.length > 0 ? message.json() : {};
         if (typeof value !== "object" || value === null) throw new TypeError("the message is no object");
         code = "internal";
+        if (value.term && value.term !== this.#term) return; // it is for another program with this id
         await handle(value, message.reply ?? "");
       } catch (/** @type {any} */ err) {
         /** @type {wire.Error} */
@@ -131,7 +134,7 @@ class Instance {
     for (;;) {
       const next = sleep(registerRepeatMs);
       try {
-        const message = await this.nc.request(`${this.subjects.requests}.register`, this.registration, { timeout: registerRepeatMs });
+        const message = await this.nc.request(`${this.subjects.requests}.register`, JSON.stringify({ ...this.registration, term: this.#term }), { timeout: registerRepeatMs });
         /** @type {wire.Registered} */
         const registered = message.json();
         if (registered.error?.code === "rate_limited") {
@@ -140,6 +143,7 @@ class Instance {
         }
         if (registered.error) throw plain(new Refused(registered.error));
         this.#hash = registered.hash ?? "";
+        this.#term = registered.term || this.#term;
         this.#signMs = registered.sign_ms || this.#signMs;
         return;
       } catch (err) {
@@ -168,7 +172,7 @@ class Instance {
   #sign() {
     if (!this.#hash || this.nc.isClosed()) return;
     const { leaving, running, ended, failures } = this.calls;
-    this.send(this.subjects.sign, this.calls.withdrawn.signed({ hash: this.#hash, draining: leaving || undefined, machine, running, calls: ended, failures }));
+    this.send(this.subjects.sign, this.calls.withdrawn.signed({ hash: this.#hash, term: this.#term, draining: leaving || undefined, machine, running, calls: ended, failures }));
   }
 
   /** @param {wire.HookCall} call @returns {Promise<wire.HookResult>} */

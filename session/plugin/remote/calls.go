@@ -240,6 +240,9 @@ func (i *Instance) call(m *nats.Msg) {
 		_ = i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}})
 		return
 	}
+	if i.isForeign(in.Term) {
+		return
+	}
 	run, at := i.runner(&in), (*placed)(nil)
 	ctx, end := context.WithCancelCause(i.ctx)
 	cancel := end

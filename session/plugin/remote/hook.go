@@ -179,6 +179,9 @@ func (i *Instance) runHook(data []byte) *wire.HookResult {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return refusedHook(wire.CodeBadRequest, err)
 	}
+	if i.isForeign(in.Term) {
+		return nil
+	}
 	if err := i.hasHook(&in); err != nil {
 		return &wire.HookResult{Error: err}
 	}

@@ -190,6 +190,9 @@ func (i *Instance) startSession(m *nats.Msg) {
 		i.answer(m, &wire.Placed{Error: &wire.Error{Code: wire.CodeBadRequest, Message: "the start is no JSON of its form, or its epoch is below 1"}})
 		return
 	}
+	if i.isForeign(in.Term) {
+		return
+	}
 	if !i.begin(func() { i.answer(m, &wire.Placed{Error: i.place(&in)}) }) {
 		i.answer(m, &wire.Placed{Error: draining()})
 	}

@@ -57,6 +57,7 @@ type Instance struct {
 	subs        []*nats.Subscription
 	manifest    *wire.Manifest
 	hash        atomic.Pointer[string] // of the manifest, computed here until a node has registered it
+	term        atomic.Pointer[string] // of this program, among those with its id; nil before a node has given it
 	registering atomic.Bool            // again, as nodes have lost the manifest
 	refused     atomic.Pointer[error]  // of that registration
 	sessions    sessions               // that are placed here
@@ -229,7 +230,7 @@ func (i *Instance) listen() error {
 
 // register repeats the request while no node answers.
 func (i *Instance) register(ctx context.Context) error {
-	body, err := wire.Encode(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *i.manifest, Rollback: i.cfg.Rollback})
+	body, err := wire.Encode(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Term: i.ownTerm(), Manifest: *i.manifest, Rollback: i.cfg.Rollback})
 	if err != nil {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
 	}
@@ -286,6 +287,17 @@ func (i *Instance) registerAgain(*nats.Msg) {
 	})
 }
 
+// ownTerm is the term of this program; empty before a node has given it.
+func (i *Instance) ownTerm() string {
+	if term := i.term.Load(); term != nil {
+		return *term
+	}
+	return ""
+}
+
+// isForeign reports whether a message is for another program with the id of this one. Such a message gets no answer.
+func (i *Instance) isForeign(term string) bool { return term != "" && term != i.ownTerm() }
+
 func (i *Instance) registered(answer []byte) error {
 	var r wire.Registered
 	if err := json.Unmarshal(answer, &r); err != nil {
@@ -296,6 +308,9 @@ func (i *Instance) registered(answer []byte) error {
 	}
 	if r.Hash != "" {
 		i.hash.Store(&r.Hash)
+	}
+	if r.Term != "" {
+		i.term.Store(&r.Term)
 	}
 	return nil
 }
@@ -321,7 +336,7 @@ func (i *Instance) signs() {
 
 func (i *Instance) sign() {
 	running, ended, failed := i.calls.counts()
-	data, err := i.calls.signed(wire.Sign{Hash: *i.hash.Load(), Draining: i.leaving.Load(), Machine: i.machine, Running: running, Calls: ended, Failures: failed})
+	data, err := i.calls.signed(wire.Sign{Hash: *i.hash.Load(), Term: i.ownTerm(), Draining: i.leaving.Load(), Machine: i.machine, Running: running, Calls: ended, Failures: failed})
 	if err == nil {
 		_ = i.cfg.Conn.Publish(i.cfg.Prefix+".plugin-live."+i.cfg.Plugin.ID()+"."+i.cfg.Instance, data) // the next one follows
 	}

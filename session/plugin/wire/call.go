@@ -11,6 +11,7 @@ import (
 // Sign is a sign of life of an instance.
 type Sign struct {
 	Hash     string `json:"hash"`               // of the instance's manifest
+	Term     string `json:"term,omitempty"`     // of [Registered]
 	Draining bool   `json:"draining,omitempty"` // it takes no new calls
 	Machine  string `json:"machine,omitempty"`  // where the instance runs, for operators; at most [MaxMachine] bytes
 	Running  int64  `json:"running"`            // calls that run
@@ -37,6 +38,9 @@ func (s *Sign) Validate() error {
 			return refuse(field, "is %d, want 0 to %d", n, int64(MaxCount))
 		}
 	}
+	if s.Term != "" {
+		return events.CheckToken("term", s.Term)
+	}
 	return nil
 }
 
@@ -62,6 +66,8 @@ type Call struct {
 	// Once means that the call must not run twice, whatever the tool declares: a program that may have lost it in the
 	// middle says so, and does not run it again.
 	Once bool `json:"once,omitempty"`
+	// Term is that of the program which the node means: one with another term does not answer. Empty: any.
+	Term string `json:"term,omitempty"`
 }
 
 // Progress is one answer to a [Call]. At most one field is set; none is a sign of life. The last answer has an outcome,

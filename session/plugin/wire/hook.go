@@ -14,6 +14,7 @@ type HookCall struct {
 	Session    events.SessionID `json:"session"`
 	Turn       events.TurnID    `json:"turn,omitempty"`
 	Epoch      int64            `json:"epoch,omitempty"` // see [Call]
+	Term       string           `json:"term,omitempty"`  // see [Call]
 	DeadlineMS int64            `json:"deadline_ms"`     // from now; an answer after it has no reader
 	// Redelivered means that an observing hook may have had this event before.
 	Redelivered bool `json:"redelivered,omitempty"`

@@ -106,7 +106,7 @@ func fieldsOf(t reflect.Type) (list []field) {
 	return list
 }
 
-var tokens = []string{"name", "instance", "session", "parent", "tool", "id", "hook"}
+var tokens = []string{"name", "instance", "term", "session", "parent", "tool", "id", "hook"}
 
 // kindOf is how the document names a field's type.
 func kindOf(f reflect.StructField, name string) string {

@@ -148,8 +148,9 @@ func refuse(field, format string, args ...any) error {
 
 // Registration is the first request of an instance.
 type Registration struct {
-	Protocol int      `json:"protocol"` // [Version]
-	Instance string   `json:"instance"` // a token, new at each start of the program
+	Protocol int      `json:"protocol"`       // [Version]
+	Instance string   `json:"instance"`       // a token, new at each start of the program
+	Term     string   `json:"term,omitempty"` // of the last [Registered]; empty at the first registration of the program
 	Manifest Manifest `json:"manifest"`
 	// Rollback makes this version the current one again after a later one replaced it.
 	Rollback bool `json:"rollback,omitempty"`
@@ -163,6 +164,11 @@ func (r *Registration) Validate() error {
 	if r.Instance == All {
 		return refuse("instance", "is %q, which names all instances", All)
 	}
+	if r.Term != "" {
+		if err := events.CheckToken("term", r.Term); err != nil {
+			return err
+		}
+	}
 	return r.Manifest.Validate()
 }
 
@@ -170,6 +176,7 @@ func (r *Registration) Validate() error {
 type Registered struct {
 	Error   *Error `json:"error,omitempty"`    // the registration is refused
 	Hash    string `json:"hash,omitempty"`     // of the manifest
+	Term    string `json:"term,omitempty"`     // of the program: no other one with the id of the instance has it
 	SignMS  int64  `json:"sign_ms,omitempty"`  // [SignEvery]
 	LeaseMS int64  `json:"lease_ms,omitempty"` // [Lease]
 }

@@ -8,7 +8,8 @@ import "github.com/lash-go/lash/events"
 type SessionStart struct {
 	Session events.SessionID  `json:"session"`
 	Parent  events.SessionID  `json:"parent,omitempty"`
-	Epoch   int64             `json:"epoch"` // from 1
+	Epoch   int64             `json:"epoch"`          // from 1
+	Term    string            `json:"term,omitempty"` // see [Call]
 	Labels  map[string]string `json:"labels,omitempty"`
 	// IdleMS is the time without a call or hook after which nodes send [Idle]; 0: they do not. After twice this time the
 	// instance decides without it, as the node may be gone.

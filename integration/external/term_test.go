@@ -1,0 +1,102 @@
+package external
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// twin is one of several programs with one id.
+type twin struct {
+	*client
+	term    string
+	refused atomic.Pointer[wire.Error] // of a registration that nodes asked for
+	silent  atomic.Bool                // it sends no signs of life
+	ran     atomic.Int64
+}
+
+// twin starts a program with the id i1 that keeps to the rules of terms, and registers it.
+func (s *setting) twin() *twin {
+	s.T.Helper()
+	w := &twin{client: s.client()}
+	own := w.prefix + ".plugin.notes.i1."
+	answer := w.request("notes", "register", registration("1", "once"))
+	if answer.Error != nil {
+		s.T.Fatalf("registration: %v", answer.Error)
+	}
+	if w.term = answer.Term; w.term == "" {
+		s.T.Fatal("the node gives no term")
+	}
+	w.on(own+"call", func(m *nats.Msg) {
+		var in wire.Call
+		_ = json.Unmarshal(m.Data, &in)
+		if in.Term == "" || in.Term == w.term {
+			w.ran.Add(1)
+			_ = m.Respond([]byte(`{"outcome":{"text":"done"}}`))
+		}
+	})
+	w.on(own+"register", func(*nats.Msg) {
+		r := registration("1", "once")
+		r.Term = w.term
+		data, _ := json.Marshal(r)
+		m, err := w.nc.Request(w.prefix+".plugins.notes.register", data, 10*time.Second)
+		var again wire.Registered
+		if err == nil && json.Unmarshal(m.Data, &again) == nil && again.Error != nil {
+			w.refused.Store(again.Error)
+			w.silent.Store(true)
+		}
+	})
+	sign, _ := json.Marshal(&wire.Sign{Hash: answer.Hash, Term: w.term})
+	go func() { // ends with the connection
+		for !w.nc.IsClosed() {
+			if !w.silent.Load() {
+				_ = w.nc.Publish(w.prefix+".plugin-live.notes.i1", sign)
+			}
+			time.Sleep(wire.SignEvery / 4)
+		}
+	}()
+	return w
+}
+
+func (c *client) on(subject string, handle func(*nats.Msg)) {
+	c.t.Helper()
+	_, err := c.nc.Subscribe(subject, handle)
+	harness.WantError(c.t, "subscribe", err, nil)
+	harness.WantError(c.t, "flush", c.nc.Flush(), nil)
+}
+
+// TestProgramsWithOneID starts a second program with the id of a living one: it is refused. A program that was frozen when the second one
+// registered is told when it goes on. Each call runs once.
+func TestProgramsWithOneID(t *testing.T) {
+	t.Parallel()
+	s := start(t, harness.Reply(harness.Call("k1", "once", `{}`)), harness.Reply(harness.Text("one")), harness.Reply(harness.Call("k2", "once", `{}`)), harness.Reply(harness.Text("two")))
+	s.node()
+	first := s.twin()
+	s.alive(1)
+	if got := first.request("notes", "register", registration("1", "once")); got.Error == nil || got.Error.Code != wire.CodeConflict || got.Error.Field != "instance" {
+		t.Fatalf("a second program: got %+v, want a conflict of the instance", got)
+	}
+	first.silent.Store(true) // frozen
+	s.AwaitPolling("the end of the lease", func() bool { return len(s.first.Status()[0].Instances) == 0 })
+	second := s.twin()
+	s.alive(1)
+	first.silent.Store(false)
+	s.AwaitPolling("the refusal of the first program", func() bool { return first.refused.Load() != nil })
+	harness.Equal(t, "code", first.refused.Load().Code, wire.CodeConflict)
+	if second.refused.Load() != nil {
+		t.Errorf("the second program is refused: %v", second.refused.Load())
+	}
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.CallResult(id, "k1"), "done")
+	s.RunTurn(id, "t2", harness.Text("again"))
+	harness.Equal(t, "result", s.CallResult(id, "k2"), "done")
+	harness.Equal(t, "calls of the first program", first.ran.Load(), 0)
+	harness.Equal(t, "calls of the second program", second.ran.Load(), 2)
+}

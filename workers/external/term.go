@@ -1,0 +1,90 @@
+package external
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// heardTerms are the terms of the programs that had one id. Nodes choose the one with the greater term:
+//
+//	program A                 node                          program B
+//	signs with term 1    ──►  A has the id
+//	                          another node registered B  ◄──  signs with term 2
+//	                          B has the id; both get "register"
+//	registers, term 1    ──►  refused: A ends                 registers, term 2: accepted
+//
+// A call names the term that its node knows, so the other program does not run it.
+type heardTerms struct {
+	last   string
+	reused bool // there was another one before
+}
+
+// maxTerms limits the ids whose terms a node remembers. Beyond them it forgets those of instances that are gone.
+const maxTerms = 4 * maxInstances
+
+// tellEvery is how often a node tells two programs with one id to register again.
+const tellEvery = time.Second
+
+// winsLocked reports whether a sign of life is of the program that has the id: the one whose term is the greatest of those that live. The
+// other one is told.
+func (p *Plugins) winsLocked(name string, k *known, id, term string) bool {
+	known, had := k.terms[id]
+	if i := k.instances[id]; k.livesLocked(id) && term < i.Term {
+		k.terms[id] = heardTerms{known.last, true}
+		if now := time.Now(); now.Sub(k.told) >= tellEvery {
+			k.told = now
+			p.log.Warn("two programs have the id of one instance: give each start of a program an id of its own", zap.String("plugin", name), zap.String("instance", id))
+			_ = p.bus.TellInstance(name, id, wire.VerbRegister, nil) // the next sign of life leads here again
+		}
+		return false
+	}
+	if term == known.last {
+		return true
+	}
+	if k.terms == nil {
+		k.terms = make(map[string]heardTerms)
+	}
+	if len(k.terms) >= maxTerms {
+		for old := range k.terms {
+			if !k.livesLocked(old) {
+				delete(k.terms, old)
+			}
+		}
+	}
+	k.terms[id] = heardTerms{term, had}
+	return true
+}
+
+// livesLocked reports whether a sign of life of an instance is younger than its lease.
+func (k *known) livesLocked(id string) bool {
+	i := k.instances[id]
+	return i != nil && k.clock()-i.heard <= wire.Lease
+}
+
+// termOf is the term of the program that has an id. reused: this node has heard another program with the id.
+func (p *Plugins) termOf(name, id string) (term string, reused bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	if i := k.instances[id]; i != nil {
+		term = i.Term
+	}
+	return term, k.terms[id].reused
+}
+
+// checkTerm refuses a program with the id of another one that lives.
+func (p *Plugins) checkTerm(name string, in *wire.Registration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	if !k.livesLocked(in.Instance) || in.Term >= k.instances[in.Instance].Term {
+		return nil
+	}
+	return &wire.Error{
+		Code: wire.CodeConflict, Field: "instance",
+		Message: "another program with the id " + in.Instance + " lives, or did just now: give each start of a program an id of its own",
+	}
+}
