@@ -205,7 +205,7 @@ func TestSweepKeepsAllForUnreadableFork(t *testing.T) {
 	refer(t, b, "good", 1, put(t, b, "shared"))
 	js, err := jetstream.New(b.Conn())
 	if err == nil {
-		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "lash-s-fork", Subjects: []string{"lash.s.fork.>"}, Replicas: 1})
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "lash-s-fork", Subjects: []string{"lash.s.fork.>"}, Replicas: 1, AllowDirect: true})
 	}
 	if err != nil {
 		t.Fatal(err)
