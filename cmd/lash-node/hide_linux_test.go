@@ -46,13 +46,25 @@ func unprivileged(t *testing.T) (cmd *exec.Cmd, dir string) {
 }
 
 // TestCommandsSeeNoKeys runs a command that searches for the node's keys in the environment of every process that it
-// may read, and in the node's memory.
+// may read, in the node's memory, and in a file that was open when the node started.
 func TestCommandsSeeNoKeys(t *testing.T) {
 	t.Parallel()
 	cmd, dir := unprivileged(t)
+	inherited, err := os.CreateTemp(t.TempDir(), "")
+	if err == nil {
+		_, err = inherited.WriteString("hidden-key")
+	}
+	if err == nil {
+		_, err = inherited.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inherited.Close()                //nolint:errcheck // it is only read
+	cmd.ExtraFiles = []*os.File{inherited} // 3
 	// The quotes split the keyword, so that the search does not find its own command line.
 	look := `{"command":"all() { for f in /proc/[0-9]*/environ; do cat $f; done 2>/dev/null | tr '\\0' '\\n'; }; ` +
-		`echo node=$(cat /proc/$PPID/environ 2>/dev/null | wc -c) maps=$(cat /proc/$PPID/maps 2>/dev/null | wc -c) keys=$(all | grep -ac hidden-''key) own=$(all | grep -ac ^PATH= | sed 's/^[1-9].*/some/')"}`
+		`echo node=$(cat /proc/$PPID/environ 2>/dev/null | wc -c) maps=$(cat /proc/$PPID/maps 2>/dev/null | wc -c) keys=$(all | grep -ac hidden-''key) file=$( (cat <&3) 2>/dev/null | wc -c) own=$(all | grep -ac ^PATH= | sed 's/^[1-9].*/some/')"}`
 	s := serveAs(t, cmd, []string{"OPENAI_API_KEY=hidden-key", "OPENAI_BASE_URL=" + endpoint(t, "run_command "+look)},
 		"--model", "m", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir, "--allow", "run_command")
 	defer s.stop(t, syscall.SIGTERM)
@@ -63,7 +75,7 @@ func TestCommandsSeeNoKeys(t *testing.T) {
 	if _, err := h.Run(limited(t), "s", api.Ask("look")); err != nil {
 		t.Fatal(err)
 	}
-	if got := resultsOf(t, h); len(got) != 1 || strings.TrimSpace(got[0]) != "node=0 maps=0 keys=0 own=some" {
+	if got := resultsOf(t, h); len(got) != 1 || strings.TrimSpace(got[0]) != "node=0 maps=0 keys=0 file=0 own=some" {
 		t.Errorf("got %q, want nothing of the node and no key", got)
 	}
 }

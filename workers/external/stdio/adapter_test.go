@@ -148,12 +148,21 @@ func TestHostile(t *testing.T) {
 		"invalid_manifest":    {strings.ReplaceAll(registered, `"1"`, `""`) + "sleep 60", "manifest.version"},
 		"line_without_an_end": {"head -c 40000000 /dev/zero; sleep 60", "longer than 33558528 bytes"},
 		"no_such_program":     {"", "/no/such/program"},
+		"sandbox_that_fails":  {"exit 0", "exit status 1"},
+		"leaves_its_group":    {"setsid sleep 5 & exit 4", "exit status 4"}, // with its output open
+		"deep_register":       {`echo '{"type":"register","manifest":'$(printf '%05000d' 0 | tr 0 '['); sleep 60`, "no JSON line"},
+		"too_deep":            {`n=$(printf '%0200d' 0); echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[{"name":"a","schema":'$(echo $n | tr 0 '[')$(echo $n | tr 0 ']')'}]}}'; sleep 60`, "a register line of its output is wrong"},
+		"no_text":             {`printf '\377\376{"type":"register"}\n'; sleep 60`, "no JSON line"},
+		"flood":               {"yes", `no JSON line: "y`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", c.script}, RegisterWait: time.Minute}
 			if strings.Contains(c.want, "300ms") {
 				cfg.RegisterWait = 300 * time.Millisecond
+			}
+			if name == "sandbox_that_fails" {
+				cfg.Sandbox = []string{"false"}
 			}
 			if c.script == "" {
 				cfg.Command = []string{"/no/such/program"}

@@ -78,6 +78,9 @@ func program(scope string) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(3)
 		}
+		if m.Type == os.Getenv("EXIT_AT") {
+			os.Exit(7)
+		}
 		if m.Type != "cancel" && m.Type != "callback" {
 			seen = append(seen, m.Type)
 		}
