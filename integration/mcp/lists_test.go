@@ -3,7 +3,9 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/mcp"
 )
 
 // offered are the tools of a session's turn.
@@ -181,5 +184,45 @@ func TestResourcesNameNoFiles(t *testing.T) {
 	r := s.result("srv__say", sayingOf(saying{Lines: lines, Silent: true}))
 	if r.Outcome != events.OutcomeSuccess || !strings.Contains(r.Text, "file:///etc/passwd") || strings.Contains(r.Text, "root:") || len(r.Attachments) > 0 {
 		t.Errorf("got %+v, want the names alone", r)
+	}
+}
+
+// TestListOfManyLines has a server send its list in 8 000 lines, as one message or as an event, and results with long numbers. It is no
+// flood: the source has the list at once.
+func TestListOfManyLines(t *testing.T) {
+	t.Parallel()
+	list := `{"tools":[{"name":"once","inputSchema":{"type":"object"}}` + strings.Repeat("\n", 8000) + `]}`
+	const result = `{"content":[],"structuredContent":{"number":9007199254740993}}` // 2^53+1
+	for name, stream := range map[string]bool{"message": false, "event": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			answer := func(w http.ResponseWriter, id json.RawMessage, result string) {
+				text, kind := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result), "application/json"
+				if stream {
+					text, kind = "data: "+strings.ReplaceAll(text, "\n", "\ndata: ")+"\n\n", "text/event-stream"
+				}
+				w.Header().Set("Content-Type", kind)
+				_, _ = io.WriteString(w, text)
+			}
+			h := &hostileHTTP{answer: func(w http.ResponseWriter, id json.RawMessage) { answer(w, id, result) }}
+			at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body := readAll(r)
+				var in struct {
+					ID     json.RawMessage
+					Method string
+				}
+				if json.Unmarshal([]byte(body), &in) == nil && in.Method == "tools/list" {
+					answer(w, in.ID, list)
+					return
+				}
+				h.serve(w, r, []byte(body))
+			}))
+			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
+			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
+			on, _ := s.node(server)
+			s.source(on.Conn(), server)
+			harness.Equal(t, "result", s.result("web__once", "{}").Text, `{"number":9007199254740993}`)
+		})
 	}
 }

@@ -335,6 +335,8 @@ func (in doing) act(ctx context.Context, s *sdk.Server, r *sdk.CallToolRequest) 
 		return text(&sdk.TextContent{Text: "look"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte{7, 8, 9}}), nil, nil
 	case "structured":
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "18 degrees"}}, StructuredContent: json.RawMessage(`{"degrees":18}`)}, nil, nil
+	case "digits":
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a number"}}, StructuredContent: json.RawMessage(`{"number":9007199254740993}`)}, nil, nil
 	case "ask":
 		if len(r.Params.InputResponses) == 0 {
 			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: in.Text, RequestedSchema: colours}}}, nil, nil

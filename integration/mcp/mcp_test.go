@@ -27,6 +27,7 @@ func TestResults(t *testing.T) {
 		"text":              {"srv__look", `{"do":"x"}`, "did x"},
 		"failure":           {"srv__look", `{"do":"fail","text":"no"}`, "[failed] as requested: no"},
 		"structured":        {"srv__look", `{"do":"structured"}`, "18 degrees\n{\"degrees\":18}"},
+		"digits":            {"srv__look", `{"do":"digits"}`, "a number\n{\"number\":9007199254740993}"}, // 2^53+1
 		"against_schema":    {"srv__look", `{"do":7}`, "[failed]"},
 		"unknown":           {"srv__nothing", `{}`, "is not available"},
 		"resource":          {"srv__read_resource", `{"uri":"test://one"}`, "[resource test://one]\nthe first\n[resource test://two]"},

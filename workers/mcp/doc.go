@@ -44,7 +44,7 @@
 //	a tool that a session cannot have   leaves it out, and logs why: a schema that is refused, the 129th tool
 //	it changes its list all the time    reads the list once a second
 //	it sends without end                after 4 000 lines and 64 MiB at once reads 2 000 lines and 64 MiB a second while a call
-//	                                    runs, and 100 lines and 4 MiB while none does. A message has at most 16 MiB, decompressed
+//	                                    runs, or for 10 s of a list, and 100 lines and 4 MiB else. A message has at most 16 MiB, decompressed
 //	it does not read its input          ends it after 10 s, and starts it again
 //	it ends each stream at once         opens a stream once a second
 //	it leaves requests over HTTP open   waits 10 s for those that are no calls, 32 at once

@@ -87,7 +87,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	case carries && answer.StatusCode >= 300 && answer.StatusCode < 400:
 		call.sent.Store(false) // the next request has the call
 	}
-	answer.Body = &ending{h.pace.of(ctx, newBounded(answer)), func() { release(); end(nil) }}
+	answer.Body = &ending{h.body(ctx, answer), func() { release(); end(nil) }}
 	return answer, nil
 }
 
@@ -124,12 +124,14 @@ func (e *ending) Close() error {
 	return e.ReadCloser.Close()
 }
 
-// newBounded bounds an answer that is one message: the client reads all of it into memory. The transport itself bounds the events of a
-// stream.
-func newBounded(answer *http.Response) io.ReadCloser {
+// body reads an answer at the pace of the server. One that is no stream is one message, however many lines it has, and is bounded: the
+// client reads all of it into memory. The transport itself bounds the events of a stream.
+func (h *headed) body(ctx context.Context, answer *http.Response) io.ReadCloser {
 	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+	paced := h.pace.of(ctx, answer.Body)
 	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") {
-		return answer.Body
+		return exactOf(paced, false)
 	}
-	return &bounded{answer.Body, maxMessage}
+	paced.whole = true
+	return exactOf(&bounded{paced, maxMessage}, true)
 }

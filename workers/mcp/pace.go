@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -40,16 +42,29 @@ const (
 type pace struct {
 	lines, bytes *rate.Limiter
 	speed        func() speed // now
+	listing      atomic.Int64 // until when a list is read as fast as the answers to calls, in Unix nanoseconds
 }
 
 // newPace makes the pace of a server, of which calls are busy or not.
 func newPace(busy func() bool) *pace {
-	return &pace{rate.NewLimiter(0, linesAtOnce), rate.NewLimiter(0, bytesAtOnce), func() speed {
-		if busy() {
+	p := &pace{lines: rate.NewLimiter(0, linesAtOnce), bytes: rate.NewLimiter(0, bytesAtOnce)}
+	p.speed = func() speed {
+		if busy() || time.Now().UnixNano() < p.listing.Load() {
 			return speed{linesPerSecond, bytesPerSecond}
 		}
 		return speed{linesWhileIdle, bytesWhileIdle}
-	}}
+	}
+	return p
+}
+
+// listTime is how long a list that the client asked for is read as fast as the answers to calls: 24 000 lines. A server that sends other
+// messages in place of the list is read slowly after it.
+const listTime = 10 * time.Second
+
+// list begins the read of a list, until the returned function is called.
+func (p *pace) list() (end func()) {
+	p.listing.Store(time.Now().Add(listTime).UnixNano())
+	return func() { p.listing.Store(0) }
 }
 
 // wait waits until a number of lines and bytes may be read.
@@ -72,19 +87,30 @@ func (p *pace) wait(ctx context.Context, lines, size int) error {
 }
 
 // of reads r, whose messages end with lines, no faster than the limits.
-func (p *pace) of(ctx context.Context, r io.ReadCloser) *paced { return &paced{r, ctx, p} }
+func (p *pace) of(ctx context.Context, r io.ReadCloser) *paced {
+	return &paced{ReadCloser: r, ctx: ctx, pace: p}
+}
 
 // paced is a reader with a pace.
 type paced struct {
 	io.ReadCloser
 	ctx context.Context //nolint:containedctx // of the server's run, or of the request
 	*pace
+	whole bool // what is read is one message, and counts as a line
+	read  bool // some of it
 }
 
 // Read implements [io.Reader].
 func (p *paced) Read(data []byte) (int, error) {
 	n, err := p.ReadCloser.Read(data)
-	if slow := p.wait(p.ctx, bytes.Count(data[:n], []byte{'\n'}), n); slow != nil {
+	lines := bytes.Count(data[:n], []byte{'\n'})
+	if p.whole {
+		lines = 0
+		if !p.read {
+			lines, p.read = 1, true
+		}
+	}
+	if slow := p.wait(p.ctx, lines, n); slow != nil {
 		return n, slow // the run has ended
 	}
 	return n, err

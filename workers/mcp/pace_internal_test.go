@@ -18,9 +18,12 @@ import (
 func TestAnswersShareThePace(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("\n", 10)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, body)
+	}))
 	t.Cleanup(server.Close)
-	shared := &pace{rate.NewLimiter(0, len(body)), rate.NewLimiter(rate.Inf, 0), func() speed { return speed{rate.Every(time.Hour), rate.Inf} }} // one answer, and then none
+	shared := &pace{lines: rate.NewLimiter(0, len(body)), bytes: rate.NewLimiter(rate.Inf, 0), speed: func() speed { return speed{rate.Every(time.Hour), rate.Inf} }} // one answer, and then none
 	h := &headed{pace: shared, life: t.Context(), others: make(chan struct{}, 1), wait: time.Minute}
 	read := func() (int, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a wait beyond it fails at once
@@ -46,7 +49,8 @@ func TestAnswersShareThePace(t *testing.T) {
 }
 
 // TestServerIsReadSlowly reads a server that sends without end. While no call runs it is read at 100 lines a second after the first
-// 4 000, while one runs at 2 000, and a call that starts waits for 20 lines at most. Long lines have limits of their own.
+// 4 000, while one runs at 2 000, and a call that starts waits for 20 lines at most. A list is read as
+// fast as while a call runs, for ten seconds. Long lines have limits of their own.
 func TestServerIsReadSlowly(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -54,15 +58,18 @@ func TestServerIsReadSlowly(t *testing.T) {
 		lines int
 		busy  time.Duration // when a call starts; 0: before
 		idle  bool          // none starts
+		list  bool          // the client has asked for a list
 		want  time.Duration
 	}{
-		"first":         {1, 4000, 0, true, 0},
-		"idle":          {1, 5000, 0, true, 10 * time.Second},
-		"busy":          {1, 6000, 0, false, time.Second},
-		"call_starts":   {1, 8000, 10 * time.Second, false, 10*time.Second + 1500*time.Millisecond},
-		"long":          {1 << 20, 64, 0, true, 0},
-		"long_and_idle": {1 << 20, 72, 0, true, 2 * time.Second},
-		"long_and_busy": {1 << 20, 128, 0, false, time.Second},
+		"first":         {1, 4000, 0, true, false, 0},
+		"idle":          {1, 5000, 0, true, false, 10 * time.Second},
+		"busy":          {1, 6000, 0, false, false, time.Second},
+		"call_starts":   {1, 8000, 10 * time.Second, false, false, 10*time.Second + 1500*time.Millisecond},
+		"list":          {1, 8000, 0, true, true, 2 * time.Second},
+		"endless_list":  {1, 25000, 0, true, true, 20 * time.Second},
+		"long":          {1 << 20, 64, 0, true, false, 0},
+		"long_and_idle": {1 << 20, 72, 0, true, false, 2 * time.Second},
+		"long_and_busy": {1 << 20, 128, 0, false, false, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,9 +79,13 @@ func TestServerIsReadSlowly(t *testing.T) {
 					time.AfterFunc(tc.busy, func() { busy.Store(true) })
 					synctest.Wait()
 				}
+				p := newPace(busy.Load)
+				if tc.list {
+					defer p.list()()
+				}
 				began := time.Now()
 				text := strings.Repeat(strings.Repeat("x", tc.line-1)+"\n", tc.lines)
-				n, err := io.Copy(struct{ io.Writer }{io.Discard}, newPace(busy.Load).of(t.Context(), io.NopCloser(struct{ io.Reader }{strings.NewReader(text)})))
+				n, err := io.Copy(struct{ io.Writer }{io.Discard}, p.of(t.Context(), io.NopCloser(struct{ io.Reader }{strings.NewReader(text)})))
 				if n != int64(len(text)) || err != nil {
 					t.Fatalf("got %d bytes, %v, want %d", n, err, len(text))
 				}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,7 +41,8 @@ func resultOf(r *mcp.CallToolResult) *wire.Outcome {
 		b.content(c)
 	}
 	if r.StructuredContent != nil {
-		b.structured(r.StructuredContent)
+		text, _ := r.Meta[exactKey].(string)
+		b.structured(r.StructuredContent, text)
 	}
 	if r.IsError {
 		return failure(plugin.ClassExecution, strings.Join(b.texts, "\n"))
@@ -108,8 +110,8 @@ func (b *outcomes) attach(mediaType string, data []byte) {
 	b.attachments = append(b.attachments, wire.Attachment{MediaType: mediaType, Data: data})
 }
 
-// structured adds the JSON of a structured result, unless a text is the same JSON.
-func (b *outcomes) structured(v any) {
+// structured adds the JSON of a structured result, unless a text is the same JSON. exact is that JSON with all digits; empty: v has them.
+func (b *outcomes) structured(v any, exact string) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return // it was JSON
@@ -123,7 +125,7 @@ func (b *outcomes) structured(v any) {
 			return
 		}
 	}
-	b.line(string(data))
+	b.line(cmp.Or(exact, string(data)))
 }
 
 func (b *outcomes) outcome() *wire.Outcome {

@@ -218,7 +218,9 @@ func (s *Source) serve(run *serverRun, serving *serving) error {
 	for {
 		listed := time.Now()
 		once, cancel := context.WithTimeoutCause(run.ctx, connectWait, fmt.Errorf("it did not list its tools within %s", connectWait))
+		end := s.pace.list()
 		offer, err := s.cfg.Server.offerOf(once, run.client, s.log)
+		end()
 		cancel()
 		if err != nil {
 			return errors.Join(err, context.Cause(once))

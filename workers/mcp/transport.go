@@ -31,7 +31,7 @@ func (s *Server) start(ctx context.Context, pace *pace, log *zap.Logger) (mcp.Tr
 	command := process.Command{Dir: s.Dir, Env: s.Env, Clean: true, Input: true, Grace: endWait}
 	command.Args = slices.Concat(s.Sandbox, []string{s.Command}, s.Args)
 	p, err := process.Start(life, command, func(r io.Reader) {
-		_, err := io.Copy(printed, pace.of(life, io.NopCloser(r)))
+		_, err := io.Copy(printed, exactOf(pace.of(life, io.NopCloser(r)), false))
 		_ = printed.CloseWithError(err) // nil is the end of the output
 	}, func(r io.Reader) {
 		process.LogLines(log, r, s.withoutSecrets)
