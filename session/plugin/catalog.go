@@ -246,13 +246,22 @@ func entriesOf(offered map[string]*BoundTool, levels map[string]events.Availabil
 	return list
 }
 
-// withOverrides copies the availability that hosts set to the tools.
+// withOverrides are the tools with the availability that hosts set: the list itself where hosts have set none.
 func withOverrides(tools []events.ToolEntry, state *projector.Catalog) []events.ToolEntry {
-	list := slices.Clone(tools)
-	for i := range list {
-		if old, ok := state.Tool(list[i].Name); ok {
-			list[i].Override = old.Override
+	list := tools
+	for i := range state.Tools {
+		old := &state.Tools[i]
+		if old.Override == "" {
+			continue
 		}
+		at, found := slices.BinarySearchFunc(list, old.Name, func(e events.ToolEntry, name string) int { return strings.Compare(e.Name, name) })
+		if !found {
+			continue
+		}
+		if len(list) > 0 && &list[0] == &tools[0] {
+			list = slices.Clone(tools)
+		}
+		list[at].Override = old.Override
 	}
 	return list
 }
