@@ -64,15 +64,12 @@ func (k *known) livesLocked(id string) bool {
 	return i != nil && k.clock()-i.heard <= wire.Lease
 }
 
-// termOf is the term of the program that has an id. reused: this node has heard another program with the id.
+// termOf is the term of the program that has an id, or had it last; empty where this node has heard none. reused: this node has heard another program with the id.
 func (p *Plugins) termOf(name, id string) (term string, reused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.byName[name]
-	if i := k.instances[id]; i != nil {
-		term = i.Term
-	}
-	return term, k.terms[id].reused
+	t := p.byName[name].terms[id]
+	return t.last, t.reused
 }
 
 // checkTerm refuses a program with the id of another one that lives.

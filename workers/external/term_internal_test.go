@@ -131,6 +131,9 @@ func TestCallOfAnEarlierProgram(t *testing.T) {
 					p.sign(plugin1, id, data)
 				}
 			}
+			if c.holder == "i2" {
+				p.gone(plugin1, "i2") // it did not answer once
+			}
 			call := plugin.Call{Session: "s", Turn: "t", Effect: "e", ID: "c", Key: "k", Holder: c.holder, Again: c.again}
 			r, err := p.handler(plugin1, "once", c.repeatable, nil)(t.Context(), call, json.RawMessage(`{}`))
 			if unsubscribed := sub.Unsubscribe(); err != nil || unsubscribed != nil || r.Text != c.result && string(r.Outcome) != c.result {
