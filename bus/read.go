@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -18,12 +19,26 @@ func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq
 	return l.readFrom(ctx, session, from, true)
 }
 
+// CommitAt is one commit of a session. It reads no other, unless it has to judge a plain commit of a session with keys. Errors: those of
+// [Log.Read].
+func (l Log) CommitAt(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
+	for entry, err := range l.readRange(ctx, session, seq, seq, true) {
+		return entry, err
+	}
+	return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, events.ErrShorter)
+}
+
 // read is [Log.Read] that yields nothing for a stream without commits, nor after the end.
 func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
 	return l.readFrom(ctx, session, from, false)
 }
 
 func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
+	return l.readRange(ctx, session, from, math.MaxUint64, mustExist)
+}
+
+// readRange is readFrom that ends at a sequence.
+func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
 		loc, err := l.b.locateFrom(ctx, session, max(from, 1))
 		if err == nil && loc.last == 0 && mustExist {
@@ -36,7 +51,7 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 			yield(events.Entry{}, fmt.Errorf("read: %w", err))
 			return
 		}
-		next, last := max(from, 1), loc.last
+		next, last := max(from, 1), min(loc.last, upto)
 		check := l.checkPlain(session, next)
 		checked := func(e events.Entry, err error) bool {
 			if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -20,10 +21,10 @@ import (
 type commitMeta struct {
 	actor       events.Actor
 	cause       string
-	key, digest string     // of the request; empty: it has no key
-	olderCause  string     // the cause with the key, see "Forms of earlier versions"
-	byID        bool       // the request creates something with an id, and a repeat finds it by that id
-	log         events.Log // has the salt of the request's commit; set with a key
+	key, digest string  // of the request; empty: it has no key
+	olderCause  string  // the cause with the key, see "Forms of earlier versions"
+	byID        bool    // the request creates something with an id, and a repeat finds it by that id
+	log         bus.Log // has the salt of the request's commit; set with a key
 }
 
 // ownMeta returns the metadata of the commit of a decision of the host itself.
@@ -90,24 +91,16 @@ func (m *commitMeta) checkDigest(ctx context.Context, id events.SessionID, r pro
 	}
 	own := m.digest
 	if events.IsSalted(r.Digest) {
-		c, err := m.commitAt(ctx, id, r.Seq)
+		e, err := m.log.CommitAt(ctx, id, r.Seq)
 		if err != nil {
 			return fmt.Errorf("key %s: compare with the earlier request: %w", m.key, err)
 		}
-		own = events.SaltDigest(c.Salt, m.digest)
+		own = events.SaltDigest(e.Commit.Salt, m.digest)
 	}
 	if r.Digest != own {
 		return fmt.Errorf("key %s: %w", m.key, api.ErrDifferent)
 	}
 	return nil
-}
-
-// commitAt reads one commit.
-func (m *commitMeta) commitAt(ctx context.Context, id events.SessionID, seq events.Seq) (*events.Commit, error) {
-	for e, err := range m.log.Read(ctx, id, seq) {
-		return e.Commit, err
-	}
-	return nil, fmt.Errorf("%w: the history has no sequence %d", events.ErrMalformed, seq)
 }
 
 // committedAt returns the sequence of the request's commit; 0 where the history has none. [Host.tryDecide] searches for

@@ -130,14 +130,12 @@ func (o *creation) findPartial(ctx context.Context) (*partialSession, error) {
 	if seq, err := o.meta.committedAt(ctx, s); err != nil || seq == 0 {
 		return nil, cmp.Or(err, api.ErrExists)
 	}
-	for entry, err := range o.h.log.Read(ctx, o.id, 1) {
-		if err != nil {
-			return nil, err
-		}
-		if opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened); ok {
-			return &partialSession{opened: opened, state: s}, nil
-		}
-		break
+	entry, err := o.h.log.CommitAt(ctx, o.id, 1)
+	if err != nil {
+		return nil, err
+	}
+	if opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened); ok {
+		return &partialSession{opened: opened, state: s}, nil
 	}
 	return nil, api.ErrExists
 }

@@ -87,7 +87,7 @@ type Host struct {
 	cfg Config // with defaults
 
 	b      *bus.Bus
-	log    events.Log
+	log    bus.Log
 	blobs  blob.Store // for the bodies of events, which it filters
 	logger *zap.Logger
 	actor  events.Actor
