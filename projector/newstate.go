@@ -18,7 +18,12 @@ func NewUnproven(session events.SessionID) *State {
 }
 
 // Reset makes s the state before the first event. It stays one of [New] or of [NewUnproven].
-func (s *State) Reset() { *s = State{Head: Head{Session: s.Session}, unproven: s.unproven} }
+func (s *State) Reset() {
+	*s = State{Head: Head{Session: s.Session}, unproven: s.unproven, resets: s.resets + 1}
+}
+
+// Resets is the number of calls of [State.Reset]. It shows that the history of a state was replaced.
+func (s *State) Resets() int { return s.resets }
 
 // LastCommit is the id of the commit at Seq. It is empty where the state does not know it, as after [Restore].
 func (s *State) LastCommit() events.CommitID { return s.last }

@@ -46,22 +46,35 @@ func loadIndex(ctx context.Context, b *bus.Bus, session events.SessionID) (*inde
 	return index.NewBuilder(session, row), nil
 }
 
-// indexUpTo adds the commits up to a sequence that the row does not have.
-func indexUpTo(ctx context.Context, log events.Log, builder *index.Builder, session events.SessionID, upto events.Seq) error {
-	if builder.Seq() >= upto {
+// indexUpTo adds the commits up to the state's that the row does not have. A row whose last commit the history does not have is of lost
+// commits, and is made again from the start.
+func indexUpTo(ctx context.Context, log events.Log, builder *index.Builder, s *projector.State) error {
+	same := builder.Seq() != s.Seq || isSameCommit(builder.Commit(), s.LastCommit())
+	if builder.Seq() >= s.Seq && same {
 		return nil
 	}
-	for entry, err := range log.Read(ctx, session, builder.Seq()+1) {
-		if err != nil {
-			return fmt.Errorf("index %s: %w", session, err)
+	from := builder.Seq() + 1
+	if builder.Commit() != "" {
+		from = builder.Seq() // to compare that commit
+	}
+	for entry, err := range log.Read(ctx, s.Session, from) {
+		if errors.Is(err, events.ErrShorter) || err == nil && entry.Seq == builder.Seq() && !isSameCommit(builder.Commit(), entry.Commit.ID) {
+			builder.Reset()
+			return indexUpTo(ctx, log, builder, s)
 		}
-		if entry.Seq > upto {
+		if err != nil {
+			return fmt.Errorf("index %s: %w", s.Session, err)
+		}
+		if entry.Seq > s.Seq {
 			break
 		}
 		builder.Add(entry)
 	}
 	return nil
 }
+
+// isSameCommit compares the commits of one sequence; one that is not known differs from none.
+func isSameCommit(a, b events.CommitID) bool { return a == "" || b == "" || a == b }
 
 // saveIndex writes the row unless a newer one exists.
 func saveIndex(ctx context.Context, b *bus.Bus, s *projector.State, builder *index.Builder) error {
@@ -72,7 +85,7 @@ func saveIndex(ctx context.Context, b *bus.Bus, s *projector.State, builder *ind
 	rows, _ := b.Index()
 	return replace(ctx, rows, s.Session, value, func(old []byte) bool {
 		have, err := index.Decode(old)
-		return err != nil || have.Seq < builder.Seq()
+		return err != nil || have.Seq < builder.Seq() || have.Seq == builder.Seq() && !isSameCommit(have.Commit, builder.Commit())
 	})
 }
 
@@ -93,7 +106,7 @@ func indexSettings(s *projector.State) index.Settings {
 // IndexRow is the index row of a state and the commits of its history, for a session whose stored row is missing.
 func IndexRow(ctx context.Context, log events.Log, s *projector.State) (*index.Row, error) {
 	builder := index.NewBuilder(s.Session, nil)
-	if err := indexUpTo(ctx, log, builder, s.Session, s.Seq); err != nil {
+	if err := indexUpTo(ctx, log, builder, s); err != nil {
 		return nil, err
 	}
 	value, err := builder.Encode(indexSettings(s))
@@ -107,7 +120,7 @@ func IndexRow(ctx context.Context, log events.Log, s *projector.State) (*index.R
 func indexSession(ctx context.Context, b *bus.Bus, s *projector.State) error {
 	builder, err := loadIndex(ctx, b, s.Session)
 	if err == nil {
-		err = indexUpTo(ctx, b.Log(), builder, s.Session, s.Seq)
+		err = indexUpTo(ctx, b.Log(), builder, s)
 	}
 	if err == nil {
 		err = saveIndex(ctx, b, s, builder)
@@ -121,7 +134,7 @@ func (i *indexing) behind(s *projector.State) bool { return i.saved < s.Seq }
 // remakeIndex writes the index row of a session from its history, whatever row is there.
 func remakeIndex(ctx context.Context, b *bus.Bus, s *projector.State) error {
 	builder := index.NewBuilder(s.Session, nil)
-	if err := indexUpTo(ctx, b.Log(), builder, s.Session, s.Seq); err != nil {
+	if err := indexUpTo(ctx, b.Log(), builder, s); err != nil {
 		return err
 	}
 	value, err := builder.Encode(indexSettings(s))
@@ -144,7 +157,7 @@ func (p *Projector) writeIndex(ctx context.Context, s *projector.State, at *inde
 		}
 		at.builder = builder
 	}
-	err := indexUpTo(ctx, p.b.Log(), at.builder, s.Session, s.Seq)
+	err := indexUpTo(ctx, p.b.Log(), at.builder, s)
 	if err == nil {
 		err = saveIndex(ctx, p.b, s, at.builder)
 	}

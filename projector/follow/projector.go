@@ -168,11 +168,11 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, cache
 		}
 	}
 	s := cached.state
-	before := s.Seq
+	resets := s.Resets()
 	if err := Sync(ctx, p.b.Log(), p.b, s); err != nil {
 		return err
 	}
-	if s.Seq < before {
+	if s.Resets() != resets { // what is cached is of lost commits
 		if err := rewind(ctx, p.b, s); err != nil {
 			return err
 		}

@@ -21,9 +21,10 @@ const lastBytes = 160
 type Row struct {
 	Version int64               `msgpack:"v"`
 	Session events.SessionID    `msgpack:"s"`
-	Seq     events.Seq          `msgpack:"q"` // of the last indexed commit
-	First   events.Millis       `msgpack:"f"` // time of the first commit
-	At      events.Millis       `msgpack:"t"` // time of the last commit
+	Seq     events.Seq          `msgpack:"q"`           // of the last indexed commit
+	Commit  events.CommitID     `msgpack:"c,omitempty"` // its id; empty in rows of earlier programs
+	First   events.Millis       `msgpack:"f"`           // time of the first commit
+	At      events.Millis       `msgpack:"t"`           // time of the last commit
 	Words   []byte              `msgpack:"w,omitempty"`
 	Partial bool                `msgpack:"p,omitempty"` // some words were left out
 	Last    string              `msgpack:"l,omitempty"` // the beginning of the last reply
@@ -72,12 +73,18 @@ func NewBuilder(session events.SessionID, from *Row) *Builder {
 // Seq is the sequence of the last added commit.
 func (b *Builder) Seq() events.Seq { return b.row.Seq }
 
+// Commit is the id of the last added commit; empty where it is not known.
+func (b *Builder) Commit() events.CommitID { return b.row.Commit }
+
+// Reset starts an empty row.
+func (b *Builder) Reset() { *b = *NewBuilder(b.row.Session, nil) }
+
 // Add adds the next commit. Commits that the row has already change nothing.
 func (b *Builder) Add(e events.Entry) {
 	if e.Seq != b.row.Seq+1 {
 		return
 	}
-	b.row.Seq, b.row.At = e.Seq, e.Commit.At
+	b.row.Seq, b.row.Commit, b.row.At = e.Seq, e.Commit.ID, e.Commit.At
 	if e.Seq == 1 {
 		b.row.First = e.Commit.At
 	}

@@ -1,0 +1,139 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
+)
+
+// TestIndexAfterLoss accepts a loss while a projector runs. The index row has the texts of the history that is left, and none of the
+// lost ones, also where the new history is as long as the lost one, or longer.
+func TestIndexAfterLoss(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- follow.NewProjector(b, nil).Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("projector: got %v", err)
+		}
+	}()
+	for _, fresh := range []int{1, 2, 4} {
+		id := events.SessionID(fmt.Sprintf("s-%d", fresh))
+		write(t, b, id, 3, "old")
+		if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
+			t.Fatal(err)
+		}
+		says(t, b, id, 3, 2, "vanished")
+		awaitIndex(t, b, id, "vanished")
+		loseStream(t, b, id)
+		if _, err := b.AcceptLoss(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		says(t, b, id, 3, fresh, "remaining")
+		row := awaitIndex(t, b, id, "remaining")
+		if row.Seq != events.Seq(3+fresh) || mayHave(row, "vanished") {
+			t.Errorf("%s: got a row at %d with vanished %t, want one at %d without", id, row.Seq, mayHave(row, "vanished"), 3+fresh)
+		}
+	}
+}
+
+// TestStoredIndexOfLostCommits has the row of lost commits stored again after the loss was accepted, as by a projector that was about to
+// write it. The next projector makes the row again.
+func TestStoredIndexOfLostCommits(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	rows, _ := b.Index()
+	for _, fresh := range []int{2, 4} {
+		id := events.SessionID(fmt.Sprintf("s-%d", fresh))
+		write(t, b, id, 3, "old")
+		if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
+			t.Fatal(err)
+		}
+		says(t, b, id, 3, 2, "vanished")
+		mustProject(t, b, id)
+		lost, err := rows.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loseStream(t, b, id)
+		if _, err := b.AcceptLoss(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rows.Put(t.Context(), id, lost.Value, 0); err != nil {
+			t.Fatal(err)
+		}
+		says(t, b, id, 3, fresh, "remaining")
+		mustProject(t, b, id)
+		if row := storedIndex(t, b, id); row == nil || mayHave(row, "vanished") || !mayHave(row, "remaining") {
+			t.Errorf("%s: got %+v, want the row of the history", id, row)
+		}
+	}
+}
+
+// says appends n commits with a text after a sequence, and marks the session.
+func says(t *testing.T, b *bus.Bus, id events.SessionID, at, n int, text string) {
+	t.Helper()
+	for i := at; i < at+n; i++ {
+		c := commit(id, i+1, 0)
+		c.ID, c.Events = events.CommitID(fmt.Sprint(text, i)), []events.Event{events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{
+			ID: events.NodeID(fmt.Sprint(text, i)), Kind: events.NodeMessage, Message: events.Message{
+				ID: events.MessageID(fmt.Sprint(text, i)), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: text}},
+			},
+		}}})}
+		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.MarkDirty(id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mayHave(row *index.Row, text string) bool {
+	ok, _ := index.NewPlan(index.Query{Texts: []string{text}}).May(row, nil)
+	return ok
+}
+
+func storedIndex(t *testing.T, b *bus.Bus, id events.SessionID) *index.Row {
+	t.Helper()
+	rows, _ := b.Index()
+	stored, err := rows.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := index.Decode(stored.Value)
+	if err != nil {
+		return nil
+	}
+	return row
+}
+
+// awaitIndex waits for an index row with the last commit of the history and a text.
+func awaitIndex(t *testing.T, b *bus.Bus, id events.SessionID, text string) *index.Row {
+	t.Helper()
+	last, err := b.Log().Last(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.After(time.Minute); ; {
+		if row := storedIndex(t, b, id); row != nil && row.Seq == last && mayHave(row, text) {
+			return row
+		}
+		select {
+		case <-end:
+			t.Fatalf("%s: the index has no %s: got %+v", id, text, storedIndex(t, b, id))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
