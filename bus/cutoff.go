@@ -61,21 +61,33 @@ type DirectorySeq struct {
 
 // rowSeq is the sequence of a session's row; 0 without one, and where the row's key is not here.
 func (b *Bus) rowSeq(ctx context.Context, session events.SessionID) (events.Seq, error) {
+	fields, err := b.rowFields(ctx, session)
+	return fields.Seq, err
+}
+
+// rowFields is what package bus reads of a row.
+type rowFields struct {
+	DirectorySeq
+	Erased   json.RawMessage `json:"erased"` // of a session whose erasure has begun
+	revision uint64
+}
+
+func (b *Bus) rowFields(ctx context.Context, session events.SessionID) (fields rowFields, err error) {
 	row, err := b.Directory().Get(ctx, session) // no row has no value
 	if errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrMalformed) {
-		return 0, nil
+		return fields, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("compare session %s with its row: %w", session, err)
+		return fields, fmt.Errorf("compare session %s with its row: %w", session, err)
 	}
-	var fields DirectorySeq
 	_ = json.Unmarshal(row.Value, &fields) // a row that is no JSON says nothing
-	return fields.Seq, nil
+	fields.revision = row.Revision
+	return fields, nil
 }
 
 // AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. It removes the rows that have
 // them. A call that died can be repeated until the row of the directory is removed, which comes last: then the session continues, and
-// projectors find it. [ErrNotFound]: the session has no such commits.
+// projectors find it. Errors: [ErrNotFound] where the session has no such commits, [ErrErasing].
 func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOffError, error) {
 	_, err := b.locate(ctx, session)
 	lost, ok := errors.AsType[*CutOffError](err)
@@ -98,14 +110,24 @@ func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOff
 }
 
 // removeRowsAfter removes the rows of a session whose row has commits after its end, before it gets other commits with their sequences:
-// a snapshot would be continued with those. The row of the directory, which shows that, is the last one.
+// a snapshot would be continued with those. The row of the directory, which shows that, is the last one. A session whose erasure has begun
+// does not continue: its row stays, and the error is [ErrErasing]. An erasure that begins meanwhile replaces the row, which then stays too.
 func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end events.Seq) error {
-	known, err := b.rowSeq(ctx, session)
-	if err != nil || known <= end {
+	row, err := b.rowFields(ctx, session)
+	switch {
+	case err != nil:
 		return err
+	case len(row.Erased) > 0:
+		return fmt.Errorf("session %s: %w", session, ErrErasing)
+	case row.Seq <= end:
+		return nil
 	}
 	for _, rows := range []jetstream.KeyValue{b.snapshots, b.catalogs, b.index, b.directory} {
-		if err := b.once(ctx, func(ctx context.Context) error { return rows.Purge(ctx, string(session)) }); err != nil {
+		var options []jetstream.KVDeleteOpt
+		if rows == b.directory {
+			options = append(options, jetstream.LastRevision(row.revision))
+		}
+		if err := b.once(ctx, func(ctx context.Context) error { return rows.Purge(ctx, string(session), options...) }); err != nil {
 			return fmt.Errorf("remove the row in %s: %w", rows.Bucket(), err)
 		}
 	}

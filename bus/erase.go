@@ -37,7 +37,8 @@ func (t Tombstone) erasedError(session events.SessionID) error {
 
 // PutTombstone erases a session: once its archive entry is the tombstone, the session cannot be read, appended to or
 // created. Where end is not nil, the history must end at that sequence. [Bus.Purge] is the next step. An erased
-// session keeps its first tombstone, which is returned for every end. sign, unless it is nil, returns the tombstone's
+// session keeps its first tombstone, which is returned for every end. Of a session with lost commits what is left is erased, if end is nil;
+// [Log.Remaining] reads that. sign, unless it is nil, returns the tombstone's
 // Note. It is called when the history has its end, which t.Last names, and can still be read; for a repetition it is
 // called again. Errors: [events.ErrNoSession], [events.ConflictError], an [*events.FieldError] for texts that are not UTF-8,
 // those of sign.
@@ -76,6 +77,7 @@ func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end 
 	switch {
 	case !loc.entry.Erased.IsZero():
 		return loc.entry.Erased, nil
+	case end == nil && errors.As(err, new(*CutOffError)): // what is left is erased
 	case err != nil:
 		return t, err
 	}

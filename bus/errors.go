@@ -22,6 +22,8 @@ var (
 	ErrStale = errors.New("a newer version was written")
 	// ErrRedacted is an append to a session whose archive was redacted.
 	ErrRedacted = errors.New("the session was redacted: it can be read, and not continued; fork it before the redaction")
+	// ErrErasing is a session whose erasure has begun: it does not continue. An erasure that is repeated, or an archiver, finishes it.
+	ErrErasing = errors.New("the erasure of the session has begun: erase it again")
 	// ErrNoResponder is a request that no node, or not the named worker or instance, received: it was not done.
 	ErrNoResponder = errors.New("no node answers")
 	// ErrStorage is a stream that refuses appends because its server or account has no storage left.

@@ -23,7 +23,8 @@ type location struct {
 	entry  archiveEntry // the history before the stream
 }
 
-// locate finds a session's history; leaders answer. Errors: [events.ErasedError], [events.ErrNoSession].
+// locate finds a session's history; leaders answer. Errors: [events.ErasedError], [events.ErrNoSession]; [CutOffError], with the location of
+// what is left.
 func (b *Bus) locate(ctx context.Context, session events.SessionID) (location, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return location{}, err
@@ -84,7 +85,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 					if recreated {
 						b.log.Error("the stream of a session is gone", zap.String("session", string(session)), zap.Error(err))
 					}
-					return location{}, err
+					return loc, err
 				}
 			}
 			b.streams.put(session, cachedStream{loc.stream, loc.first})

@@ -24,10 +24,24 @@ const (
 )
 
 // Log is every session's history, one stream each. It implements [events.Log].
-type Log struct{ b *Bus }
+type Log struct {
+	b         *Bus
+	remaining bool // reads do not refuse a session with lost commits
+}
 
 // Log is the log of this bus.
-func (b *Bus) Log() Log { return Log{b} }
+func (b *Bus) Log() Log { return Log{b: b} }
+
+// Remaining is the log whose reads end where the commits of a session are lost, without the [CutOffError]. Appends are refused as before.
+func (l Log) Remaining() Log { return Log{b: l.b, remaining: true} }
+
+// accepts drops the error of a location that has what is left, if the log reads that.
+func (l Log) accepts(loc location, err error) (location, error) {
+	if l.remaining && errors.As(err, new(*CutOffError)) {
+		return loc, nil
+	}
+	return loc, err
+}
 
 // Append implements [events.Log]. At 0 it creates the session's stream.
 func (l Log) Append(ctx context.Context, c *events.Commit, expected events.Seq) (events.Seq, error) {
@@ -326,6 +340,6 @@ func noHistory(session events.SessionID) error {
 
 // lastSeq is [Log.Last], and 0 for a stream without commits.
 func (l Log) lastSeq(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	loc, err := l.b.locateFrom(ctx, session, math.MaxUint64)
+	loc, err := l.accepts(l.b.locateFrom(ctx, session, math.MaxUint64))
 	return loc.last, err
 }

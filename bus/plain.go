@@ -143,7 +143,7 @@ func (c *plainCheck) storedInTime(ctx context.Context, seq events.Seq) error {
 	if since == 0 {
 		return nil
 	}
-	loc, err := c.l.b.locateFrom(ctx, c.session, seq)
+	loc, err := c.l.accepts(c.l.b.locateFrom(ctx, c.session, seq))
 	if err != nil || loc.stream == "" || seq < loc.first {
 		return err
 	}

@@ -40,7 +40,7 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 // readRange is readFrom that ends at a sequence.
 func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		loc, err := l.b.locateFrom(ctx, session, max(from, 1))
+		loc, err := l.accepts(l.b.locateFrom(ctx, session, max(from, 1)))
 		if err == nil && loc.last == 0 && mustExist {
 			err = noHistory(session)
 		}
@@ -65,7 +65,7 @@ func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto
 			case errors.Is(err, errEnough):
 				return
 			case errors.Is(err, events.ErrNoSession): // it was archived meanwhile
-				loc, err = l.b.locate(ctx, session)
+				loc, err = l.accepts(l.b.locate(ctx, session))
 			}
 			if err != nil {
 				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
@@ -211,7 +211,7 @@ func (r *batchReader) cancel() {
 func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
 		if from == last { // most tails are one commit, and need no subscription
-			yield(Log{r.b}.readOne(ctx, r.stream, from))
+			yield(Log{b: r.b}.readOne(ctx, r.stream, from))
 			return
 		}
 		if r.broken {

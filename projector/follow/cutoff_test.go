@@ -2,9 +2,11 @@ package follow_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -150,5 +152,49 @@ func more(t *testing.T, b *bus.Bus, id events.SessionID, at, n int, prefix strin
 		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestEraseAfterLossDies kills the eraser of a session with lost commits at each request. Once the row has the mark, no append, no accepted
+// loss and no import continues the session, and an archiver finishes the erasure.
+func TestEraseAfterLossDies(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	marked := 0
+	for k := 1; ; k++ {
+		id := events.SessionID(fmt.Sprintf("s-%d", k))
+		write(t, b, id, 3, "old")
+		if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
+			t.Fatal(err)
+		}
+		more(t, b, id, 3, 2, "old")
+		mustProject(t, b, id)
+		loseStream(t, b, id)
+		done := bustest.KilledAt(t, server, k, false, func(ctx context.Context, victim *bus.Bus) error {
+			_, err := follow.Erase(ctx, victim, id, nil, stone(id), nil)
+			return err
+		})
+		if row := directoryRow(t, b, id); row.Erased != nil {
+			c := &events.Commit{ID: "new", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionConfigured{})}}
+			if seq, err := b.Log().Append(t.Context(), c, 3); err == nil {
+				t.Errorf("killed at %d: append: got sequence %d, want an error", k, seq)
+			}
+			if _, err := b.AcceptLoss(t.Context(), id); !errors.Is(err, bus.ErrErasing) && !errors.As(err, new(*events.ErasedError)) {
+				t.Errorf("killed at %d: accept: got %v, want %v", k, err, bus.ErrErasing)
+			}
+			if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
+				t.Fatal(err)
+			}
+			erased(t, b, id, 3)
+			marked++
+		}
+		if done {
+			break
+		}
+	}
+	if marked < 5 {
+		t.Errorf("got %d erasures that had begun, want several", marked)
 	}
 }

@@ -37,8 +37,9 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 		return t, fmt.Errorf("erase: %w", err)
 	}
 	last, err := b.Log().Last(ctx, session)
-	if lost, ok := errors.AsType[*bus.CutOffError](err); ok && end == nil { // what is there is erased; the mark replaces the row that shows the loss
-		last, err = lost.Last, nil
+	known := last
+	if lost, ok := errors.AsType[*bus.CutOffError](err); ok && end == nil { // the mark replaces the row that shows the loss, and shows it too
+		last, known, err = lost.Last, lost.Known, nil
 	}
 	gone := errors.As(err, new(*events.ErasedError))
 	if err != nil && !gone {
@@ -46,7 +47,7 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 	}
 	if end == nil && !gone {
 		t.Last = last
-		if err := mark(ctx, b, session, projector.StatusErasing, t); err != nil {
+		if err := mark(ctx, b, session, projector.StatusErasing, known, t); err != nil {
 			return t, err
 		}
 	}
@@ -56,11 +57,11 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 	if t, err = b.PutTombstone(ctx, session, end, t, sign); err != nil {
 		return t, err
 	}
-	if err = mark(ctx, b, session, projector.StatusErasing, t); err == nil {
+	if err = mark(ctx, b, session, projector.StatusErasing, t.Last, t); err == nil {
 		err = b.Purge(ctx, session)
 	}
 	if err == nil {
-		err = mark(ctx, b, session, projector.StatusErased, t)
+		err = mark(ctx, b, session, projector.StatusErased, t.Last, t)
 	}
 	return t, err
 }
@@ -72,7 +73,7 @@ func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t 
 	if s == nil {
 		return "", nil
 	}
-	ends, err := readEnds(ctx, b.Log(), session)
+	ends, err := readEnds(ctx, b.Log().Remaining(), session)
 	if err != nil {
 		return "", err
 	}
@@ -85,10 +86,11 @@ func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t 
 	return s.SignTombstone(&signed)
 }
 
-// mark writes a tombstone into the directory. An existing tombstone of status erased stays.
-func mark(ctx context.Context, b *bus.Bus, session events.SessionID, status projector.Status, t bus.Tombstone) error {
+// mark writes a tombstone into the directory. An existing tombstone of status erased stays. seq is the newest commit that the session
+// had: a row with a smaller one would let a session with lost commits continue, see [bus.CutOffError].
+func mark(ctx context.Context, b *bus.Bus, session events.SessionID, status projector.Status, seq events.Seq, t bus.Tombstone) error {
 	value, err := json.Marshal(Directory{
-		Version: RowVersion, Session: session, DirectorySeq: bus.DirectorySeq{Seq: t.Last}, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
+		Version: RowVersion, Session: session, DirectorySeq: bus.DirectorySeq{Seq: seq}, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
 	})
 	if err != nil {
 		return err
