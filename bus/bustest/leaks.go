@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"go.uber.org/goleak"
 )
@@ -12,6 +13,7 @@ import (
 // they leave goroutines other than those that a library is known to leave.
 func VerifyTestMain(m goleak.TestingM) {
 	runEightTestsAtOnce()
+	collectLess()
 	goleak.VerifyTestMain(m, leftByLibraries()...)
 }
 
@@ -21,6 +23,7 @@ type LeakChecked struct{ M goleak.TestingM }
 // Run returns the exit code of the tests, or 1 where only the check for goroutines failed.
 func (l LeakChecked) Run() int {
 	runEightTestsAtOnce()
+	collectLess()
 	code := l.M.Run()
 	if code != 0 {
 		return code
@@ -42,6 +45,9 @@ func runEightTestsAtOnce() {
 		_ = flag.Set("test.parallel", "8")
 	}
 }
+
+// collectLess lets the heap grow to five times what is in use. A test has a small heap, whose collection would take a quarter of the time.
+func collectLess() { debug.SetGCPercent(400) }
 
 func leftByLibraries() []goleak.Option {
 	return []goleak.Option{

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,13 +121,13 @@ func TestFloodOfACall(t *testing.T) {
 	flooding, stop := make(chan struct{}), make(chan struct{})
 	var sent, limited, other atomic.Int64
 	var began time.Time
+	var first sync.Once // a node asks again after a time without an answer
 	s.fake(events.EffectsNonIdempotent, func(verb string, in *wire.Call, send func(any)) {
 		switch verb {
 		case "callback":
 			return
 		case "call":
-			began = time.Now()
-			close(flooding)
+			first.Do(func() { began = time.Now(); close(flooding) })
 			go func() { // ends with stop
 				text := strings.Repeat("x", wire.MaxOutputBytes)
 				for n := int64(0); ; n++ {

@@ -132,6 +132,13 @@ func (s *setting) source(conn *nats.Conn, server mcp.Server) *mcp.Source {
 	s.T.Helper()
 	source := s.beginSource(conn, server)
 	s.Wait("tools of "+server.Name, source.Ready())
+	s.awaitLive(server)
+	return source
+}
+
+// awaitLive waits until the node has heard an instance of a server: a call before that fails.
+func (s *setting) awaitLive(server mcp.Server) {
+	s.T.Helper()
 	s.AwaitPolling("a live instance of "+server.Name, func() bool {
 		for _, status := range s.plugins[len(s.plugins)-1].Status() {
 			if status.Name == server.Name && status.Ready() {
@@ -140,7 +147,6 @@ func (s *setting) source(conn *nats.Conn, server mcp.Server) *mcp.Source {
 		}
 		return false
 	})
-	return source
 }
 
 func (s *setting) beginSource(conn *nats.Conn, server mcp.Server) *mcp.Source {

@@ -161,6 +161,7 @@ func flood(t *testing.T, line string, asks bool) {
 	harness.WantError(t, "source", err, nil)
 	t.Cleanup(func() { _ = source.Stop(context.WithoutCancel(t.Context())) })
 	s.Wait("the tools", source.Ready())
+	s.awaitLive(server)
 	before, warned := runtime.NumGoroutine(), logs.Len()
 	id := s.begin("srv__once", sayingOf(saying{Lines: []string{line}, Times: 6000, Silent: true, Errors: "noise " + strings.Repeat("e", 100)}))
 	s.AwaitPolling("the flood", func() bool { return slices.Contains(s.logged(), "said") })
