@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/session/keyring"
 )
@@ -52,6 +53,9 @@ func (f *bodiesFile) print(s *streams, k *bodykey.Keys, err error) error {
 
 // change changes the file, and lists the ids of its keys.
 func (f *bodiesFile) change(s *streams, change func(*bodykey.Keys) (*bodykey.Keys, error)) error {
+	if err := program.CheckFile(f.File); err != nil {
+		return fmt.Errorf("--file: %w", err)
+	}
 	k, err := keyring.ChangeBodies(f.File, change)
 	return f.print(s, k, err)
 }
@@ -101,6 +105,9 @@ type bodiesShowCmd struct{ bodiesFile }
 
 // Run lists the ids.
 func (c *bodiesShowCmd) Run(s *streams) error {
+	if err := program.CheckFile(c.File); err != nil {
+		return fmt.Errorf("--file: %w", err)
+	}
 	k, err := keyring.LoadBodies(c.File)
 	return c.print(s, k, err)
 }

@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
+	"github.com/lash-go/lash/cmd/internal/program"
 )
 
 type mcpCmd struct {
@@ -74,7 +74,7 @@ func (a *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *mcpCmd) transport(s *streams) (http.RoundTripper, error) {
 	token := s.Env("LASH_TOKEN")
 	if c.TokenFile != "" {
-		data, err := os.ReadFile(c.TokenFile)
+		data, err := program.ReadFile(c.TokenFile, program.MaxFileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
@@ -85,7 +85,7 @@ func (c *mcpCmd) transport(s *streams) (http.RoundTripper, error) {
 	}
 	next := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // of this type
 	if c.CA != "" {
-		data, err := os.ReadFile(c.CA)
+		data, err := program.ReadFile(c.CA, program.MaxFileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("--ca: %w", err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/cmd/internal/connect"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers/external/stdio"
@@ -121,7 +121,7 @@ func (c *pluginRunCmd) mcpServer(s *streams) (*mcp.Server, error) {
 	if c.MCP == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(c.MCP)
+	data, err := program.ReadFile(c.MCP, program.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("--mcp: %w", err)
 	}
@@ -229,11 +229,17 @@ func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *n
 	opts = append(opts, nats.Name("lash-plugin-"+c.Name),
 		nats.ClosedHandler(func(conn *nats.Conn) { end(cmp.Or(conn.LastError(), nats.ErrConnectionClosed)) }))
 	if c.Connection != "" {
+		if err := program.CheckFile(c.Connection); err != nil {
+			return nil, fmt.Errorf("--connection: %w", err)
+		}
 		if conn, err = remote.Connect(c.Connection, opts...); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("--connection: %w", err)
 		}
 	} else {
 		if c.Nkey != "" {
+			if err := program.CheckFile(c.Nkey); err != nil {
+				return nil, fmt.Errorf("--nkey: %w", err)
+			}
 			key, err := nats.NkeyOptionFromSeed(c.Nkey)
 			if err != nil {
 				return nil, fmt.Errorf("--nkey: %w", err)

@@ -100,7 +100,7 @@ func (c *rerunCmd) instructions() (*string, error) {
 	if c.Instructions == "" {
 		return nil, nil //nolint:nilnil // those of the session
 	}
-	data, err := os.ReadFile(c.Instructions)
+	data, err := program.ReadFile(c.Instructions, program.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("--instructions: %w", err)
 	}

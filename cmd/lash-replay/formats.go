@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/version"
 	"github.com/lash-go/lash/session/exchange"
 )
@@ -77,7 +77,7 @@ func (c *exportCmd) recordCBOR(w io.Writer, d *exchange.Document) (*exchange.Los
 }
 
 func (c *exportCmd) recordCOSE(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
-	file, err := os.ReadFile(filepath.Clean(c.Key))
+	file, err := program.ReadFile(c.Key, program.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("--key: %w", err)
 	}

@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/workers/prices"
@@ -22,7 +21,7 @@ func (f *pricesFlag) load() (pricing, error) {
 	if f.Prices == "" {
 		return pricing{}, nil
 	}
-	data, err := os.ReadFile(filepath.Clean(f.Prices))
+	data, err := program.ReadFile(f.Prices, program.MaxFileBytes)
 	if err != nil {
 		return pricing{}, fmt.Errorf("--prices: %w", err)
 	}

@@ -80,18 +80,21 @@ func readKey(text string) ([]note.Verifier, error) {
 			return list, nil
 		}
 	}
-	data, err := os.ReadFile(filepath.Clean(text))
+	data, err := program.ReadFile(text, program.MaxFileBytes)
 	if err != nil {
 		return nil, err
 	}
 	return keyring.Verifiers(string(data))
 }
 
+// maxHeadsBytes bounds a file of heads, which nodes append to for years.
+const maxHeadsBytes = 1 << 30
+
 func (t *trust) readHeads(path string) error {
 	if len(t.tenants) == 0 {
 		return errors.New("a head needs --key: the tenant's public key")
 	}
-	data, err := os.ReadFile(filepath.Clean(path))
+	data, err := program.ReadFile(path, maxHeadsBytes)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -83,6 +82,9 @@ func (f *BodiesFlags) BodiesKeys() (*bodykey.Keys, error) {
 	if f.Bodies == "" {
 		return nil, nil //nolint:nilnil // no keys
 	}
+	if err := program.CheckFile(f.Bodies); err != nil {
+		return nil, fmt.Errorf("--bodies-key: %w", err)
+	}
 	keys, err := keyring.LoadBodies(f.Bodies)
 	if err != nil {
 		return nil, fmt.Errorf("--bodies-key: %w", err)
@@ -99,7 +101,10 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
 	}
 	for _, flag := range f.files() {
-		if _, err := os.Stat(flag.value); flag.value != "" && err != nil {
+		if flag.value == "" {
+			continue
+		}
+		if err := program.CheckFile(flag.value); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag.name, err))
 		}
 	}

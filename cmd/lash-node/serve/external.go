@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func (c *Command) externalPlugins() error {
 	if c.External == "" {
 		return nil
 	}
-	data, err := os.ReadFile(c.External)
+	data, err := program.ReadFile(c.External, program.MaxFileBytes)
 	if err != nil {
 		return fmt.Errorf("--external-plugins: %w", err)
 	}

@@ -2,8 +2,8 @@ package serve
 
 import (
 	"fmt"
-	"os"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/blob"
 )
 
@@ -12,7 +12,7 @@ func (c *Command) filter() (*blob.Filter, error) {
 	if c.Redact == "" {
 		return nil, nil //nolint:nilnil // no filter
 	}
-	text, err := os.ReadFile(c.Redact)
+	text, err := program.ReadFile(c.Redact, program.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("--redact: %w", err)
 	}

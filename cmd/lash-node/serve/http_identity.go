@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"go.uber.org/zap"
 
@@ -58,10 +57,9 @@ func replaceTokens(tokens *httpapi.Tokens, file []byte) error {
 }
 
 func (f *httpFlags) oidcConfig() (oidc.Config, error) {
-	file, err := os.Open(f.HTTPOIDC)
+	file, err := program.ReadFile(f.HTTPOIDC, program.MaxFileBytes)
 	if err != nil {
 		return oidc.Config{}, err
 	}
-	defer func() { _ = file.Close() }() // the file is only read
-	return oidc.ParseConfig(file)
+	return oidc.ParseConfig(bytes.NewReader(file))
 }

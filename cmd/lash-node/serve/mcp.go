@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ func (c *Command) mcpServers(s *program.Streams) error {
 	if c.MCP == "" {
 		return nil
 	}
-	data, err := os.ReadFile(c.MCP)
+	data, err := program.ReadFile(c.MCP, program.MaxFileBytes)
 	if err != nil {
 		return fmt.Errorf("--mcp: %w", err)
 	}

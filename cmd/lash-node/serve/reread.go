@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/cmd/internal/program"
 )
 
 // rereadEvery is the interval at which files are read. A change counts when two successive reads are equal, so that a
@@ -57,7 +59,7 @@ func (r *rereader) add(flag string, load func(contents [][]byte) error, paths ..
 func (f *fileSet) read() ([][]byte, error) {
 	var contents [][]byte
 	for _, path := range f.paths {
-		data, err := os.ReadFile(path)
+		data, err := program.ReadFile(path, program.MaxFileBytes)
 		if err != nil {
 			return nil, err
 		}

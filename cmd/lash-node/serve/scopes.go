@@ -2,12 +2,13 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/lock"
@@ -19,13 +20,12 @@ func (c *Command) natsScopes() (map[string]api.Reach, error) {
 	if c.Scopes == "" {
 		return nil, nil //nolint:nilnil // the node's default
 	}
-	file, err := os.Open(c.Scopes)
+	file, err := program.ReadFile(c.Scopes, program.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("--nats-scopes: %w", err)
 	}
-	defer func() { _ = file.Close() }() // the file is only read
 	scopes := make(map[string]api.Reach)
-	lines := bufio.NewScanner(file)
+	lines := bufio.NewScanner(bytes.NewReader(file))
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -64,12 +64,11 @@ func (c *Command) locks() (locks lock.Locks, err error) {
 	if c.Locks == "" {
 		return locks, nil
 	}
-	file, err := os.Open(c.Locks)
+	file, err := program.ReadFile(c.Locks, program.MaxFileBytes)
 	if err != nil {
 		return locks, fmt.Errorf("--locks: %w", err)
 	}
-	defer func() { _ = file.Close() }() // the file is only read
-	if locks, err = lock.Parse(file); err == nil {
+	if locks, err = lock.Parse(bytes.NewReader(file)); err == nil {
 		err = c.knownPlugins(locks.Plugins)
 	}
 	return locks, c.ofLocks(err)
