@@ -1,7 +1,10 @@
 package httpapi_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // TestAccessLog sends requests of every outcome. Each is one log line with the caller, the operation and the outcome.
@@ -54,6 +58,61 @@ func TestAccessLog(t *testing.T) {
 			t.Errorf("%s %s: got %s, want nothing of what the client wrote", c.method, c.path, text)
 		}
 	}
+}
+
+// TestAccessLogOfEveryOperation requests every operation of the table, of a session that does not exist and of one in which nothing runs,
+// with ids of nothing. Each request is one line with the caller, the operation, the session, and the status and code of the response.
+func TestAccessLogOfEveryOperation(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	cfg := config(t)
+	cfg.Access = accesslog.Log(zap.New(core))
+	s := newServer(t, cfg)
+	ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`)
+	logs.TakeAll()
+	params, codes := regexp.MustCompile(`\{[^}]*\}`), make(map[string]int)
+	for _, session := range []string{"none", "s"} {
+		for _, row := range operation.All() {
+			if row.Route == "" {
+				continue
+			}
+			method, path := row.HTTP()
+			ofSession := strings.Contains(path, "{session}")
+			if streams := strings.HasSuffix(path, "/stream") || strings.HasSuffix(path, "/events"); streams && (session == "s" || !ofSession) {
+				continue // it ends with the client
+			}
+			path = params.ReplaceAllString(strings.Replace(path, "{session}", session, 1), "x")
+			w := ask(t, s, method, path, `{}`)
+			lines := logs.TakeAll()
+			if len(lines) != 1 {
+				t.Errorf("%s %s: got %d lines, want one", method, path, len(lines))
+				continue
+			}
+			var problem struct {
+				Code string `json:"code"`
+			}
+			if w.Code >= http.StatusBadRequest {
+				if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || problem.Code == "" {
+					t.Errorf("%s %s: got %d, %s", method, path, w.Code, w.Body)
+				}
+			}
+			named := ""
+			if ofSession {
+				named = session
+			}
+			got := lines[0].ContextMap()
+			for name, want := range map[string]any{"op": row.ID, "session": named, "caller": "me", "status": int64(w.Code), "code": problem.Code} {
+				if got[name] != want {
+					t.Errorf("%s %s: %s: got %v, want %v", method, path, name, got[name], want)
+				}
+			}
+			codes[fmt.Sprint(w.Code)]++
+		}
+	}
+	if codes["404"] < 20 || codes["409"] == 0 || codes["200"] == 0 {
+		t.Errorf("got %v, want refusals and requests that had nothing to do", codes)
+	}
+	t.Log(codes)
 }
 
 // texts are the string values of a log line.

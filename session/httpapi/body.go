@@ -36,8 +36,11 @@ func decodeBody(data []byte, into any) error {
 	case errors.Is(err, io.EOF):
 		return invalidBody("a JSON object is required, {} where it says nothing")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return invalidBody("the JSON object is not complete")
+		return notJSON(fmt.Sprintf("the JSON is not complete: it ends after byte %d, want the rest of the value", len(data)))
 	case err != nil:
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			return notJSON(fmt.Sprintf("is no JSON at byte %d: %s", syntax.Offset, syntax.Error()))
+		}
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return wrongType(wrong)
 		}
@@ -48,10 +51,17 @@ func decodeBody(data []byte, into any) error {
 		}
 		return invalidBody(strings.TrimPrefix(err.Error(), "json: "))
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return invalidBody("something follows the JSON object")
+	if rest := bytes.TrimLeft(data[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return notJSON(fmt.Sprintf("something follows the JSON at byte %d: want one value, and nothing after it", len(data)-len(rest)+1))
 	}
 	return checkWords("", reflect.ValueOf(into).Elem())
+}
+
+// notJSON refuses a body that is no JSON. Bytes are counted from 1 on.
+func notJSON(reason string) *problem {
+	p := invalidBody("body: " + reason)
+	p.Details = map[string]string{"field": "body", "reason": reason}
+	return p
 }
 
 // wrongType describes the type of a field's value and the expected type, in JSON terms.
