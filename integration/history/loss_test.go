@@ -41,10 +41,7 @@ func TestLossWhileNodeRuns(t *testing.T) {
 			b.RunTurn(id, "t3", harness.Text("lost two"))
 			harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 			b.StateOf(id)
-			js := b.JetStream()
-			for name := range js.StreamNames(b.Ctx, jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
-				harness.WantError(t, "delete", js.DeleteStream(b.Ctx, name), nil)
-			}
+			loseStream(b, id)
 			operator := bustest.Open(t, b.Server)
 			if _, err := operator.Log().Last(b.Ctx, id); !errors.As(err, new(*bus.CutOffError)) {
 				t.Fatalf("got %v, want the loss", err)
@@ -88,10 +85,7 @@ func TestEraseAfterLoss(t *testing.T) {
 	_, err = b.Submit(b.Ctx, id, harness.TurnRequest("lost", "go"))
 	harness.WantError(t, "submit", err, nil)
 	harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
-	js := b.JetStream()
-	for name := range js.StreamNames(b.Ctx, jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
-		harness.WantError(t, "delete", js.DeleteStream(b.Ctx, name), nil)
-	}
+	loseStream(b, id)
 	if _, err := h.State(b.Ctx, id); !errors.As(err, new(*bus.CutOffError)) {
 		t.Fatalf("got %v, want the loss", err)
 	}
@@ -105,5 +99,14 @@ func TestEraseAfterLoss(t *testing.T) {
 	}
 	if _, err := h.Create(b.Ctx, api.CreateRequest{ID: id}); !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("created again: got %v", err)
+	}
+}
+
+// loseStream deletes the stream of a session that continued after its archive.
+func loseStream(b *harness.System, id events.SessionID) {
+	b.T.Helper()
+	js := b.JetStream()
+	for name := range js.StreamNames(b.Ctx, jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
+		harness.WantError(b.T, "delete", js.DeleteStream(b.Ctx, name), nil)
 	}
 }

@@ -20,7 +20,8 @@ type Gap struct {
 	Iteration int64
 }
 
-// CursorError reports a cursor beyond the end of the history: of another session, or of a lost one.
+// CursorError reports a cursor that is not of the history: it is beyond the end, or the history was replaced, as after lost commits were
+// accepted, and has another commit there. The caller reads the history again from the start.
 type CursorError struct {
 	Session events.SessionID
 	Cursor  events.Seq
@@ -28,7 +29,11 @@ type CursorError struct {
 }
 
 func (e *CursorError) Error() string {
-	return fmt.Sprintf("cursor %d is beyond the end of session %s, last is %d", e.Cursor, e.Session, e.Last)
+	if e.Cursor <= e.Last {
+		return fmt.Sprintf("the history of session %s was replaced, and has another commit at cursor %d: read it again from the start", e.Session, e.Cursor)
+	}
+	return fmt.Sprintf("cursor %d is beyond the end of session %s, last is %d: it is of another session, or the history was replaced; read it again from the start",
+		e.Cursor, e.Session, e.Last)
 }
 
 // Delta is a part of streamed output, for display only; the commit has the final text. N counts the deltas of one

@@ -32,7 +32,9 @@
 //
 // GET /v1/sessions/{session}/events sends every commit after the cursor once and in order, each as a "commit" whose
 // id is its sequence. "delta" and "gap" have no id, so Last-Event-ID is always the last commit, and a client that
-// reconnects with it misses no commit. When the server drains, streams end and their connections close; the client
+// reconnects with it misses no commit. Where lost commits were accepted, the history is replaced: a stream ends with the "problem" cursor, and a
+// client reads from the start again. The id is a number alone: a client that reconnects when the new history is as long as the lost one does
+// not notice it. When the server drains, streams end and their connections close; the client
 // reconnects to another server.
 //
 // POST /v1/sessions/{session}/completions/stream streams the reply to a direct completion: "delta" events, and one

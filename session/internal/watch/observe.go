@@ -37,9 +37,13 @@ var errEnough = errors.New("the observer has enough")
 //
 // The error is terminal: the cause of ctx's end, [events.ErrNoSession], [*api.CursorError], those of
 // [events.Log.Read]. After its first state the observer waits while the servers do not answer.
+//
+// Where the history is replaced, as after lost commits were accepted, the observation ends with [*api.CursorError] before it
+// yields a commit of the new one. A cursor is a number alone: an observation that starts at a cursor of the replaced history, where the
+// new one is as long, does not notice it.
 func (w *Watcher) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
-		o := &observer{w: w, session: id, seq: cursor, yield: yield}
+		o := &observer{w: w, session: id, history: history{log: w.log, session: id, seq: cursor}, yield: yield}
 		err := o.run(ctx)
 		switch {
 		case errors.Is(err, errEnough):
@@ -56,7 +60,7 @@ type observer struct {
 	w       *Watcher
 	session events.SessionID
 	yield   func(api.Observed, error) bool
-	seq     events.Seq // of the last commit delivered
+	history history
 	reply   replyProgress
 	dropped int // messages that found the buffer full and whose commits were read from the log
 }
@@ -72,11 +76,15 @@ func (o *observer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.seq > s.Seq {
-		return &api.CursorError{Session: o.session, Cursor: o.seq, Last: s.Seq}
+	if o.history.seq > s.Seq {
+		return &api.CursorError{Session: o.session, Cursor: o.history.seq, Last: s.Seq}
 	}
 	o.reply = replyProgressOf(s)
-	if o.seq < s.Seq {
+	o.history.life = s.Life()
+	if o.history.seq == s.Seq {
+		o.history.commit, o.history.doubtful = s.LastCommit(), s.LastCommit() == ""
+	}
+	if o.history.seq < s.Seq || o.history.doubtful {
 		if err := o.catchUp(ctx); err != nil {
 			return err
 		}
@@ -96,7 +104,7 @@ func (o *observer) emit(seen api.Observed) error {
 }
 
 func (o *observer) commit(ctx context.Context, e events.Entry) error {
-	o.seq = e.Seq
+	o.history.delivered(e)
 	o.reply.commit(e)
 	if err := o.emit(api.Observed{Seq: e.Seq, Commit: e.Commit}); err != nil {
 		return err
@@ -127,18 +135,25 @@ func (o *observer) catchUp(ctx context.Context) error {
 }
 
 func (o *observer) read(ctx context.Context) error {
-	for entry, err := range o.w.log.Read(ctx, o.session, o.seq+1) {
+	if err := o.history.check(ctx); err != nil {
+		return err
+	}
+	for entry, err := range o.w.log.Read(ctx, o.session, o.history.seq+1) {
 		if errors.Is(err, events.ErrShorter) {
-			return nil // the caller begins at a commit that is to come
+			o.history.doubtful = true
+			break
+		}
+		if err == nil {
+			err = o.history.check(ctx) // the read has located the history
+		}
+		if err == nil {
+			err = o.commit(ctx, entry)
 		}
 		if err != nil {
 			return err
 		}
-		if err := o.commit(ctx, entry); err != nil {
-			return err
-		}
 	}
-	return nil
+	return o.history.check(ctx)
 }
 
 // follow delivers live messages. After quietCheck without any it reads the log, because the last commit's message may
@@ -152,11 +167,12 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case msg := <-live.C:
-			err = o.received(ctx, bus.ParseLive(msg), check)
+			err = o.received(ctx, live, bus.ParseLive(msg), check)
 			if err == nil && len(live.C) == 0 {
 				err = o.readDropped(ctx, live.Dropped())
 			}
 		case <-live.Status:
+			o.history.doubtful = true
 			err = o.catchUp(ctx)
 		case <-check.C:
 			err = o.catchUp(ctx)
@@ -169,11 +185,16 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 }
 
 // received handles a live message: a commit, or with sequence 0 a delta.
-func (o *observer) received(ctx context.Context, m bus.LiveMessage, check *time.Timer) error {
-	if m.Seq == 0 {
+func (o *observer) received(ctx context.Context, live *bus.Live, m bus.LiveMessage, check *time.Timer) error {
+	switch {
+	case m.Seq == 0:
 		return o.receivedDelta(ctx, m)
+	case m.Seq > o.history.seq: // earlier ones do not show that the log has no later ones
+		check.Reset(quietCheck)
 	}
-	check.Reset(quietCheck)
+	if live.Dropped() != o.dropped || len(live.Status) > 0 { // commits between the last one and this may be lost, and of another history
+		o.history.doubtful = true
+	}
 	return o.receivedCommit(ctx, m)
 }
 
@@ -183,6 +204,7 @@ func (o *observer) readDropped(ctx context.Context, dropped int) error {
 		return nil
 	}
 	o.dropped = dropped
+	o.history.doubtful = true
 	if err := o.catchUp(ctx); err != nil {
 		return err
 	}
@@ -191,11 +213,15 @@ func (o *observer) readDropped(ctx context.Context, dropped int) error {
 
 // receivedCommit emits a live commit. An earlier one is skipped; before a later one the log has the commits in between.
 func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error {
-	if m.Seq <= o.seq {
+	if m.Seq < o.history.seq || m.Seq == o.history.seq && m.Commit == o.history.commit {
 		return nil
 	}
 	e, err := o.w.b.Entry(m)
-	if err != nil || m.Seq > o.seq+1 {
+	switch {
+	case m.Seq == o.history.seq:
+		o.history.doubtful = true
+		return o.catchUp(ctx)
+	case err != nil || m.Seq > o.history.seq+1 || o.history.doubtful:
 		return o.catchUp(ctx) // the log has the content that the message lacks
 	}
 	return o.commit(ctx, e)

@@ -33,7 +33,7 @@ func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.Sessio
 	}
 	ended := func(s *projector.State) bool { ok, err := hasEnded(s, a.Turn); return ok && err == nil }
 	if !w.states.Known(ctx, id, ended) {
-		if err := waitForEnd(ctx, waiter, a.Turn, checkSubmitted); err != nil {
+		if err := w.waitForEnd(ctx, waiter, id, a.Turn, checkSubmitted); err != nil {
 			return api.TurnResult{}, err
 		}
 	}
@@ -41,7 +41,7 @@ func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.Sessio
 }
 
 // Await waits until a turn has ended. Any number of callers may wait for the same turn,
-// also after its end. A turn that the history does not have is [api.ErrUnknownTurn].
+// also after its end. A turn that the history does not have, or loses meanwhile, is [api.ErrUnknownTurn].
 func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
 	waiter, err := w.states.Subscribe(id, mayEndTurn)
 	if err != nil {
@@ -53,7 +53,7 @@ func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.Tu
 		return api.TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
 	if place.Ended == nil {
-		if err := waitForEnd(ctx, waiter, turn, checkAccepted); err != nil {
+		if err := w.waitForEnd(ctx, waiter, id, turn, checkAccepted); err != nil {
 			return api.TurnResult{}, err
 		}
 	}
@@ -75,10 +75,24 @@ func WithWaiting(ctx context.Context, begin func() (end func())) context.Context
 	return context.WithValue(ctx, waitingKey{}, begin)
 }
 
-// waitForEnd waits until the session has a turn's record.
-func waitForEnd(ctx context.Context, waiter *states.Waiter, turn events.TurnID, first time.Duration) error {
+// waitForEnd waits until the session has a turn's record. A cached state without the turn may be older than the turn; where the log lacks
+// it too, its commits are lost.
+func (w *Watcher) waitForEnd(ctx context.Context, waiter *states.Waiter, id events.SessionID, turn events.TurnID, first time.Duration) error {
 	if begin, ok := ctx.Value(waitingKey{}).(func() (end func())); ok {
 		defer begin()()
 	}
-	return waiter.Wait(ctx, first, func(s *projector.State) (bool, error) { return hasEnded(s, turn) })
+	for {
+		lacks := false
+		err := waiter.Wait(ctx, first, func(s *projector.State) (bool, error) {
+			place, err := s.FindTurn(turn)
+			lacks = !place.Known()
+			return lacks || place.Ended != nil, err
+		})
+		if err != nil || !lacks {
+			return err
+		}
+		if _, err := w.reader.FindTurn(ctx, id, turn); err != nil {
+			return fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
+		}
+	}
 }

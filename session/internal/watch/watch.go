@@ -13,7 +13,7 @@ import (
 // Watcher observes sessions and waits for turns. It is safe for concurrent use.
 type Watcher struct {
 	b      *bus.Bus
-	log    events.Log
+	log    bus.Log
 	states *states.Cache
 	reader *reader.Reader
 }
