@@ -109,7 +109,8 @@ func (b *Bus) putEntry(ctx context.Context, session events.SessionID, entry *arc
 
 // Archive seals a hot session's stream and writes it to archive files. [Bus.Discard] is the next step. Calls may be
 // repeated and may overlap; a call completes the steps of one that died. A session that does not end at `at` is not
-// sealed: [events.ConflictError]. A sealed session is archived at any end.
+// sealed: [events.ConflictError]. A sealed session is archived at any end. A bus without the keys of the store archives no
+// commits: [events.KeyError]. It cannot judge the plain ones, which have no time any more in an archive.
 func (b *Bus) Archive(ctx context.Context, session events.SessionID, at events.Seq) error {
 	for try := 1; ; try++ {
 		err := b.archive(ctx, session, at)
@@ -127,6 +128,9 @@ func (b *Bus) Archive(ctx context.Context, session events.SessionID, at events.S
 
 func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.Seq) error {
 	loc, err := b.locate(ctx, session)
+	if err == nil && loc.last > 0 {
+		err = b.Writable()
+	}
 	if err != nil || loc.stream == "" {
 		return err
 	}

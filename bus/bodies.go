@@ -35,6 +35,9 @@ type bodies struct {
 // Keys are the keys of bodies of this bus; nil without them.
 func (b *Bus) Keys() *bodykey.Keys { return b.bodies.keys }
 
+// Writable refuses a bus without the keys of the store: it writes nothing of sessions. The error is an [events.KeyError].
+func (b *Bus) Writable() error { return b.bodies.writable() }
+
 // writable refuses to write a body without the keys of the store.
 func (s *bodies) writable() error {
 	if id := s.store.Load(); s.keys == nil && id != 0 {

@@ -109,3 +109,6 @@ func (b *Bus) SetLinkRetry(d time.Duration) { b.linkRetry = d }
 
 // CloseSecondary closes the second connection for good, as servers do that refuse the credentials again.
 func (b *Bus) CloseSecondary() { b.secondary.made.Load().nc.Close() }
+
+// ForgetStoreKey makes a bus without keys one that has not read that the store has some.
+func (b *Bus) ForgetStoreKey() { b.bodies.store.Store(0) }

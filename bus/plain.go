@@ -57,7 +57,8 @@ func (m *marks) merge(session events.SessionID, found events.Mark) {
 //	in a stream, stored later than plainGrace after    the server's time of the last plain commit
 //	the store's first keys
 //
-// Commits that were archived plain have no time of their own any more: only the first rule is for them.
+// Commits that were archived plain have no time of their own any more: only the first rule is for them. So a bus without the keys
+// archives nothing of a store that has some, see [Bus.Archive].
 type plainCheck struct {
 	l       Log
 	session events.SessionID
@@ -137,7 +138,10 @@ func (c *plainCheck) end(ctx context.Context) error {
 }
 
 // storedInTime compares the server's time of a plain commit with that of the store's first keys. Times of one stream do not go
-// back: the last plain commit is the latest.
+// back: the last plain commit is the latest. The two times may be of two servers, the leaders of the session's stream and of the
+// bucket of manifests: a plain commit by somebody who may write to the stream counts for plainGrace after the first keys, and
+// for as much longer as the clock of the session's leader is behind. Where it is ahead by more than plainGrace, an honest
+// commit just before the first keys is refused.
 func (c *plainCheck) storedInTime(ctx context.Context, seq events.Seq) error {
 	since := c.l.b.bodies.since.Load()
 	if since == 0 {

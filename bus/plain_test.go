@@ -110,8 +110,7 @@ func TestPlainCommitAfterMark(t *testing.T) {
 				server := bustest.Server(t, busembed.Config{})
 				keys := newBodyKeys(t)
 				keyed := func() *bus.Bus { return bustest.OpenWith(t, server, keys) }
-				var without *bus.Bus
-				plain := func() *bus.Bus { without = plainBus(t, server); return without }
+				plain := func() *bus.Bus { return plainBus(t, server) }
 				b := make(plain, keyed)
 				for from := events.Seq(1); from <= 7; from++ {
 					if list, err := readAll(t.Context(), keyed().Log(), "s", from); err != nil || len(list) != int(7-from) {
@@ -125,9 +124,8 @@ func TestPlainCommitAfterMark(t *testing.T) {
 					}
 				}
 				wantForged(t, b, keyed)
-				if without == nil {
-					without = plainBus(t, server)
-				}
+				without := plainBus(t, server)
+				without.ForgetStoreKey() // as a node of an earlier version, which archives what it cannot judge
 				archive(t, without, events.Seq(7+later))
 				wantForged(t, b, keyed)
 			})
@@ -232,6 +230,37 @@ func TestPlainAfterTheSwitch(t *testing.T) {
 				t.Errorf("%s from %d: got %v, want refused %t", id, from, err, fails)
 			}
 		}
+	}
+}
+
+// TestNoKeysNoArchive: a bus without the keys of the store seals and archives no session of it, plain or not: an archive has no
+// times, by which nodes with the key refuse a plain commit.
+func TestNoKeysNoArchive(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	grow(t, plainBus(t, server).Log(), "s", 3)
+	keys := newBodyKeys(t)
+	b := bustest.OpenWith(t, server, keys)
+	grow(t, b.Log(), "encrypted", 3)
+	forge(t, b, commit("s", 4))
+	without := plainBus(t, server)
+	for id, at := range map[events.SessionID]events.Seq{"s": 4, "encrypted": 3} {
+		if err := without.Archive(t.Context(), id, at); !errors.Is(err, events.ErrLocked) {
+			t.Errorf("archive %s without the keys: got %v, want locked", id, err)
+		}
+	}
+	for hot, err := range b.Hot(t.Context()) {
+		if err != nil || hot.Sealed {
+			t.Errorf("got %+v, %v, want no sealed stream", hot, err)
+		}
+	}
+	reader := bustest.OpenWith(t, server, keys)
+	reader.SwitchedAt(time.Now().Add(-time.Hour))
+	if _, err := readAll(t.Context(), reader.Log(), "s", 1); !errors.Is(err, events.ErrMalformed) {
+		t.Errorf("the forged commit: got %v, want malformed", err)
+	}
+	if err := errors.Join(b.Archive(t.Context(), "encrypted", 3), b.Discard(t.Context(), "encrypted")); err != nil {
+		t.Errorf("archive with the keys: got %v", err)
 	}
 }
 

@@ -38,6 +38,8 @@ type Archiver struct {
 	b   *bus.Bus
 	cfg ArchiverConfig
 	log *zap.Logger
+
+	locked sync.Once // says once that this node has no keys
 }
 
 // NewArchiver makes an archiver.
@@ -77,6 +79,10 @@ const archivesAtOnce = 4
 
 // archiveDue archives the due sessions in random order, so that several archivers share the work.
 func (a *Archiver) archiveDue(ctx context.Context) error {
+	if err := a.b.Writable(); err != nil {
+		a.locked.Do(func() { a.log.Warn("this node makes no session cold: start it with --bodies-key", zap.Error(err)) })
+		return a.b.SweepOrphans(ctx)
+	}
 	var due []events.SessionID
 	for hot, err := range a.b.Hot(ctx) {
 		if err != nil {
