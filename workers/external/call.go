@@ -300,13 +300,8 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard f
 	var large pieces
 	var failed error
 	err = o.p.bus.AskInstance(wait, o.plugin, id, wire.VerbCall, body, func(data []byte) bool {
-		if o.limits.answer(len(data)) != nil {
-			return false // as if it was lost
-		}
-		var answer wire.Progress
-		err := wire.Decode(data, &answer)
-		above, ok := errors.AsType[*events.FieldError](err)
-		if err != nil && !ok {
+		answer, above, ok := o.parse(data)
+		if !ok {
 			return false // the instance's next sign, or the silence after it, decides
 		}
 		quiet.Reset(silence)
@@ -350,10 +345,13 @@ func (o *instanceCall) above(id string, data []byte, limit *events.FieldError) e
 	}
 	switch {
 	case json.Unmarshal(data, &answer) != nil:
+		o.p.drop(o.plugin, answerMalformed)
 	case answer.Callback != nil:
 		o.answer(id, answer.Callback.ID, invalidField(limit))
 	case answer.Outcome != nil:
 		return limit
+	default:
+		o.p.drop(o.plugin, answerTooDeep)
 	}
 	return nil
 }
@@ -361,9 +359,11 @@ func (o *instanceCall) above(id string, data []byte, limit *events.FieldError) e
 // printed shows what the tool prints. Output above the limits is dropped: the offset of the next one shows the gap.
 func (o *instanceCall) printed(out *wire.Output) {
 	all := &o.p.byName[o.plugin].limits.traffic
-	if out.Offset >= 0 && out.Offset <= wire.MaxOutputOffset && len(out.Text) <= wire.MaxOutputBytes && o.limits.output(all, len(out.Text)) == nil {
-		o.call.OutputAt(out.Stream, out.Offset, out.Text)
+	if out.Offset < 0 || out.Offset > wire.MaxOutputOffset || len(out.Text) > wire.MaxOutputBytes || o.limits.output(all, len(out.Text)) != nil {
+		o.p.drop(o.plugin, outputRefused)
+		return
 	}
+	o.call.OutputAt(out.Stream, out.Offset, out.Text)
 }
 
 // cancel ends the call at an instance.

@@ -245,6 +245,7 @@ func (o *instanceCall) callback(instance string, in *wire.Callback) {
 	}
 	limited := o.limits.callback(&o.p.byName[o.plugin].limits.traffic)
 	if limited != nil && (o.call.Again || o.callbacks.knows(in.ID)) {
+		o.p.drop(o.plugin, callbackRate)
 		return // it is, or may be, performed: the instance repeats it
 	}
 	if limited != nil {

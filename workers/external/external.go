@@ -70,6 +70,7 @@ type known struct {
 	closing   bool          // a withdrawn question is being closed
 	closed    map[wire.Question]bool
 	limits    *requests
+	drops     drops
 	// hearing is how long this node has heard the plugin's signs of life, in nanoseconds. A silence counts on this clock: a node
 	// that was frozen or had no connection does not take its own silence for the death of the instances.
 	hearing atomic.Int64
@@ -106,7 +107,7 @@ func New(cfg Config) (*Plugins, error) {
 			return nil, &events.FieldError{Field: field + ".name", Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
 		p.names = append(p.names, name)
-		p.byName[name] = &known{settings: settings, current: noOffer(), instances: make(map[string]*instance), limits: newRequests()}
+		p.byName[name] = &known{settings: settings, current: noOffer(), instances: make(map[string]*instance), limits: newRequests(), drops: newDrops()}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background()) // ends with Stop
 	return p, nil
@@ -192,10 +193,12 @@ func (p *Plugins) Stop() {
 // sign handles a sign of life.
 func (p *Plugins) sign(name, id string, data []byte) {
 	var s wire.Sign
-	if len(data) > wire.MaxSignBytes || wire.Decode(data, &s) != nil || s.Validate() != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
+	switch {
+	case len(data) > wire.MaxSignBytes:
+		p.drop(name, signTooLarge)
 		return
-	}
-	if id == wire.All || events.CheckToken("instance", id) != nil {
+	case wire.Decode(data, &s) != nil, s.Validate() != nil, len(s.Hash) > hex.EncodedLen(sha256.Size), id == wire.All, events.CheckToken("instance", id) != nil:
+		p.drop(name, signInvalid)
 		return
 	}
 	s.Machine = strings.ToValidUTF8(s.Machine[:min(len(s.Machine), wire.MaxMachine)], "")
@@ -209,10 +212,12 @@ func (p *Plugins) sign(name, id string, data []byte) {
 	if k.instances[id] == nil && len(k.instances) >= maxInstances {
 		k.sweepLocked(k.clock())
 		if len(k.instances) >= maxInstances {
+			p.drop(name, signTooMany)
 			return
 		}
 	}
 	if !p.winsLocked(name, k, id, s.Term) {
+		p.drop(name, signOther)
 		return
 	}
 	k.instances[id] = &instance{s, k.clock()}

@@ -50,3 +50,24 @@ func (e *external) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(e.failures, prometheus.GaugeValue, float64(failures), p.Name)
 	}
 }
+
+// dropped collects the messages of plugins that this node did not take.
+type dropped struct {
+	each func(yield func(plugin, reason string, n int64))
+	desc *prometheus.Desc
+}
+
+// NewDropped creates a collector of what each yields.
+func NewDropped(each func(yield func(plugin, reason string, n int64))) prometheus.Collector {
+	return &dropped{each, prometheus.NewDesc("lash_plugin_dropped_total", "Messages of the plugin's programs that this node did not take, by reason.", []string{"plugin", "reason"}, nil)}
+}
+
+// Describe implements [prometheus.Collector].
+func (d *dropped) Describe(to chan<- *prometheus.Desc) { to <- d.desc }
+
+// Collect implements [prometheus.Collector].
+func (d *dropped) Collect(to chan<- prometheus.Metric) {
+	d.each(func(plugin, reason string, n int64) {
+		to <- prometheus.MustNewConstMetric(d.desc, prometheus.CounterValue, float64(n), plugin, reason)
+	})
+}

@@ -181,7 +181,7 @@ func (w *watched) refusedConnection(reason string) {
 func (w *watched) addMetrics(b *bus.Bus, node *workers.Node, plugins *external.Plugins) error {
 	err := w.registry.Register(telemetry.NewAssets(b, node.Running))
 	if plugins != nil && err == nil {
-		err = w.registry.Register(telemetry.NewExternal(plugins.Status))
+		err = errors.Join(w.registry.Register(telemetry.NewExternal(plugins.Status)), w.registry.Register(telemetry.NewDropped(plugins.Dropped)))
 	}
 	return err
 }

@@ -1,0 +1,71 @@
+package external
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/telemetry"
+)
+
+// TestDroppedAreCounted sends messages that a node does not take. /metrics has each of them by its reason, and none of those
+// that it takes.
+func TestDroppedAreCounted(t *testing.T) {
+	t.Parallel()
+	p, err := New(Config{Plugins: []Plugin{{Name: "notes"}, {Name: "quiet"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sign("notes", "i0", []byte(`{}`))
+	p.sign("notes", "i0", []byte(`{"machine":"`+strings.Repeat("x", wire.MaxSignBytes)+`"}`))
+	p.sign("notes", "i0", []byte(`{"calls":-1}`))
+	p.sign("notes", "i0", []byte(`{`))
+	p.sign("notes", "a b", []byte(`{}`))
+	p.sign("nobody", "i0", []byte(`{`))
+	for i := range maxInstances + 3 {
+		p.sign("notes", fmt.Sprint("i", i), []byte(`{}`))
+	}
+	shown := 0
+	o := &instanceCall{p: p, plugin: "notes", limits: callTraffic()}
+	o.call = o.call.WithOutput(func(string, int64, string) { shown++ })
+	o.printed(&wire.Output{Text: "x"})
+	o.printed(&wire.Output{Offset: -1, Text: "x"})
+	taken := 0
+	for _, data := range []string{`{}`, `{"output":5}`, `not JSON`, `{"output":{"text":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`} {
+		_, above, ok := o.parse([]byte(data))
+		if above != nil {
+			_ = o.above("i0", []byte(data), above)
+		} else if ok {
+			taken++
+		}
+	}
+	sent := 0
+	for o.limits.answer(0) == nil {
+		sent++
+	}
+	if _, _, ok := o.parse([]byte(`{}`)); ok || sent == 0 || taken != 1 || shown != 1 {
+		t.Errorf("got taken %t, %d, %d, %d", ok, sent, taken, shown)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(telemetry.NewExternal(p.Status), telemetry.NewDropped(p.Dropped))
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for reason, n := range map[string]int{
+		signTooLarge: 1, signInvalid: 3, signTooMany: 3, signOther: 0, answerMalformed: 2, answerTooDeep: 1, answerRate: 1, outputRefused: 1, callbackRate: 0,
+	} {
+		for plugin, n := range map[string]int{"notes": n, "quiet": 0} {
+			if want := fmt.Sprintf("lash_plugin_dropped_total{plugin=%q,reason=%q} %d\n", plugin, reason, n); !strings.Contains(w.Body.String(), want) {
+				t.Errorf("got no %s", want)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Log(w.Body.String())
+	}
+}
