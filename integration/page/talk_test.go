@@ -41,7 +41,7 @@ func adder() plugin.Factory {
 	})
 }
 
-// TestSignIn refuses a wrong token with a text, and leaves nothing of it.
+// TestSignIn refuses a wrong token with a text that says what to do next, and leaves nothing of it.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	d := serve(t, harness.StartIdle(t), httpapi.Config{})
@@ -50,6 +50,6 @@ func TestSignIn(t *testing.T) {
 	p.click(".top button:last-child")
 	p.await("the sign-in", "document.querySelector('#token')")
 	p.write("#token", "guess\r")
-	p.awaitText(".sign-in .why", "a known token")
+	p.awaitText(".sign-in .why", "Paste the whole token again, or ask whoever runs this server")
 	harness.Equal(t, "token", eval[string](p, "String(sessionStorage.getItem('lash.token'))"), "null")
 }

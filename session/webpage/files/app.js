@@ -7,11 +7,14 @@ import * as prices from "./prices.js";
 import { SessionPage } from "./session.js";
 import { Sessions } from "./sessions.js";
 
+// REFUSED is shown where the server does not take the token: what to do next.
+const REFUSED = "The server does not know this token, or its time is over. Paste the whole token again, or ask whoever runs this server for a new one.";
+
 class App {
   constructor() {
     this.root = document.getElementById("app");
     this.settings = {};
-    window.addEventListener("signed-out", (e) => this.signIn(e.detail));
+    window.addEventListener("signed-out", () => this.signIn(REFUSED));
     window.addEventListener("hashchange", () => this.route());
     window.addEventListener("keydown", (e) => this.#key(e));
   }
