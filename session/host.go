@@ -131,6 +131,13 @@ func New(cfg Config) (*Host, error) {
 	h.stacks = stack.New(stack.Config{
 		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.logger, Max: cfg.States,
 		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.Worker().RuntimeHost(id, nil, "") },
+		CommitAt: func(ctx context.Context, id events.SessionID, seq events.Seq) (events.CommitID, error) {
+			e, err := h.log.CommitAt(ctx, id, seq)
+			if err != nil {
+				return "", err
+			}
+			return e.Commit.ID, nil
+		},
 	})
 	return h, nil
 }

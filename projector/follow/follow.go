@@ -113,9 +113,10 @@ func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s 
 	return err
 }
 
-// startAgain drops what a state has, and folds the history.
+// startAgain drops what a state has, and folds the history, which the caller has located.
 func startAgain(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
 	s.Reset()
+	s.SetLife(lifeOf(log, s.Session)) // before the fold: a history that replaces this one meanwhile has another
 	if err := Walk(ctx, log, blobs, s, math.MaxUint64, refuseLocked); err != nil {
 		return err
 	}

@@ -17,8 +17,12 @@ func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.Sta
 	saved, err := s.savedStates(ctx, state.Plugins)
 	in := s.BuildContext(state)
 	in.Saved, in.InTurn = saved, state.Turn() != nil
-	if err == nil && st.plugins != nil && (st.protocol != state.Config.Protocol || state.Seq >= st.followed.at && st.plugins.Outdated(in)) {
-		st.plugins.Close() // another protocol, or other plugins: another stack
+	lost := false
+	if err == nil && st.plugins != nil {
+		lost, err = s.hasLostCommits(ctx, st, state)
+	}
+	if err == nil && st.plugins != nil && (lost || st.protocol != state.Config.Protocol || state.Seq >= st.followed.at && st.plugins.Outdated(in)) {
+		st.plugins.Close() // another history, another protocol, or other plugins: another stack
 		st.plugins = nil
 	}
 	if err == nil && st.plugins == nil {

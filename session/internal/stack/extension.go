@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -13,12 +14,14 @@ import (
 
 // followed is the part of a session's history that a live protocol has.
 type followed struct {
-	at       events.Seq     // of the newest state that it was updated to
-	frame    events.FrameID // that it was restored in
-	moves    int64          // of the leaf, when it was restored
-	replaced events.Seq     // of the last replacement of extensions, when it was restored
-	extended int            // extensions that it got since it was restored
-	lost     bool           // it got an extension that the history does not have: it has to be restored
+	at       events.Seq      // of the newest state that it was updated to
+	commit   events.CommitID // at that sequence; empty: not known
+	life     string          // of the log's stream that this state is of; empty: not known
+	frame    events.FrameID  // that it was restored in
+	moves    int64           // of the leaf, when it was restored
+	replaced events.Seq      // of the last replacement of extensions, when it was restored
+	extended int             // extensions that it got since it was restored
+	lost     bool            // it got an extension that the history does not have: it has to be restored
 }
 
 // restore restores the protocol, which has no extension then.
@@ -31,7 +34,7 @@ func (s *Stacks) restore(ctx context.Context, st *Stack, p *plugin.Stack, state 
 	if err := p.Protocol().Restore(ctx, plugin.ProtocolSession{Session: state.Session}, restored); err != nil {
 		return err
 	}
-	st.followed = followed{at: state.Seq, frame: state.Frame().ID, moves: state.Moves, replaced: state.Replaced}
+	st.followed = followed{at: state.Seq, commit: state.LastCommit(), life: state.Life(), frame: state.Frame().ID, moves: state.Moves, replaced: state.Replaced}
 	return nil
 }
 
@@ -57,9 +60,27 @@ func (s *Stacks) follow(ctx context.Context, st *Stack, state *projector.State) 
 		}
 		f.extended++
 	}
-	f.at = state.Seq
+	f.at, f.commit, f.life = state.Seq, state.LastCommit(), state.Life()
 	st.plugins.FollowOverlay(state.Overlay, false)
 	return nil
+}
+
+// hasLostCommits reports whether the plugins have commits that the log does not have any more. Where the state is of another stream than
+// theirs, as after an archive too, it compares the last commit that they have. One that is not known counts as lost: plugins can be built
+// again at any time.
+func (s *Stacks) hasLostCommits(ctx context.Context, st *Stack, state *projector.State) (bool, error) {
+	f := &st.followed
+	if s.cfg.CommitAt == nil || f.at == 0 || f.life == "" || state.Life() == "" || f.life == state.Life() {
+		return false, nil
+	}
+	id, err := s.cfg.CommitAt(ctx, state.Session, f.at)
+	if errors.Is(err, events.ErrShorter) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("compare the plugins of session %s with its history: %w", state.Session, err)
+	}
+	return f.commit == "" || id != f.commit, nil
 }
 
 // MustRestore has the next use restore the protocol, which may have extensions that the history does not have.

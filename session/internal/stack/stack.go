@@ -24,6 +24,8 @@ type Config struct {
 	Max         int // sessions whose plugins are kept while nothing uses them. Defaults to 1024
 	Logger      *zap.Logger
 	RuntimeHost func(events.SessionID) plugin.RuntimeHost // the capabilities that a session's plugins get
+	// CommitAt is the id of a commit in the log; [events.ErrShorter] where there is none. nil: histories are never replaced.
+	CommitAt func(ctx context.Context, id events.SessionID, seq events.Seq) (events.CommitID, error)
 }
 
 // Stacks are the plugins of the sessions that a process works on. They are safe for concurrent use.

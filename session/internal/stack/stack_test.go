@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/blob"
@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
 // bundle is the stacks of a process whose only plugin counts what happens to it.
 type bundle struct {
@@ -60,6 +60,12 @@ func (c *counting) ApplyExtension(_ context.Context, e events.Extension) error {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
+	return setupWith(t, stack.Config{})
+}
+
+// setupWith is setup with more of the stacks' configuration.
+func setupWith(t *testing.T, cfg stack.Config) *bundle {
+	t.Helper()
 	b := &bundle{}
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{
 		plugin.New(events.StandardProtocol, func(plugin.BuildContext) (plugin.Plugin, error) {
@@ -70,10 +76,9 @@ func setup(t *testing.T) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.stacks = stack.New(stack.Config{
-		Plugins: builder, Blobs: noBlobs{}, Logger: zaptest.NewLogger(t),
-		RuntimeHost: func(events.SessionID) plugin.RuntimeHost { return plugin.Absent{} },
-	})
+	cfg.Plugins, cfg.Blobs, cfg.Logger = builder, noBlobs{}, zaptest.NewLogger(t)
+	cfg.RuntimeHost = func(events.SessionID) plugin.RuntimeHost { return plugin.Absent{} }
+	b.stacks = stack.New(cfg)
 	return b
 }
 

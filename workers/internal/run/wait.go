@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/internal/wake"
 )
 
 // wait waits for one event of the run and handles it.
@@ -76,14 +77,18 @@ func (r *run) currentWake() *bus.Wake {
 	return r.wake
 }
 
-// catchUp folds the events of others.
+// catchUp folds the events of others. Where the history was replaced, as after lost commits were accepted, the run's turn is superseded.
 func (r *run) catchUp(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
 		return r.flush(ctx) // a conflict of the append shows them
 	}
-	before, q := r.state.Seq, r.logEnd.request()
+	before, resets, q := r.state.Seq, r.state.Resets(), r.logEnd.request()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
 	now := time.Now()
+	if err == nil && r.state.Resets() != resets {
+		r.wokenSeq = 0 // of the earlier history
+		return fmt.Errorf("session %s, whose history was replaced: %w", r.session, wake.ErrSuperseded)
+	}
 	if r.state.Seq != before && r.stack.Stack != nil {
 		err = errors.Join(err, r.openStack(ctx))
 	}
