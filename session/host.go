@@ -76,8 +76,7 @@ type Config struct {
 	// Filter replaces text of events before they are stored and folded. Defaults to none.
 	Filter *blob.Filter
 
-	Logger *zap.Logger      // nil is silent
-	Kind   events.ActorKind // of Actor. Defaults to client
+	Logger *zap.Logger // nil is silent
 }
 
 // Host decides requests on sessions and appends their events. It is safe for concurrent use.
@@ -123,7 +122,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		cfg: cfg, b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), logger: cfg.Logger.Named("host"),
-		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
+		actor:  events.Actor{Kind: events.ActorClient, ID: cfg.Actor},
 		Reader: reader, states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.NeedsWorker), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
 		plugins: cfg.Plugins.builder, quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
@@ -145,7 +144,6 @@ func New(cfg Config) (*Host, error) {
 func (c *Config) defaults() error {
 	err := c.check()
 	c.Actor = cmp.Or(c.Actor, "host")
-	c.Kind = cmp.Or(c.Kind, events.ActorClient)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	c.MaxQueued = cmp.Or(c.MaxQueued, DefaultMaxQueued)
 	if c.NeedsWorker == nil {

@@ -19,6 +19,13 @@ type Worker struct {
 // Worker returns the host for the workers of its process.
 func (h *Host) Worker() Worker { return Worker{h} }
 
+// AsNode returns a worker whose own commits have a node as actor. States and plugins are those of the host.
+func (w Worker) AsNode() Worker {
+	h := *w.Host
+	h.actor.Kind = events.ActorNode
+	return Worker{&h}
+}
+
 // WakeCancelsToPassOn publishes the wakes of the tasks whose cancel has to reach their child session. A worker calls it for a
 // state that has such tasks.
 func (w Worker) WakeCancelsToPassOn(s *projector.State) { w.Host.hints.CancelsToPassOn(s) }

@@ -60,11 +60,8 @@ func NewNode(cfg Config) (*Node, error) {
 		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
 		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
 	}
-	err := n.makeTasks(calls)
-	if err == nil {
-		err = n.makeHost(calls)
-	}
-	if err != nil {
+	n.makeTasks(calls)
+	if err := n.makeHost(calls); err != nil {
 		return nil, err
 	}
 	calls.Spawn, calls.Worker = n.tasks.SpawnTool, n.host.Worker()
@@ -72,23 +69,14 @@ func NewNode(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// makeTasks makes the service of tasks. The service records with a host of its own. Its commits have a node as actor.
-// [Node.Host] cannot serve: it needs the service to spawn tasks, so it is made later.
-func (n *Node) makeTasks(calls *call.Env) error {
+// makeTasks makes the service of tasks, which the host needs to spawn tasks.
+func (n *Node) makeTasks(calls *call.Env) {
 	cfg := &n.cfg
-	recorder, err := session.New(session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks, States: cfg.Sessions, Idle: cfg.Idle,
-		Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter,
-	})
-	if err != nil {
-		return err
-	}
 	n.tasks = task.New(task.Config{
-		Bus: cfg.Bus, Worker: recorder.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
-		TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency, Classes: cfg.taskClasses(), Logger: cfg.Logger,
-		Lost: func(timers bool) { n.sweep.Lost(timers) },
+		Bus: cfg.Bus, Worker: func() session.Worker { return n.host.Worker().AsNode() }, Calls: calls, Peers: n.peers, ID: cfg.ID,
+		Runners: cfg.Runners, Retry: cfg.JobRetry, TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency,
+		Classes: cfg.taskClasses(), Logger: cfg.Logger, Lost: func(timers bool) { n.sweep.Lost(timers) },
 	})
-	return nil
 }
 
 // makeHost makes the host of requests and turns, with the session's plugins.

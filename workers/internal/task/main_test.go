@@ -42,12 +42,12 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) service(id events.WorkerID, work Func) *Service {
 	b.T.Helper()
 	on, log := bustest.Open(b.T, b.Server), zaptest.NewLogger(b.T)
-	host, err := session.New(session.Config{Bus: on, Actor: string(id), Kind: events.ActorNode, Plugins: session.NoPlugins()})
+	host, err := session.New(session.Config{Bus: on, Actor: string(id), Plugins: session.NoPlugins()})
 	if err != nil {
 		b.T.Fatal(err)
 	}
 	return New(Config{
-		Bus: on, Worker: host.Worker(), Calls: &call.Env{Bus: on, Worker: host.Worker(), Log: log}, Peers: wake.NewPeers(on, id, "", log), ID: id,
+		Bus: on, Worker: func() session.Worker { return host.Worker().AsNode() }, Calls: &call.Env{Bus: on, Worker: host.Worker(), Log: log}, Peers: wake.NewPeers(on, id, "", log), ID: id,
 		Runners: map[string]Func{"r": work}, Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond},
 		TaskConcurrency: 1, ToolConcurrency: 1, Logger: log, Lost: func(bool) {},
 	})

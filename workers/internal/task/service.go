@@ -28,8 +28,8 @@ type Func func(ctx context.Context, t *Running) (summary string, err error)
 // Config configures a service. Every field but Runners is required.
 type Config struct {
 	Bus             *bus.Bus
-	Worker          session.Worker
-	Calls           *call.Env // runs tool calls for turns on other nodes
+	Worker          func() session.Worker // of the node's host, which is made later: it needs the service
+	Calls           *call.Env             // runs tool calls for turns on other nodes
 	Peers           *wake.Peers
 	ID              events.WorkerID
 	Runners         map[string]Func // by the name that a task is registered with
@@ -52,7 +52,6 @@ type Config struct {
 type Service struct {
 	cfg Config
 	log *zap.Logger
-	w   session.Worker
 
 	fetch    context.CancelFunc // ends fetching
 	kill     context.CancelCauseFunc
@@ -81,11 +80,13 @@ func New(cfg Config) *Service {
 	failures, _ := lru.New[events.TaskID, error](maxFailures) // the size is valid
 	return &Service{
 		failures: failures,
-		cfg:      cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), w: cfg.Worker,
+		cfg:      cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))),
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int),
 		handling: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}
 }
+
+func (t *Service) worker() session.Worker { return t.cfg.Worker() }
 
 // ID identifies this run of the worker in histories.
 func (t *Service) ID() events.WorkerID { return t.cfg.ID }
