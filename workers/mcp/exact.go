@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"regexp"
 	"slices"
 )
 
@@ -83,8 +82,24 @@ func (e *exact) fill() {
 	}
 }
 
-// manyDigits is a number that float64 may not have exactly. Texts match it as well.
-var manyDigits = regexp.MustCompile(`[0-9]{16}`)
+// floatDigits is how many digits float64 has exactly.
+const floatDigits = 15
+
+// hasLongNumber reports whether a number may have more digits than float64. Some texts look like one.
+func hasLongNumber(data []byte) bool {
+	digits := 0
+	for _, c := range data {
+		switch {
+		case '0' <= c && c <= '9':
+			if digits++; digits > floatDigits {
+				return true
+			}
+		case c != '.':
+			digits = 0
+		}
+	}
+	return false
+}
 
 // exactLine is a line with one message, or of a stream of events.
 func exactLine(line []byte) []byte {
@@ -99,29 +114,46 @@ func exactLine(line []byte) []byte {
 	return append(with, '\n')
 }
 
-// exactMessage adds the text of a structured result to its metadata, if it has long numbers.
+// exactMessage adds the text of a structured result to its metadata, if it has long numbers. A message that would be longer than
+// [maxMessage] with it stays as it is.
 func exactMessage(message []byte) (with []byte, changed bool) {
-	if !bytes.Contains(message, []byte(`"structuredContent"`)) || !manyDigits.Match(message) {
+	if !bytes.Contains(message, []byte(`"structuredContent"`)) || !hasLongNumber(message) {
 		return message, false
 	}
 	var m, result, meta map[string]json.RawMessage
-	if json.Unmarshal(message, &m) != nil || json.Unmarshal(m["result"], &result) != nil || !manyDigits.Match(result["structuredContent"]) {
+	if json.Unmarshal(message, &m) != nil || json.Unmarshal(m["result"], &result) != nil || !hasLongNumber(result["structuredContent"]) {
 		return message, false
 	}
 	if had := result["_meta"]; had != nil && json.Unmarshal(had, &meta) != nil {
 		return message, false // the library refuses it
 	}
+	structured := result["structuredContent"]
+	if len(message)+len(structured)+bytes.Count(structured, []byte{'"'})+bytes.Count(structured, []byte{'\\'}) > maxMessage {
+		return message, false
+	}
 	var text bytes.Buffer
-	if json.Compact(&text, result["structuredContent"]) != nil {
+	if json.Compact(&text, structured) != nil {
 		return message, false
 	}
 	if meta == nil {
 		meta = make(map[string]json.RawMessage)
 	}
-	var errs [3]error
-	meta[exactKey], errs[0] = json.Marshal(text.String())
-	result["_meta"], errs[1] = json.Marshal(meta)
-	m["result"], errs[2] = json.Marshal(result)
-	with, err := json.Marshal(m)
-	return with, errors.Join(err, errs[0], errs[1], errs[2]) == nil
+	var errs [4]error
+	meta[exactKey], errs[0] = unescaped(text.String())
+	result["_meta"], errs[1] = unescaped(meta)
+	m["result"], errs[2] = unescaped(result)
+	with, errs[3] = unescaped(m)
+	if errors.Join(errs[:]...) != nil || len(with) >= maxMessage {
+		return message, false
+	}
+	return with, true
+}
+
+// unescaped is the JSON of a value. It leaves <, > and & as they are: escaped, a message could be twelve times as long.
+func unescaped(v any) ([]byte, error) {
+	var out bytes.Buffer
+	w := json.NewEncoder(&out)
+	w.SetEscapeHTML(false)
+	err := w.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte{'\n'}), err
 }

@@ -1,8 +1,12 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -81,4 +85,67 @@ func (endlessLine) Read(data []byte) (int, error) {
 		data[i] = 'x'
 	}
 	return len(data), nil
+}
+
+// TestExactNumbers reads numbers of all lengths before and after the point: the text of each that float64 does not have exactly is kept.
+func TestExactNumbers(t *testing.T) {
+	t.Parallel()
+	const digits = "1234567891234567891234"
+	kept := 0
+	for whole := 1; whole <= len(digits); whole++ {
+		for part := range len(digits) {
+			for _, form := range []string{"%s", "-%s", "%se2", `{"a":[1,%s],"b":"10.0.0.1"}`} {
+				number := digits[:whole]
+				if part > 0 {
+					number += "." + digits[:part]
+				}
+				text := fmt.Sprintf(form, number)
+				out, changed := exactMessage([]byte(`{"id":1,"result":{"structuredContent":` + text + `}}`))
+				var float float64
+				if err := json.Unmarshal([]byte(number), &float); err != nil {
+					t.Fatal(err)
+				}
+				exact, _ := new(big.Rat).SetString(number)
+				shown, _ := new(big.Rat).SetString(strconv.FormatFloat(float, 'g', -1, 64))
+				if !changed && exact.Cmp(shown) != 0 {
+					t.Errorf("%s: loses digits", text)
+				}
+				var m struct {
+					Result struct {
+						Meta map[string]string `json:"_meta"`
+					}
+				}
+				if err := json.Unmarshal(out, &m); err != nil || changed && m.Result.Meta[exactKey] != text {
+					t.Errorf("%s: got %s, %v", text, out, err)
+				}
+				if changed {
+					kept++
+				}
+			}
+		}
+	}
+	if kept == 0 {
+		t.Error("no number is kept")
+	}
+}
+
+// TestExactMessagesAreBounded reads results of characters that are longer in JSON, of sizes up to the limit of a message: with the text of
+// its result, none is longer than four times its line, or than the limit. One that would be is as it was.
+func TestExactMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"a", "<", `\"`, "\u2028", "&quot;", "123456789012345 ", `\\`} {
+		for _, size := range []int{1 << 10, 1 << 20, maxMessage / 2, maxMessage - 200} {
+			line := `{"id":1,"result":{"structuredContent":{"n":9007199254740993,"text":"` + strings.Repeat(text, size/len(text)) + `"}}}` + "\n"
+			out, err := io.ReadAll(exactOf(io.NopCloser(strings.NewReader(line)), false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if most := min(maxMessage, 4*len(line)); len(out) > most {
+				t.Errorf("%d bytes of %q: got %d bytes, want at most %d", len(line), text, len(out), most)
+			}
+			if had := bytes.Contains(out, []byte(exactKey)); size <= 1<<20 && !had || !had && string(out) != line {
+				t.Errorf("%d bytes of %q: the text of the result is there: %v, or the line is another one", len(line), text, had)
+			}
+		}
+	}
 }
