@@ -100,3 +100,25 @@ func TestProgramsWithOneID(t *testing.T) {
 	harness.Equal(t, "calls of the first program", first.ran.Load(), 0)
 	harness.Equal(t, "calls of the second program", second.ran.Load(), 2)
 }
+
+// TestProgramStartsAgain ends a program with a fixed id, and starts it again at once, several times: each is registered with its first
+// requests, without a refusal, and has the calls.
+func TestProgramStartsAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t, harness.Reply(harness.Call("k1", "once", `{}`)), harness.Reply(harness.Text("one")))
+	s.node()
+	for range 2 {
+		first := s.twin()
+		s.alive(1)
+		first.nc.Close()
+	}
+	last := s.twin()
+	s.AwaitPolling("the term of the last program", func() bool {
+		list := s.first.Status()[0].Instances
+		return len(list) == 1 && last.term > ""
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.CallResult(id, "k1"), "done")
+	harness.Equal(t, "calls of the last program", last.ran.Load(), 1)
+}

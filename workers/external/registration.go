@@ -65,7 +65,10 @@ func (p *Plugins) register(name, op string, data []byte) (hash, term string, err
 	if err != nil {
 		return "", "", err
 	}
-	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkOwners(name, &in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o), p.checkTerm(name, &in)); err != nil {
+	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkOwners(name, &in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o)); err != nil {
+		return "", "", err
+	}
+	if err := p.checkTerm(name, &in); err != nil {
 		return "", "", err
 	}
 	var has []string

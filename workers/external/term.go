@@ -1,10 +1,12 @@
 package external
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -72,16 +74,39 @@ func (p *Plugins) termOf(name, id string) (term string, reused bool) {
 	return t.last, t.reused
 }
 
-// checkTerm refuses a program with the id of another one that lives.
+// termPause is the wait between two looks at a program that may live.
+const termPause = wire.SignEvery / 20
+
+// checkTerm refuses a program with the id of another one that lives, which is heard again then. One whose program before has just ended, as it
+// starts again, is accepted at the end of that one's lease:
+//
+//	program A                 node                          program A, started again
+//	signs with term 1    ──►
+//	ends                      waits for A                ◄──  registers, without a term
+//	                          the lease of A is over     ──►  has term 2
 func (p *Plugins) checkTerm(name string, in *wire.Registration) error {
+	first := p.otherProgram(name, in)
+	for now, end := first, time.Now().Add(2*wire.Lease); now != nil; now = p.otherProgram(name, in) {
+		if now != first || time.Now().After(end) { // or this node hears no one: the program has repeated its request by then
+			return &wire.Error{
+				Code: wire.CodeConflict, Field: "instance",
+				Message: "another program with the id " + in.Instance + " lives: give each start of a program an id of its own",
+			}
+		}
+		if !delay.Sleep(p.ctx, termPause) {
+			return context.Cause(p.ctx)
+		}
+	}
+	return nil
+}
+
+// otherProgram is the last sign of a program that has the id of a registration, and a greater term; nil if none lives.
+func (p *Plugins) otherProgram(name string, in *wire.Registration) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.byName[name]
-	if !k.livesLocked(in.Instance) || in.Term >= k.instances[in.Instance].Term {
-		return nil
+	if i := k.instances[in.Instance]; k.livesLocked(in.Instance) && in.Term < i.Term {
+		return i
 	}
-	return &wire.Error{
-		Code: wire.CodeConflict, Field: "instance",
-		Message: "another program with the id " + in.Instance + " lives, or did just now: give each start of a program an id of its own",
-	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,9 +47,9 @@ func TestTerms(t *testing.T) {
 			},
 			"register": func(t *rapid.T) {
 				term := rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(t, "term")
-				err := p.checkTerm("notes", &wire.Registration{Instance: "i1", Term: term})
-				if e, ok := errors.AsType[*wire.Error](err); (err != nil) != (lives() && term < owner) || err != nil && (!ok || e.Code != wire.CodeConflict) {
-					t.Fatalf("term %q of %q: got %v", term, owner, err)
+				other := p.otherProgram("notes", &wire.Registration{Instance: "i1", Term: term})
+				if (other != nil) != (lives() && term < owner) {
+					t.Fatalf("term %q of %q: got %v", term, owner, other)
 				}
 			},
 			"time": func(t *rapid.T) {
@@ -65,6 +66,50 @@ func TestTerms(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestTermsAreCheckedOnceHeard has a program register with the id of another one: it waits until the other one is heard again, which refuses it,
+// or is silent for its lease. A program that has the greater term, or the same, does not wait.
+func TestTermsAreCheckedOnceHeard(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		term  string
+		lives bool
+		want  bool // an answer before the other program is heard, or its lease is over
+		code  string
+	}{
+		"starts_again": {}, "copy": {lives: true, code: wire.CodeConflict}, "smaller": {term: "1", lives: true, code: wire.CodeConflict},
+		"smaller_again": {term: "1"}, "same": {term: "2", want: true}, "greater": {term: "3", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.cancel()
+				k := p.byName["notes"]
+				sign, _ := json.Marshal(&wire.Sign{Term: "2"})
+				p.sign("notes", "i1", sign)
+				answer := make(chan error, 1)
+				go func() { answer <- p.checkTerm("notes", &wire.Registration{Instance: "i1", Term: c.term}) }()
+				time.Sleep(wire.Lease / 2)
+				if (len(answer) == 1) != c.want {
+					t.Fatalf("got %d answers, want one: %v", len(answer), c.want)
+				}
+				if c.lives {
+					p.sign("notes", "i1", sign)
+				} else {
+					k.hearing.Add(int64(wire.Lease + 1))
+				}
+				err = <-answer
+				if e, ok := errors.AsType[*wire.Error](err); (err == nil) != (c.code == "") || err != nil && (!ok || e.Code != c.code) {
+					t.Errorf("got %v, want the code %q", err, c.code)
+				}
+			})
+		})
+	}
 }
 
 // TestTermsAreBounded has very many programs sign, each with an id of its own: those that are gone are forgotten.

@@ -51,6 +51,70 @@ func TestRegistrationIsRefusedLater(t *testing.T) {
 	}
 }
 
+// TestTermIsTheFirst has a node ask for the manifest again while the first registration waits for its answer. Both answers have a term, of
+// nodes whose clocks are apart. All signs of life have the same: with two, nodes would take the program for two, and refuse it.
+func TestTermIsTheFirst(t *testing.T) {
+	t.Parallel()
+	conn, err := nats.Connect(bustest.Server(t, busembed.Config{Listen: true}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	requests := make(chan *nats.Msg, 10)
+	_, err = conn.ChanSubscribe("lash.plugins.notes.register", requests)
+	signs, more := conn.SubscribeSync("lash.plugin-live.notes.*")
+	if err = errors.Join(err, more); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan *Instance, 1)
+	go func() {
+		i, err := Start(t.Context(), Config{Conn: conn, Plugin: plugin.Func("notes", func(*plugin.Registrar) error { return nil }), Version: "1"})
+		if err != nil {
+			t.Error(err)
+		}
+		started <- i
+	}()
+	termOfSign := func() string {
+		m, err := signs.NextMsg(30 * time.Second)
+		var sign wire.Sign
+		if err = errors.Join(err, json.Unmarshal(m.Data, &sign)); err != nil {
+			t.Fatal(err)
+		}
+		return sign.Term
+	}
+	answer := func(m *nats.Msg, term string) {
+		var in wire.Registration
+		if err := errors.Join(json.Unmarshal(m.Data, &in), m.Respond([]byte(`{"term":"`+term+`"}`))); err != nil || in.Term != "" {
+			t.Errorf("got %v, the term %q, want none", err, in.Term)
+		}
+	}
+	first := <-requests
+	var in wire.Registration
+	if err := errors.Join(json.Unmarshal(first.Data, &in), conn.Publish("lash.plugin.notes."+in.Instance+".register", nil)); err != nil {
+		t.Fatal(err)
+	}
+	second := <-requests
+	answer(second, "2")
+	for term := ""; term == ""; {
+		if err := conn.Publish("lash.plugin.notes.all.sign", nil); err != nil {
+			t.Fatal(err)
+		}
+		if term = termOfSign(); term != "" && term != "2" {
+			t.Errorf("got the term %q, want the first one", term)
+		}
+	}
+	answer(first, "1")
+	i := <-started
+	for range 3 {
+		if term := termOfSign(); term != "2" {
+			t.Errorf("got a sign with the term %q, want the first one, 2", term)
+		}
+	}
+	if err := i.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRegistrationIsRefusedAfterAWait has an instance wait for a node for more tries than it may be refused. The first
 // node refuses it as one of too many. It tries again.
 func TestRegistrationIsRefusedAfterAWait(t *testing.T) {

@@ -310,7 +310,7 @@ func (i *Instance) registered(answer []byte) error {
 		i.hash.Store(&r.Hash)
 	}
 	if r.Term != "" {
-		i.term.Store(&r.Term)
+		i.term.CompareAndSwap(nil, &r.Term) // the answers to two requests have two terms
 	}
 	return nil
 }
