@@ -122,3 +122,27 @@ func TestProgramStartsAgain(t *testing.T) {
 	harness.Equal(t, "result", s.CallResult(id, "k1"), "done")
 	harness.Equal(t, "calls of the last program", last.ran.Load(), 1)
 }
+
+// TestNodeListensFirst starts a node again while a copy of a living program waits for one: the copy is refused, although its request comes
+// before the first sign of life of the other program, which goes on.
+func TestNodeListensFirst(t *testing.T) {
+	t.Parallel()
+	s := start(t, harness.Reply(harness.Call("k1", "once", `{}`)), harness.Reply(harness.Text("one")))
+	kill := s.node()
+	first := s.twin()
+	s.alive(1)
+	kill()
+	s.first.Stop()
+	answer := make(chan wire.Registered, 1)
+	go func() { answer <- s.client().request("notes", "register", registration("1", "once")) }()
+	s.node()
+	if got := <-answer; got.Error == nil || got.Error.Code != wire.CodeConflict {
+		t.Errorf("the copy: got %+v, want a conflict", got)
+	}
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "calls of the first program", first.ran.Load(), 1)
+	if first.refused.Load() != nil {
+		t.Errorf("the first program is refused: %v", first.refused.Load())
+	}
+}

@@ -62,6 +62,7 @@ type known struct {
 	instances map[string]*instance
 	terms     map[string]heardTerms // by instance
 	told      time.Time             // when two programs with one id were told last
+	listens   time.Time             // until when a first registration waits, see listen
 	reading   bool                  // the manifest's row is being read
 	read      time.Time
 	swept     time.Duration // on the clock of hearing, when silent instances were dropped last
@@ -127,16 +128,11 @@ func (p *Plugins) Start(ctx context.Context) error {
 			return fmt.Errorf("external plugin %s: %w", name, err)
 		}
 	}
-	serve, err := p.bus.ServePlugins(p.names, p.answer)
-	if err != nil {
-		return err
-	}
 	signs, err := p.bus.PluginSigns(p.names, p.sign)
 	if err != nil {
-		serve()
 		return err
 	}
-	p.stops = []func(){serve, signs}
+	p.stops = []func(){signs}
 	for _, name := range p.names {
 		k := p.byName[name]
 		hearing, err := p.bus.Hearing(name, wire.SignEvery/2, func(d time.Duration) { k.hearing.Add(int64(d)) })
@@ -153,6 +149,13 @@ func (p *Plugins) Start(ctx context.Context) error {
 			return err
 		}
 	}
+	p.listen()
+	serve, err := p.bus.ServePlugins(p.names, p.answer)
+	if err != nil {
+		p.Stop()
+		return err
+	}
+	p.stops = append(p.stops, serve)
 	once, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for quiet := time.Duration(0); ; quiet = settleWait {

@@ -77,6 +77,29 @@ func (p *Plugins) termOf(name, id string) (term string, reused bool) {
 // termPause is the wait between two looks at a program that may live.
 const termPause = wire.SignEvery / 20
 
+// listenWait is how long a node that starts listens to the programs that live, before it registers another one.
+const listenWait = wire.SignEvery / 2
+
+// listen begins that time for the plugins that have registered before. Without it a copy of a program would be registered that nodes
+// refuse else, and the program, with its calls, would be refused in its place.
+func (p *Plugins) listen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.byName {
+		if k.revision > 0 {
+			k.listens = time.Now().Add(listenWait)
+		}
+	}
+}
+
+// listensFor reports whether the program of a registration may be the copy of one that this node, which has just started, has not heard yet.
+func (p *Plugins) listensFor(name string, in *wire.Registration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	return in.Term == "" && k.instances[in.Instance] == nil && time.Now().Before(k.listens)
+}
+
 // checkTerm refuses a program with the id of another one that lives, which is heard again then. One whose program before has just ended, as it
 // starts again, is accepted at the end of that one's lease:
 //
@@ -85,6 +108,11 @@ const termPause = wire.SignEvery / 20
 //	ends                      waits for A                ◄──  registers, without a term
 //	                          the lease of A is over     ──►  has term 2
 func (p *Plugins) checkTerm(name string, in *wire.Registration) error {
+	for p.listensFor(name, in) {
+		if !delay.Sleep(p.ctx, termPause) {
+			return context.Cause(p.ctx)
+		}
+	}
 	first := p.otherProgram(name, in)
 	for now, end := first, time.Now().Add(2*wire.Lease); now != nil; now = p.otherProgram(name, in) {
 		if now != first || time.Now().After(end) { // or this node hears no one: the program has repeated its request by then
