@@ -16,7 +16,7 @@ import (
 // them.
 const plainGrace = time.Minute
 
-// marks has, of sessions that were read with keys, how far they are plain and from where on they are encrypted.
+// marks caches the last plain and the first encrypted commit of each session, as far as it was read with keys.
 type marks struct {
 	mu        sync.Mutex
 	bySession map[events.SessionID]events.Mark
@@ -120,7 +120,7 @@ func (c *plainCheck) lookBack(ctx context.Context, seq events.Seq) error {
 	return nil
 }
 
-// end is for the end of the read, or of its plain commits.
+// end checks the time of the last plain commit, and stores the mark.
 func (c *plainCheck) end(ctx context.Context) error {
 	if c == nil {
 		return nil

@@ -48,7 +48,7 @@ func conflictingAnswers(d *harness.HTTP) {
 	d.Want(202, "POST", s+"/turns", `{"id":"t1","text":"1+2?"}`)
 	d.AwaitState("s3", "questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
 	for body, detail := range map[string]string{
-		`{"granted":true}`: "call is required", `{"call":"t1/0/0"}`: "granted is required", `{"call":"t1/0/0"`: "the JSON object is not complete",
+		`{"granted":true}`: "call is required", `{"call":"t1/0/0"}`: "granted is required", `{"call":"t1/0/0"`: "body: the JSON is not complete: it ends after byte 16, want the rest of the value",
 	} {
 		harness.Equal(d.T, body, d.WantProblem(400, "invalid_body", "POST", s+"/approvals", body).Field("detail"), detail)
 	}

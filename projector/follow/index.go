@@ -73,7 +73,7 @@ func indexUpTo(ctx context.Context, log events.Log, builder *index.Builder, s *p
 	return nil
 }
 
-// isSameCommit compares the commits of one sequence; one that is not known differs from none.
+// isSameCommit reports whether two ids at one sequence may name one commit. An empty id is unknown, and matches every id.
 func isSameCommit(a, b events.CommitID) bool { return a == "" || b == "" || a == b }
 
 // saveIndex writes the row unless a newer one exists.
@@ -105,15 +105,20 @@ func indexSettings(s *projector.State) index.Settings {
 
 // IndexRow is the index row of a state and the commits of its history, for a session whose stored row is missing.
 func IndexRow(ctx context.Context, log events.Log, s *projector.State) (*index.Row, error) {
-	builder := index.NewBuilder(s.Session, nil)
-	if err := indexUpTo(ctx, log, builder, s); err != nil {
-		return nil, err
-	}
-	value, err := builder.Encode(indexSettings(s))
+	value, err := wholeIndex(ctx, log, s)
 	if err != nil {
 		return nil, err
 	}
 	return index.Decode(value)
+}
+
+// wholeIndex encodes the index row of a session, made from all its commits up to the state's.
+func wholeIndex(ctx context.Context, log events.Log, s *projector.State) ([]byte, error) {
+	builder := index.NewBuilder(s.Session, nil)
+	if err := indexUpTo(ctx, log, builder, s); err != nil {
+		return nil, err
+	}
+	return builder.Encode(indexSettings(s))
 }
 
 // indexSession writes the index row of a session at its end.
@@ -133,11 +138,7 @@ func (i *indexing) behind(s *projector.State) bool { return i.saved < s.Seq }
 
 // remakeIndex writes the index row of a session from its history, whatever row is there.
 func remakeIndex(ctx context.Context, b *bus.Bus, s *projector.State) error {
-	builder := index.NewBuilder(s.Session, nil)
-	if err := indexUpTo(ctx, b.Log(), builder, s); err != nil {
-		return err
-	}
-	value, err := builder.Encode(indexSettings(s))
+	value, err := wholeIndex(ctx, b.Log(), s)
 	if err != nil {
 		return err
 	}

@@ -8,32 +8,32 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// Reasons why this node does not take a message of an instance.
+// dropReason is why this node does not take a message of an instance.
+type dropReason int
+
 const (
-	signTooLarge    = "sign_too_large"
-	signInvalid     = "sign_invalid"     // no JSON of its form, values out of range, or an id that is no token
-	signTooMany     = "sign_too_many"    // of a further instance above maxInstances
-	signOther       = "sign_other"       // of another program with the id of one that lives
-	answerRate      = "answer_rate"      // above the limits in time of one call
-	answerMalformed = "answer_malformed" // no JSON of its form
-	answerTooDeep   = "answer_too_deep"  // above the limits of nesting and values, and neither a callback nor an outcome
-	outputRefused   = "output_refused"   // above a limit, or with an offset out of range
-	callbackRate    = "callback_rate"    // a repeat above the limits in time
+	signTooLarge    dropReason = iota
+	signInvalid                // no JSON of its form, values out of range, or an id that is no token
+	signTooMany                // of a further instance above maxInstances
+	signOther                  // of another program with the id of one that lives
+	answerRate                 // above the limits in time of one call
+	answerMalformed            // no JSON of its form
+	answerTooDeep              // above the limits of nesting and values, and neither a callback nor an outcome
+	outputRefused              // above a limit, or with an offset out of range
+	callbackRate               // a repeat above the limits in time
 )
 
-// drops counts messages by reason.
-type drops map[string]*atomic.Int64
-
-func newDrops() drops {
-	d := make(drops)
-	for _, reason := range []string{signTooLarge, signInvalid, signTooMany, signOther, answerRate, answerMalformed, answerTooDeep, outputRefused, callbackRate} {
-		d[reason] = new(atomic.Int64)
-	}
-	return d
+// dropNames are the reasons in metrics.
+var dropNames = [...]string{
+	signTooLarge: "sign_too_large", signInvalid: "sign_invalid", signTooMany: "sign_too_many", signOther: "sign_other", answerRate: "answer_rate",
+	answerMalformed: "answer_malformed", answerTooDeep: "answer_too_deep", outputRefused: "output_refused", callbackRate: "callback_rate",
 }
 
+// drops counts messages by reason.
+type drops [len(dropNames)]atomic.Int64
+
 // drop counts a message.
-func (p *Plugins) drop(name, reason string) {
+func (p *Plugins) drop(name string, reason dropReason) {
 	if k := p.byName[name]; k != nil {
 		k.drops[reason].Add(1)
 	}
@@ -42,8 +42,8 @@ func (p *Plugins) drop(name, reason string) {
 // Dropped yields how many messages of each plugin this node did not take, by reason.
 func (p *Plugins) Dropped(yield func(plugin, reason string, n int64)) {
 	for _, name := range p.names {
-		for reason, n := range p.byName[name].drops {
-			yield(name, reason, n.Load())
+		for reason, text := range dropNames {
+			yield(name, text, p.byName[name].drops[reason].Load())
 		}
 	}
 }

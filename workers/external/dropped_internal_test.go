@@ -18,7 +18,7 @@ import (
 // that it takes.
 func TestDroppedAreCounted(t *testing.T) {
 	t.Parallel()
-	p, err := New(Config{Plugins: []Plugin{{Name: "notes"}, {Name: "quiet"}}})
+	p, err := New(Config{Plugins: []Plugin{{Name: "notes"}, {Name: "quiet"}, {Name: "twins"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +30,9 @@ func TestDroppedAreCounted(t *testing.T) {
 	p.sign("nobody", "i0", []byte(`{`))
 	for i := range maxInstances + 3 {
 		p.sign("notes", fmt.Sprint("i", i), []byte(`{}`))
+	}
+	for _, term := range []string{"01M8C0HDK518FA2NJ1EQ642449", "01M8C0HDK518FA2NJ1EQ642448"} {
+		p.sign("twins", "i0", []byte(`{"term":"`+term+`"}`))
 	}
 	shown := 0
 	o := &instanceCall{p: p, plugin: "notes", limits: callTraffic()}
@@ -56,14 +59,17 @@ func TestDroppedAreCounted(t *testing.T) {
 	metrics.MustRegister(telemetry.NewExternal(p.Status), telemetry.NewDropped(p.Dropped))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for reason, n := range map[string]int{
+	for reason, n := range map[dropReason]int{
 		signTooLarge: 1, signInvalid: 3, signTooMany: 3, signOther: 0, answerMalformed: 2, answerTooDeep: 1, answerRate: 1, outputRefused: 1, callbackRate: 0,
 	} {
 		for plugin, n := range map[string]int{"notes": n, "quiet": 0} {
-			if want := fmt.Sprintf("lash_plugin_dropped_total{plugin=%q,reason=%q} %d\n", plugin, reason, n); !strings.Contains(w.Body.String(), want) {
+			if want := fmt.Sprintf("lash_plugin_dropped_total{plugin=%q,reason=%q} %d\n", plugin, dropNames[reason], n); !strings.Contains(w.Body.String(), want) {
 				t.Errorf("got no %s", want)
 			}
 		}
+	}
+	if want := `lash_plugin_dropped_total{plugin="twins",reason="sign_other"} 1` + "\n"; !strings.Contains(w.Body.String(), want) {
+		t.Errorf("got no %s", want)
 	}
 	if t.Failed() {
 		t.Log(w.Body.String())

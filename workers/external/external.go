@@ -108,7 +108,7 @@ func New(cfg Config) (*Plugins, error) {
 			return nil, &events.FieldError{Field: field + ".name", Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
 		p.names = append(p.names, name)
-		p.byName[name] = &known{settings: settings, current: noOffer(), instances: make(map[string]*instance), limits: newRequests(), drops: newDrops()}
+		p.byName[name] = &known{settings: settings, current: noOffer(), instances: make(map[string]*instance), limits: newRequests()}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background()) // ends with Stop
 	return p, nil

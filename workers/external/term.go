@@ -100,8 +100,8 @@ func (p *Plugins) listensFor(name string, in *wire.Registration) bool {
 	return in.Term == "" && k.instances[in.Instance] == nil && time.Now().Before(k.listens)
 }
 
-// checkTerm refuses a program with the id of another one that lives, which is heard again then. One whose program before has just ended, as it
-// starts again, is accepted at the end of that one's lease:
+// checkTerm refuses a registration once the other program with its id sends another sign of life. A program that starts again is accepted at
+// the end of the lease of its earlier run:
 //
 //	program A                 node                          program A, started again
 //	signs with term 1    ──►
@@ -115,7 +115,7 @@ func (p *Plugins) checkTerm(name string, in *wire.Registration) error {
 	}
 	first := p.otherProgram(name, in)
 	for now, end := first, time.Now().Add(2*wire.Lease); now != nil; now = p.otherProgram(name, in) {
-		if now != first || time.Now().After(end) { // or this node hears no one: the program has repeated its request by then
+		if now != first || time.Now().After(end) { // or this node receives no signs; the program has repeated its request
 			return &wire.Error{
 				Code: wire.CodeConflict, Field: "instance",
 				Message: "another program with the id " + in.Instance + " lives: give each start of a program an id of its own",

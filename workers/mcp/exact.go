@@ -20,7 +20,7 @@ type exact struct {
 	from  *bufio.Reader
 	whole bool   // what is read is one message
 	ready []byte // to be returned
-	rest  bool   // of a line that is too long for a message
+	rest  bool   // the next bytes continue a line that is longer than maxMessage
 	err   error  // after ready
 }
 

@@ -25,7 +25,7 @@ const (
 // speed is what is read in a second.
 type speed struct{ lines, bytes rate.Limit }
 
-// idleStep is how many lines wait at once while no call runs. A call that starts waits for so many.
+// idleStep is the most lines that one wait takes: a call that starts waits for so many at the pace of an idle server.
 const idleStep = 20
 
 // maxMessage limits a message of a server, after it is decompressed. The transport over stdin and stdout has the same limit. A

@@ -41,7 +41,7 @@ type calls struct {
 	idle chan struct{} // closed once nothing runs while draining; nil before
 }
 
-// knownCall is a knownCall that this instance has or had.
+// knownCall is a call that runs here, or that has run and is still known.
 type knownCall struct {
 	cancel  context.CancelCauseFunc
 	replies []string                             // that wait for the outcome, the newest last; at most [wire.MaxReplies]
