@@ -21,16 +21,19 @@ const (
 	answerTooDeep              // above the limits of nesting and values, and neither a callback nor an outcome
 	outputRefused              // above a limit, or with an offset out of range
 	callbackRate               // a repeat above the limits in time
+	dropReasons                // how many
 )
 
-// dropNames are the reasons in metrics.
-var dropNames = [...]string{
-	signTooLarge: "sign_too_large", signInvalid: "sign_invalid", signTooMany: "sign_too_many", signOther: "sign_other", answerRate: "answer_rate",
-	answerMalformed: "answer_malformed", answerTooDeep: "answer_too_deep", outputRefused: "output_refused", callbackRate: "callback_rate",
+// String is the reason in metrics.
+func (r dropReason) String() string {
+	return [dropReasons]string{
+		signTooLarge: "sign_too_large", signInvalid: "sign_invalid", signTooMany: "sign_too_many", signOther: "sign_other", answerRate: "answer_rate",
+		answerMalformed: "answer_malformed", answerTooDeep: "answer_too_deep", outputRefused: "output_refused", callbackRate: "callback_rate",
+	}[r]
 }
 
 // drops counts messages by reason.
-type drops [len(dropNames)]atomic.Int64
+type drops [dropReasons]atomic.Int64
 
 // drop counts a message.
 func (p *Plugins) drop(name string, reason dropReason) {
@@ -42,8 +45,8 @@ func (p *Plugins) drop(name string, reason dropReason) {
 // Dropped yields how many messages of each plugin this node did not take, by reason.
 func (p *Plugins) Dropped(yield func(plugin, reason string, n int64)) {
 	for _, name := range p.names {
-		for reason, text := range dropNames {
-			yield(name, text, p.byName[name].drops[reason].Load())
+		for reason := range dropReasons {
+			yield(name, reason.String(), p.byName[name].drops[reason].Load())
 		}
 	}
 }
