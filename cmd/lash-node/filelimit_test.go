@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/lash-go/lash/session/keyring"
 )
 
 // TestFileFlags gives every flag of some commands, of a file that is read as a whole, a file above the limit, a named pipe and
@@ -86,6 +90,40 @@ func TestFileFlags(t *testing.T) {
 	}
 	if tested < 60 {
 		t.Errorf("%d command lines were tested", tested)
+	}
+}
+
+// TestFilesNamedInFiles gives commands files that name others, and a directory of keys, where the named file is above the limit, a named
+// pipe or an endless device. The command ends and says so.
+func TestFilesNamedInFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	large, pipe := filepath.Join(dir, "large"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 100<<20), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	settings, keys := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "keys")
+	for path, want := range map[string]string{large: "limit of 16777216 bytes", pipe: "is not a regular file", "/dev/zero": "is not a regular file"} {
+		text := fmt.Sprintf(`{"mcpServers": {"x": {"command": "cat", "env": {"KEY": "${file:%s}"}}}}`, path)
+		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines := [][]string{
+			{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--mcp", settings},
+			{"plugin", "run", "x", "--nats", "nats://127.0.0.1:1", "--mcp", settings},
+		}
+		for _, name := range []string{keyring.NodeKey, keyring.Certificate, keyring.TenantPub} {
+			of := filepath.Join(keys, filepath.Base(path)+name)
+			if err := errors.Join(os.MkdirAll(of, 0o700), os.Symlink(path, filepath.Join(of, name))); err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, []string{"keys", "show", "--dir", of}, []string{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--keys", of})
+		}
+		for _, line := range lines {
+			if text := failing(t, line); !strings.Contains(text, want) {
+				t.Errorf("%s: got %q, want %q", strings.Join(line, " "), text, want)
+			}
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/keyring"
 )
 
@@ -94,6 +95,9 @@ type shownKeys struct {
 }
 
 func showKeys(s *streams, dir string, asJSON bool) error {
+	if err := program.CheckFiles(dir, keyring.NodeKey, keyring.Certificate, keyring.TenantPub); err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
 	public, err := os.ReadFile(filepath.Join(dir, keyring.TenantPub)) //nolint:gosec // the operator names it
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: --dir DIR names another directory, lash-node keys make makes one", err)

@@ -125,7 +125,7 @@ func (c *pluginRunCmd) mcpServer(s *streams) (*mcp.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--mcp: %w", err)
 	}
-	servers, err := mcp.Parse(data, s.Env)
+	servers, err := mcp.Parse(data, s.Env, program.ReadSetting)
 	if err != nil {
 		return nil, fmt.Errorf("--mcp %s: %w", c.MCP, err)
 	}

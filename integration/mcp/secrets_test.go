@@ -84,7 +84,7 @@ exec "$0"`
 		"env": map[string]string{"FILE_KEY": "${file:" + filepath.Join(dir, "key") + "}", "VARIABLE_KEY": "Bearer ${KEY}", "DIR": dir, runsVariable: s.runs, oldVariable: ""},
 	}}})
 	harness.WantError(t, "json", err, nil)
-	servers, err := mcp.Parse(file, func(name string) string { return map[string]string{"KEY": fromVariable}[name] })
+	servers, err := mcp.Parse(file, func(name string) string { return map[string]string{"KEY": fromVariable}[name] }, os.ReadFile)
 	harness.WantError(t, "parse", err, nil)
 	server := servers[0]
 	core, logs := observer.New(zap.DebugLevel)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,10 +71,10 @@ type settings struct {
 
 // Parse reads a file with the field mcpServers, as editors have it, and returns the servers that are not disabled, by
 // name. In args, env, url and headers ${NAME} and ${env:NAME} stand for a variable, which getenv looks up,
-// ${NAME:-TEXT} for TEXT where it is empty, and ${file:PATH} for the content of a file without the space around it. The
+// ${NAME:-TEXT} for TEXT where it is empty, and ${file:PATH} for the content of a file, which readFile reads, without the space around it. The
 // field lash of a server has the settings of this package: effects, tools, sandbox, timeout_ms and by_session. Errors: an
 // [*events.FieldError] of a field.
-func Parse(data []byte, getenv func(string) string) ([]Server, error) {
+func Parse(data []byte, getenv func(string) string, readFile func(string) ([]byte, error)) ([]Server, error) {
 	var file struct {
 		Servers map[string]entry `json:"mcpServers"`
 	}
@@ -91,7 +90,7 @@ func Parse(data []byte, getenv func(string) string) ([]Server, error) {
 		if e.Disabled {
 			continue
 		}
-		s, err := e.server("mcpServers."+events.Clip(name, events.MaxTokenBytes, "..."), name, references{getenv})
+		s, err := e.server("mcpServers."+events.Clip(name, events.MaxTokenBytes, "..."), name, references{getenv, readFile})
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +174,10 @@ func (s *Server) check(field, kind string) error {
 const nonIdempotent = "non_idempotent"
 
 // references replaces references to secrets.
-type references struct{ getenv func(string) string }
+type references struct {
+	getenv   func(string) string
+	readFile func(string) ([]byte, error)
+}
 
 var reference = regexp.MustCompile(`\$\{([^{}]*)\}`)
 
@@ -206,7 +208,7 @@ func (r references) resolveAll(field string, texts map[string]string) (map[strin
 // value is what a reference stands for. Errors do not have it.
 func (r references) value(field, ref string) (string, error) {
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
-		data, err := os.ReadFile(path) //nolint:gosec // the operator names it
+		data, err := r.readFile(path)
 		if err != nil {
 			return "", invalid(field, "${%s}: %v", ref, err)
 		}

@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		"web": {"type": "http", "url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "alwaysAllow": ["x"]},
 		"files": {"command": "npx", "args": ["-y", "${DIR:-/tmp}"], "env": {"KEY": "${file:`+secret+`}"}, "cwd": "/srv",
 			"lash": {"effects": {"write": "non_idempotent"}, "tools": ["read_*"], "by_session": true, "sandbox": ["bwrap", "--"], "timeout_ms": 2000}},
-		"off": {"command": "x", "disabled": true}}}`), func(name string) string { return map[string]string{"HOST": "h", "TOKEN": "secret"}[name] })
+		"off": {"command": "x", "disabled": true}}}`), func(name string) string { return map[string]string{"HOST": "h", "TOKEN": "secret"}[name] }, os.ReadFile)
 	want := []mcp.Server{
 		{
 			Name: "files", Command: "npx", Args: []string{"-y", "/tmp"}, Env: map[string]string{"KEY": "from a file"}, Dir: "/srv", Sandbox: []string{"bwrap", "--"}, BySession: true,
@@ -60,7 +60,7 @@ func TestParseRefused(t *testing.T) {
 		`{"mcpServers": {"a": {"command":"x"}, "a__b": {"command":"x"}}}`:          "mcpServers.a__b", // a may have the tool b__c
 		`{"mcpServers": {"a": {"command":"x"}, "a_": {"command":"x"}}}`:            "mcpServers.a_",   // a may have the tool _c
 	} {
-		_, err := mcp.Parse([]byte(text), func(string) string { return "" })
+		_, err := mcp.Parse([]byte(text), func(string) string { return "" }, os.ReadFile)
 		refused, ok := errors.AsType[*events.FieldError](err)
 		if !ok || refused.Field != field {
 			t.Errorf("%s: got %v, want a refusal of %s", text, err, field)

@@ -2,7 +2,7 @@
 // one server and an instance of the plugin with the server's name: nodes call it as they call any program that is a
 // plugin, so that the catalogue of a turn, cancels, limits and what happens after a death are those of package external.
 //
-//	servers, err := mcp.Parse(file, os.Getenv)
+//	servers, err := mcp.Parse(file, os.Getenv, os.ReadFile)
 //	source, err := mcp.Start(ctx, mcp.Config{Server: servers[0], Conn: conn})
 //	defer source.Stop(ctx)
 //

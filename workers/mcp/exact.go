@@ -7,10 +7,11 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 )
 
 // exactKey names, in the metadata of a result, the text of its structured part. The library decodes numbers of that part as float64,
-// which has 53 bits for digits. A server that sets the key itself says what its own result is.
+// which has 53 bits for digits. A text that is not the same value, which a server may set itself, does not count.
 const exactKey = "lash/structured"
 
 // exact reads messages, one a line, and adds the text of a structured result to its metadata where numbers may lose digits. All else is
@@ -112,6 +113,25 @@ func exactLine(line []byte) []byte {
 		with = slices.Concat([]byte("data: "), with)
 	}
 	return append(with, '\n')
+}
+
+// exactText is the JSON of a value with the digits of a text; empty where the text is not that value. data is the value as [json.Marshal]
+// writes it.
+func exactText(text string, data []byte) string {
+	var v any
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return ""
+	}
+	exact, err := json.Marshal(v) // each field once
+	if err != nil || json.Unmarshal(exact, &v) != nil {
+		return ""
+	}
+	if same, err := json.Marshal(v); err != nil || !bytes.Equal(same, data) {
+		return ""
+	}
+	return string(exact)
 }
 
 // exactMessage adds the text of a structured result to its metadata, if it has long numbers. A message that would be longer than

@@ -110,7 +110,7 @@ func (b *outcomes) attach(mediaType string, data []byte) {
 	b.attachments = append(b.attachments, wire.Attachment{MediaType: mediaType, Data: data})
 }
 
-// structured adds the JSON of a structured result, unless a text is the same JSON. exact is that JSON with all digits; empty: v has them.
+// structured adds the JSON of a structured result, unless a text is the same JSON. exact is that JSON with all digits, if it is the same value.
 func (b *outcomes) structured(v any, exact string) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -125,7 +125,7 @@ func (b *outcomes) structured(v any, exact string) {
 			return
 		}
 	}
-	b.line(cmp.Or(exact, string(data)))
+	b.line(cmp.Or(exactText(exact, data), string(data)))
 }
 
 func (b *outcomes) outcome() *wire.Outcome {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"os"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,7 +28,7 @@ func TestEffects(t *testing.T) {
 		"pattern_of_others": {`{"w*":"non_idempotent"}`, []events.Effects{none, idempotent, once}},
 		"strictest":         {`{"*":"idempotent","r*":"non_idempotent","read":"idempotent"}`, []events.Effects{once, once, once}},
 	} {
-		servers, err := Parse([]byte(`{"mcpServers":{"s":{"command":"x","lash":{"effects":`+c.said+`}}}}`), func(string) string { return "" })
+		servers, err := Parse([]byte(`{"mcpServers":{"s":{"command":"x","lash":{"effects":`+c.said+`}}}}`), func(string) string { return "" }, os.ReadFile)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,6 +73,19 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return data, err
 }
 
+// ReadSetting is [ReadFile] with the limit of [MaxFileBytes].
+func ReadSetting(path string) ([]byte, error) { return ReadFile(path, MaxFileBytes) }
+
+// CheckFiles is [CheckFile] for files of a directory. Those that do not exist are not refused.
+func CheckFiles(dir string, names ...string) error {
+	for _, name := range names {
+		if err := CheckFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckFile refuses a file that another package reads and [ReadFile] would refuse, by its description.
 func CheckFile(path string) error {
 	f, err := OpenFile(path)

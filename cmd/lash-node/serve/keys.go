@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/session/keyring"
 	"github.com/lash-go/lash/workers"
@@ -46,11 +48,14 @@ func (c *Command) sign(n *Node, cfg *workers.Config) error {
 }
 
 func (c *Command) openKeys() (keys *keyring.Keys, dir string, err error) {
+	dir = cmp.Or(c.Keys, keyring.Dir(c.Store))
+	if err := program.CheckFiles(dir, keyring.NodeKey, keyring.Certificate, keyring.TenantPub, keyring.TenantKey); err != nil {
+		return nil, dir, err
+	}
 	if c.Keys != "" {
 		keys, err = keyring.Load(c.Keys, time.Now())
 		return keys, c.Keys, err
 	}
-	dir = keyring.Dir(c.Store)
 	keys, err = keyring.Open(dir, time.Now())
 	return keys, dir, err
 }

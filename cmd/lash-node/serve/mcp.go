@@ -24,7 +24,7 @@ func (c *Command) mcpServers(s *program.Streams) error {
 	if err != nil {
 		return fmt.Errorf("--mcp: %w", err)
 	}
-	if c.mcp, err = mcp.Parse(data, s.Env); err != nil {
+	if c.mcp, err = mcp.Parse(data, s.Env, program.ReadSetting); err != nil {
 		return fmt.Errorf("--mcp %s: %w", c.MCP, err)
 	}
 	taken := c.taken()
