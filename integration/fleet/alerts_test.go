@@ -96,6 +96,7 @@ func registered(t *testing.T) (list []string) {
 	harness.WantError(t, "register", err, nil)
 	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(nil, nil)), nil)
 	harness.WantError(t, "register", reg.Register(telemetry.NewExternal(nil)), nil)
+	harness.WantError(t, "register", reg.Register(telemetry.NewDropped(nil)), nil)
 	descs := make(chan *prometheus.Desc)
 	go func() { reg.Describe(descs); close(descs) }()
 	for d := range descs {

@@ -86,7 +86,7 @@ func TestServerHasNoSession(t *testing.T) {
 	s.source(on.Conn(), server)
 	r := s.result("web__once", "{}")
 	harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "class", r.Class, plugin.ClassUnavailable)
+	harness.Equal(t, "class of "+r.Text, r.Class, plugin.ClassUnavailable)
 }
 
 // TestServerIsNotThere ends a server over HTTP. No server receives the call, so it fails, and is not lost.
@@ -102,7 +102,7 @@ func TestServerIsNotThere(t *testing.T) {
 	at.Close()
 	r := s.result("web__once", "{}")
 	harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "class", r.Class, plugin.ClassUnavailable)
+	harness.Equal(t, "class of "+r.Text, r.Class, plugin.ClassUnavailable)
 }
 
 // TestLostReplyRunsAgain has a server lose its answers to a call that may repeat: it is sent again, and three times at most.
