@@ -109,9 +109,9 @@ func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOff
 	return lost, nil
 }
 
-// removeRowsAfter removes the rows of a session whose row has commits after its end, before it gets other commits with their sequences:
-// a snapshot would be continued with those. The row of the directory, which shows that, is the last one. A session whose erasure has begun
-// does not continue: its row stays, and the error is [ErrErasing]. An erasure that begins meanwhile replaces the row, which then stays too.
+// removeRowsAfter removes the rows of a session that have commits after its end. Otherwise a snapshot of lost commits would be folded with
+// the new commits of the same sequences. The row of the directory is removed last, because it shows the loss. A session that is being erased
+// keeps its rows: the error is [ErrErasing]. An erasure that starts meanwhile replaces the row of the directory, which then stays too.
 func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end events.Seq) error {
 	row, err := b.rowFields(ctx, session)
 	switch {

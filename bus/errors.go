@@ -22,7 +22,7 @@ var (
 	ErrStale = errors.New("a newer version was written")
 	// ErrRedacted is an append to a session whose archive was redacted.
 	ErrRedacted = errors.New("the session was redacted: it can be read, and not continued; fork it before the redaction")
-	// ErrErasing is a session whose erasure has begun: it does not continue. An erasure that is repeated, or an archiver, finishes it.
+	// ErrErasing reports a session that is being erased, and takes no commits. An archiver finishes the erasure, or a repeated request does.
 	ErrErasing = errors.New("the erasure of the session has begun: erase it again")
 	// ErrNoResponder is a request that no node, or not the named worker or instance, received: it was not done.
 	ErrNoResponder = errors.New("no node answers")

@@ -138,10 +138,10 @@ func (c *plainCheck) end(ctx context.Context) error {
 }
 
 // storedInTime compares the server's time of a plain commit with that of the store's first keys. Times of one stream do not go
-// back: the last plain commit is the latest. The two times may be of two servers, the leaders of the session's stream and of the
-// bucket of manifests: a plain commit by somebody who may write to the stream counts for plainGrace after the first keys, and
-// for as much longer as the clock of the session's leader is behind. Where it is ahead by more than plainGrace, an honest
-// commit just before the first keys is refused.
+// back: the last plain commit is the latest. The two times can come from two servers: the leader of the session's stream, and the
+// leader of the bucket that has the keys' time. So a plain commit is accepted for plainGrace after the first keys, and longer by
+// as much as the clock of the session's leader is behind. If that clock is ahead by more than plainGrace, a valid commit just
+// before the first keys is refused.
 func (c *plainCheck) storedInTime(ctx context.Context, seq events.Seq) error {
 	since := c.l.b.bodies.since.Load()
 	if since == 0 {

@@ -27,16 +27,7 @@ import (
 func TestFileFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	large, pipe := filepath.Join(dir, "large"), filepath.Join(dir, "pipe")
-	if err := os.WriteFile(large, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(large, 100<<20); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	refused := refusedFiles(t)
 	const nowhere = "--nats nats://127.0.0.1:1"
 	with := map[string]string{ // what a command needs before it reads the file, by the flag or the command
 		"serve http-tokens": "--http 127.0.0.1:0", "serve http-oidc": "--http 127.0.0.1:0",
@@ -68,7 +59,7 @@ func TestFileFlags(t *testing.T) {
 			if f.PlaceHolder != "FILE" || slices.Contains(others, f.Name) || name == "plugin run" && f.Name == "bodies-key" { // plugins have no bodies
 				continue
 			}
-			for path, want := range map[string]string{large: "limit of 16777216 bytes", pipe: "is not a regular file", "/dev/zero": "is not a regular file"} {
+			for path, want := range refused {
 				line := append(slices.Clone(args), "--"+f.Name, path)
 				if slices.Contains([]string{"creds", "tls-ca", "tls-cert", "tls-key", "nats-scopes"}, f.Name) && args[0] == "serve" {
 					line = append([]string{"serve", "--nats", "nats://127.0.0.1:1"}, line[len(args):]...)
@@ -98,12 +89,8 @@ func TestFileFlags(t *testing.T) {
 func TestFilesNamedInFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	large, pipe := filepath.Join(dir, "large"), filepath.Join(dir, "pipe")
-	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 100<<20), syscall.Mkfifo(pipe, 0o600)); err != nil {
-		t.Fatal(err)
-	}
 	settings, keys := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "keys")
-	for path, want := range map[string]string{large: "limit of 16777216 bytes", pipe: "is not a regular file", "/dev/zero": "is not a regular file"} {
+	for path, want := range refusedFiles(t) {
 		text := fmt.Sprintf(`{"mcpServers": {"x": {"command": "cat", "env": {"KEY": "${file:%s}"}}}}`, path)
 		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -125,6 +112,17 @@ func TestFilesNamedInFiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// refusedFiles are a file above the limit, a named pipe and an endless device, with what the refusal of each says.
+func refusedFiles(t *testing.T) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	large, pipe := filepath.Join(dir, "large"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 100<<20), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{large: "limit of 16777216 bytes", pipe: "is not a regular file", "/dev/zero": "is not a regular file"}
 }
 
 // failing runs a command line that fails, and returns its messages.
