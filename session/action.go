@@ -57,7 +57,7 @@ func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name strin
 // appliedBefore reports whether the history has a request's commit. Plugins have effects of their own, so this check
 // precedes their call.
 func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta) (meta commitMeta, s *projector.State, done bool, err error) {
-	if meta, err = h.keyedMeta(c, reqMeta); err != nil {
+	if meta, err = h.keyedMeta(ctx, c, reqMeta); err != nil {
 		return meta, nil, false, err
 	}
 	if s, err = h.State(ctx, id); err != nil {

@@ -22,7 +22,7 @@ import (
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	if answer.By == "" || reqMeta.Actor != "" {
-		answer.By = h.actorOf(reqMeta).ID
+		answer.By = h.actorOf(ctx, reqMeta).ID
 	}
 	err := h.approve(ctx, id, answer, reqMeta)
 	if errors.Is(err, api.ErrNotAsked) {
@@ -97,7 +97,7 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 // [api.ErrUnknownTurn].
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.actorOf(reqMeta).ID})
+	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.actorOf(ctx, reqMeta).ID})
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}

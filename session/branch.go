@@ -22,14 +22,14 @@ func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 // Concurrent and repeated calls are safe: on return exactly one such session exists, and it has the turn or will get
 // it. Errors: [api.ErrExists] where the id belongs to an unrelated session.
 func (w Worker) ContinueInBranch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
-	branch := BranchOf(id, q.ID)
+	ctx, branch := w.as(ctx), BranchOf(id, q.ID)
 	for {
 		err := w.Host.openBranch(ctx, id, branch, q)
 		if errors.Is(err, errRaced) {
 			continue // the session exists
 		}
 		if err == nil {
-			_, err = w.Host.requestTurn(ctx, branch, w.Host.ownMeta(string(q.ID)), turnRequest{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
+			_, err = w.Host.requestTurn(ctx, branch, w.Host.ownMeta(ctx, string(q.ID)), turnRequest{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
 		}
 		if err != nil {
 			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)
@@ -63,7 +63,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	o := creation{h: h, id: branch, meta: h.ownMeta("create"), creators: q.Callers, grantsOf: now, creator: base, base: base, req: api.CreateRequest{
+	o := creation{h: h, id: branch, meta: h.ownMeta(ctx, "create"), creators: q.Callers, grantsOf: now, creator: base, base: base, req: api.CreateRequest{
 		Plugins: api.PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
 	}}
 	err = o.create(ctx, nil, o.openedEvent(), nil)

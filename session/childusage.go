@@ -18,7 +18,7 @@ func (w Worker) ChargeChild(ctx context.Context, child *projector.State) error {
 		if above.Add(child.Parent) != nil {
 			return nil // two sessions that were created at the same time can be each other's parent
 		}
-		parent, err := w.Host.chargeParent(ctx, child)
+		parent, err := w.Host.chargeParent(w.as(ctx), child)
 		if errors.Is(err, events.ErrNoSession) {
 			return nil // the parent and its ledger were erased
 		}

@@ -57,7 +57,7 @@ func cancelScheduled(s *projector.State) []events.Event {
 // CloseOpening closes a session whose creator stopped before it appended all initial nodes. A creator that continues
 // later finds the session closed. A session with commits after the sequence at does not change.
 func (w Worker) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
-	return w.Host.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
+	return w.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpening || s.Seq != at {
 			return nil, nil
 		}

@@ -27,13 +27,18 @@ type commitMeta struct {
 	log         bus.Log // has the salt of the request's commit; set with a key
 }
 
-// ownMeta returns the metadata of the commit of a decision of the host itself.
-func (h *Host) ownMeta(cause string) commitMeta { return commitMeta{actor: h.actor, cause: cause} }
+// ownMeta returns the metadata of the commit of a decision of the host itself, or of its worker.
+func (h *Host) ownMeta(ctx context.Context, cause string) commitMeta {
+	return commitMeta{actor: h.actorOf(ctx, api.RequestMeta{}), cause: cause}
+}
 
-// actorOf returns the actor of a request's commit: the authenticated caller, else the host.
-func (h *Host) actorOf(reqMeta api.RequestMeta) events.Actor {
+// actorOf returns the actor of a request's commit: the authenticated caller, else the worker of ctx, else the host.
+func (h *Host) actorOf(ctx context.Context, reqMeta api.RequestMeta) events.Actor {
 	if reqMeta.Actor != "" {
 		return events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
+	}
+	if worker, ok := ctx.Value(actorKey{}).(events.Actor); ok {
+		return worker
 	}
 	return h.actor
 }
@@ -42,7 +47,7 @@ func (h *Host) actorOf(reqMeta api.RequestMeta) events.Actor {
 // request. Without a request it is the host.
 func (h *Host) followingMeta(ctx context.Context, cause string) commitMeta {
 	_, reqMeta := api.TakeRequestMeta(ctx)
-	return commitMeta{actor: h.actorOf(reqMeta), cause: cause}
+	return commitMeta{actor: h.actorOf(ctx, reqMeta), cause: cause}
 }
 
 // chooseID returns the id of what a request creates: the id in the request, else its key, else a new id.
@@ -59,8 +64,8 @@ type requestContent struct {
 
 // keyedMeta returns the commit metadata of a request. The cause contains the key. The digest distinguishes the request from other
 // requests with that key.
-func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
-	m := commitMeta{actor: h.actorOf(reqMeta), cause: c.cause}
+func (h *Host) keyedMeta(ctx context.Context, c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
+	m := commitMeta{actor: h.actorOf(ctx, reqMeta), cause: c.cause}
 	if reqMeta.Key == "" {
 		return m, nil
 	}
@@ -77,8 +82,8 @@ func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta,
 
 // keyedMetaByID is keyedMeta for a request that creates something with an id. A repeat finds it by the id, and decides on the
 // current state.
-func (h *Host) keyedMetaByID(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
-	m, err := h.keyedMeta(c, reqMeta)
+func (h *Host) keyedMetaByID(ctx context.Context, c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
+	m, err := h.keyedMeta(ctx, c, reqMeta)
 	m.cause, m.byID = c.cause, true
 	return m, err
 }

@@ -19,7 +19,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	// The repeat is found first: a summary costs a model call.
 	compact := requestContent{operation.Compact.Name, openingFrame, &struct{}{}}
-	meta, err := h.keyedMeta(compact, reqMeta)
+	meta, err := h.keyedMeta(ctx, compact, reqMeta)
 	if err != nil {
 		return false, err
 	}

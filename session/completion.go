@@ -35,7 +35,7 @@ type DirectCall struct {
 // models, [api.ErrCompletion].
 func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	meta, err := h.keyedMeta(requestContent{operation.Complete.Name, "complete", &operation.CompleteArgs{Request: req, Source: source}}, reqMeta)
+	meta, err := h.keyedMeta(ctx, requestContent{operation.Complete.Name, "complete", &operation.CompleteArgs{Request: req, Source: source}}, reqMeta)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -105,7 +105,7 @@ func (h *Host) completionAt(ctx context.Context, id events.SessionID, seq events
 
 // directCall builds the model call of a request, and the event that records it.
 func (h *Host) directCall(state *projector.State, req plugin.CompletionRequest, source string, at api.TraceContext) (DirectCall, *events.ModelCompleted, error) {
-	if h.cfg.Complete == nil {
+	if h.process.Complete == nil {
 		return DirectCall{}, nil, plugin.ErrUnavailable
 	}
 	if err := req.Check(); err != nil {
@@ -124,7 +124,7 @@ func (h *Host) directCall(state *projector.State, req plugin.CompletionRequest, 
 
 // callModel calls the model, and stores the reply in the event.
 func (h *Host) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
-	got, err := h.cfg.Complete(ctx, call)
+	got, err := h.process.Complete(ctx, call)
 	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	return got, err
 }

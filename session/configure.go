@@ -71,7 +71,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, reqMeta api.R
 	if err != nil {
 		return false, err
 	}
-	meta, err := h.keyedMeta(h.wanted(before, req), reqMeta)
+	meta, err := h.keyedMeta(ctx, h.wanted(before, req), reqMeta)
 	if err == nil {
 		_, err = meta.repeatOf(ctx, s)
 	}

@@ -48,7 +48,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, api.ErrExists)
 	}
 	o := &creation{h: h, id: id, req: req, reqMeta: reqMeta, creators: []string{reqMeta.Actor}}
-	if err := o.setCommitMeta(); err != nil {
+	if err := o.setCommitMeta(ctx); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	opened, err := o.createOrResume(ctx, creator)

@@ -30,7 +30,7 @@ type creation struct {
 }
 
 // setCommitMeta sets the metadata of the commits, from the full content of the request.
-func (o *creation) setCommitMeta() (err error) {
+func (o *creation) setCommitMeta(ctx context.Context) (err error) {
 	body := struct {
 		Request  api.CreateRequest `msgpack:"r"`
 		Snapshot events.SessionID  `msgpack:"s,omitempty"`
@@ -40,7 +40,7 @@ func (o *creation) setCommitMeta() (err error) {
 	if s := o.req.Snapshot; s != nil {
 		body.Snapshot, body.At = s.Session, s.Seq
 	}
-	o.meta, err = o.h.keyedMeta(requestContent{operation.Create.Name, "create", &body}, o.reqMeta)
+	o.meta, err = o.h.keyedMeta(ctx, requestContent{operation.Create.Name, "create", &body}, o.reqMeta)
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 // [*events.FieldError].
 func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.actorOf(reqMeta).ID}
+	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.actorOf(ctx, reqMeta).ID}
 	err := p.Validate()
 	if err == nil {
 		err = h.decideRequest(ctx, id, requestContent{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, reqMeta, func(s *projector.State) ([]events.Event, error) {

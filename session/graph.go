@@ -28,7 +28,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 	}
 	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, reqMeta.Key)
 	reqMeta.Key = req.IdempotencyKey
-	meta, err := h.keyedMetaByID(requestContent{operation.AppendNodes.Name, "append nodes", &req}, reqMeta)
+	meta, err := h.keyedMetaByID(ctx, requestContent{operation.AppendNodes.Name, "append nodes", &req}, reqMeta)
 	if err != nil {
 		return api.AppendedNodes{}, err
 	}

@@ -34,15 +34,6 @@ type Config struct {
 	Bus     *bus.Bus
 	Actor   string // the actor of this host's commits. Defaults to "host"
 	Plugins Plugins
-	// Complete makes direct completions. Without it they are [plugin.ErrUnavailable] on this host.
-	Complete CompleteFunc
-	// Spawner runs tasks of this process. Without it such tasks are [plugin.ErrUnavailable] on this host.
-	Spawner Spawner
-	// Worker of this process, if it has one. Wakes name it, because its process has the state cached.
-	Worker events.WorkerID
-	// NeedsWorker receives a session that needs a worker after a commit of this host, so that a worker of this process
-	// starts a run before the wake arrives. It must not block. Defaults to none.
-	NeedsWorker func(events.SessionID)
 	// States is the number of sessions whose states, and whose plugins, the host caches. Defaults to 1024.
 	States int
 	// Idle is how long the host keeps the subscription to a session that nothing waits for. Defaults to 30 s.
@@ -83,7 +74,8 @@ type Config struct {
 type Host struct {
 	api.Reader // state, views, lists, tasks and bodies
 
-	cfg Config // with defaults
+	cfg     Config  // with defaults
+	process Process // see [Worker.Bind]
 
 	b      *bus.Bus
 	log    bus.Log
@@ -124,7 +116,7 @@ func New(cfg Config) (*Host, error) {
 		cfg: cfg, b: cfg.Bus, log: cfg.Bus.Log(), blobs: cfg.Filter.Store(cfg.Bus), logger: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: events.ActorClient, ID: cfg.Actor},
 		Reader: reader, states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
-		hints: hint.New(cfg.Bus, cfg.Worker, cfg.NeedsWorker), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
+		hints: hint.New(cfg.Bus, "", nil), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
 		plugins: cfg.Plugins.builder, quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}
 	h.stacks = stack.New(stack.Config{
@@ -146,9 +138,6 @@ func (c *Config) defaults() error {
 	c.Actor = cmp.Or(c.Actor, "host")
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	c.MaxQueued = cmp.Or(c.MaxQueued, DefaultMaxQueued)
-	if c.NeedsWorker == nil {
-		c.NeedsWorker = func(events.SessionID) {}
-	}
 	return err
 }
 
@@ -197,7 +186,7 @@ func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d 
 // decideRequest runs the decision of a client's request. Where the history already has the request it publishes the
 // hints again.
 func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decideFunc) error {
-	meta, err := h.keyedMeta(c, reqMeta)
+	meta, err := h.keyedMeta(ctx, c, reqMeta)
 	if err != nil {
 		return err
 	}
@@ -206,7 +195,7 @@ func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c request
 
 // decideByID is decideRequest for a request that creates something with an id.
 func (h *Host) decideByID(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decideFunc) error {
-	meta, err := h.keyedMetaByID(c, reqMeta)
+	meta, err := h.keyedMetaByID(ctx, c, reqMeta)
 	if err != nil {
 		return err
 	}

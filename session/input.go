@@ -164,7 +164,7 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 		}
 		m := s.First
 		first = &m
-		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.actorOf(reqMeta).ID})}, nil
+		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.actorOf(ctx, reqMeta).ID})}, nil
 	})
 	switch {
 	case errors.Is(err, events.ErrNoSession):

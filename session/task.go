@@ -26,7 +26,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 	if req.Runner == "" {
 		reg.State = events.TaskRunning
 	}
-	meta, err := h.keyedMeta(requestContent{operation.RegisterTask.Name, "register task", &reg}, reqMeta)
+	meta, err := h.keyedMeta(ctx, requestContent{operation.RegisterTask.Name, "register task", &reg}, reqMeta)
 	if err != nil {
 		return projector.Task{}, err
 	}
@@ -176,7 +176,7 @@ func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []even
 // cancelUnreferenced is CancelTasks, and returns the records of the tasks.
 func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) (list []projector.Task, err error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	meta, err := h.keyedMeta(requestContent{operation.CancelTasks.Name, "cancel tasks", &keep}, reqMeta)
+	meta, err := h.keyedMeta(ctx, requestContent{operation.CancelTasks.Name, "cancel tasks", &keep}, reqMeta)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 // session, and once it has a dead letter the task fails with that reason.
 func (w Worker) PassCancelOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
 	why := ""
-	done, err = w.Host.cancelChildSession(ctx, id, &t)
+	done, err = w.Host.cancelChildSession(w.as(ctx), id, &t)
 	if err != nil {
 		why, err = w.Host.unreachable(ctx, t.Child, err)
 		done = err == nil
@@ -29,7 +29,7 @@ func (w Worker) PassCancelOn(ctx context.Context, id events.SessionID, t project
 	if err != nil || !done {
 		return false, err
 	}
-	return true, w.Host.decide(ctx, id, string(t.ID), func(s *projector.State) ([]events.Event, error) {
+	return true, w.decide(ctx, id, string(t.ID), func(s *projector.State) ([]events.Event, error) {
 		return task.PassedOn(s, t.ID, t.Seq, clipText(why)), nil
 	})
 }

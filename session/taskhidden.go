@@ -39,6 +39,7 @@ func hiddenParent(ctx context.Context) events.TaskID {
 // HideTask registers a hidden task that a worker is about to run. A session has at most [task.MaxHidden] of them;
 // more are an [api.LimitError]. The label has at most [events.MaxTaskText] bytes.
 func (w Worker) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
+	ctx = w.as(ctx)
 	return w.Host.decideTask(ctx, id, w.Host.followingMeta(ctx, "hide task"), name, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
@@ -82,7 +83,7 @@ func (w Worker) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error
 	case err != nil || failed == nil:
 		return err
 	}
-	err = w.Host.decide(ctx, id, "await hidden tasks", func(s *projector.State) ([]events.Event, error) {
+	err = w.decide(ctx, id, "await hidden tasks", func(s *projector.State) ([]events.Event, error) {
 		return task.Detach(s, ids), nil
 	})
 	return errors.Join(failed, err)

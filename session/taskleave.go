@@ -25,8 +25,8 @@ import (
 //
 // The guard of each append decides which of two concurrent events comes first. An existing copy is not registered again.
 func (w Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
-	ctx = api.WithoutCaller(ctx) // on behalf of the session itself: its caller may not reach the parent
-	m := transferParams{meta: w.Host.ownMeta(leaving), finishEarlier: true, checkCapacity: true}
+	ctx = api.WithoutCaller(w.as(ctx)) // on behalf of the session itself: its caller may not reach the parent
+	m := transferParams{meta: w.Host.ownMeta(ctx, leaving), finishEarlier: true, checkCapacity: true}
 	var err error
 	for moved := false; !moved && err == nil; {
 		moved, err = w.Host.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)
@@ -43,7 +43,7 @@ func (w Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task
 			return fmt.Errorf("transfer task %s of the closed session %s: %w", t.ID, id, err)
 		}
 	}
-	return w.Host.decide(ctx, id, leaving, func(s *projector.State) ([]events.Event, error) {
+	return w.decide(ctx, id, leaving, func(s *projector.State) ([]events.Event, error) {
 		return task.Stay(s, t.ID, t.Seq, "session closed, and its parent does not take the task: "+code), nil
 	})
 }

@@ -46,7 +46,7 @@ func (h *Host) EndOwnTask(ctx context.Context, id events.SessionID, name events.
 
 func (h *Host) decideOwnTask(ctx context.Context, id events.SessionID, c requestContent, name events.TaskID, d decideFunc) (projector.Task, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	meta, err := h.keyedMeta(c, reqMeta)
+	meta, err := h.keyedMeta(ctx, c, reqMeta)
 	if err != nil {
 		return projector.Task{}, err
 	}

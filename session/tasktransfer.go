@@ -34,7 +34,7 @@ func (h *Host) TransferTasks(ctx context.Context, from, to events.SessionID, ids
 		return err
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	meta, err := h.keyedMeta(requestContent{operation.TransferTasks.Name, transferring, &api.TransferArgs{To: to, Tasks: ids}}, reqMeta)
+	meta, err := h.keyedMeta(ctx, requestContent{operation.TransferTasks.Name, transferring, &api.TransferArgs{To: to, Tasks: ids}}, reqMeta)
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,9 @@ func (w Worker) FinishTransfer(ctx context.Context, id events.SessionID, t proje
 	case there.To != "" || there.CreatedAt != t.CreatedAt:
 		return false, nil
 	}
+	ctx = w.as(ctx)
 	for moved := false; !moved && err == nil; {
-		moved, err = w.Host.transfer(ctx, t.From, id, []events.TaskID{t.ID}, transferParams{meta: w.Host.ownMeta(transferring)})
+		moved, err = w.Host.transfer(ctx, t.From, id, []events.TaskID{t.ID}, transferParams{meta: w.Host.ownMeta(ctx, transferring)})
 	}
 	return true, err
 }

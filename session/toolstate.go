@@ -100,7 +100,7 @@ type toolsFunc func(context.Context, *projector.State) ([]events.ToolEntry, erro
 // without a lock, and again where the tools changed meanwhile.
 func (h *Host) decideTools(ctx context.Context, id events.SessionID, c requestContent, find toolsFunc, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	meta, err := h.keyedMeta(c, reqMeta)
+	meta, err := h.keyedMeta(ctx, c, reqMeta)
 	if err == nil {
 		_, err = h.checkPlugins()
 	}

@@ -38,7 +38,7 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.Turn
 	if err != nil {
 		return api.SubmitResponse{}, err
 	}
-	meta, err := h.keyedMetaByID(requestContent{operation.Submit.Name, string(req.ID), new(asSubmitted(req, input))}, reqMeta)
+	meta, err := h.keyedMetaByID(ctx, requestContent{operation.Submit.Name, string(req.ID), new(asSubmitted(req, input))}, reqMeta)
 	if err != nil {
 		return api.SubmitResponse{}, err
 	}

@@ -22,7 +22,7 @@ func TestAsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := host.Worker().AsNode()
-	if _, err := node.Host.RegisterTask(t.Context(), id, api.TaskRequest{ID: "work"}); err != nil {
+	if _, err := node.RegisterTask(t.Context(), id, api.TaskRequest{ID: "work"}); err != nil {
 		t.Fatal(err)
 	}
 	var actors []events.Actor

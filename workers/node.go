@@ -54,55 +54,63 @@ func NewNode(cfg Config) (*Node, error) {
 	cfg.Plugins.SetWarn(func(plugin, point string, err error) {
 		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
-	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
-	calls := &call.Env{
-		Bus: cfg.Bus, Blobs: cfg.Filter.Store(call.NewBlobCache(cfg.Bus)), Quiet: cfg.Filter != nil, Log: n.log,
-		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
-		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
-	}
-	n.makeTasks(calls)
-	if err := n.makeHost(calls); err != nil {
+	host, err := n.newHost()
+	if err != nil {
 		return nil, err
 	}
-	calls.Spawn, calls.Worker = n.tasks.SpawnTool, n.host.Worker()
-	n.makeServices(calls)
+	n.host = host
+	n.makeWorkers(host.Worker())
+	n.makeProjections()
 	return n, nil
 }
 
-// makeTasks makes the service of tasks, which the host needs to spawn tasks.
-func (n *Node) makeTasks(calls *call.Env) {
+// newHost makes the host of requests and turns, with the session's plugins.
+func (n *Node) newHost() (*session.Host, error) {
 	cfg := &n.cfg
-	n.tasks = task.New(task.Config{
-		Bus: cfg.Bus, Worker: func() session.Worker { return n.host.Worker().AsNode() }, Calls: calls, Peers: n.peers, ID: cfg.ID,
-		Runners: cfg.Runners, Retry: cfg.JobRetry, TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency,
-		Classes: cfg.taskClasses(), Logger: cfg.Logger, Lost: func(timers bool) { n.sweep.Lost(timers) },
-	})
-}
-
-// makeHost makes the host of requests and turns, with the session's plugins.
-func (n *Node) makeHost(calls *call.Env) (err error) {
-	cfg := &n.cfg
-	host := session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: session.WithPlugins(cfg.Plugins), Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
+	return session.New(session.Config{
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: session.WithPlugins(cfg.Plugins), Logger: cfg.Logger,
 		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, Idle: cfg.Idle, ForbidSelfApproval: cfg.ForbidSelfApproval,
 		Locks: cfg.Locks, CheckModel: cfg.CheckModel, MaxSessionsPerCaller: cfg.MaxSessionsPerCaller,
 		Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter,
-	}
-	if n.Has(RoleTurn) {
-		host.Worker, host.NeedsWorker = cfg.ID, func(id events.SessionID) { n.pool.NeedsWorker(id) }
-	}
-	n.host, err = session.New(host)
-	return err
+	})
 }
 
-// makeServices makes what runs the roles: turns, the repair of lost wakes, projections and archives.
-func (n *Node) makeServices(calls *call.Env) {
+// makeWorkers makes what works on the host's sessions. Each needs the host and those before it:
+//
+//	sweep   peers            repairs lost wakes
+//	calls                    calls models and tools
+//	tasks   calls, sweep     runs background tasks
+//	pool    calls, sweep     runs turns
+//
+// At the end the host gets them: for its completions, for the tasks that plugins start, and for the runs that it starts.
+func (n *Node) makeWorkers(worker session.Worker) {
 	cfg := &n.cfg
-	n.sweep = wake.NewSweeper(cfg.Bus, n.host.Worker(), n.peers.Lowest, cfg.Logger)
+	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
+	n.sweep = wake.NewSweeper(cfg.Bus, worker, n.peers.Lowest, cfg.Logger)
+	calls := &call.Env{
+		Bus: cfg.Bus, Worker: worker, Blobs: cfg.Filter.Store(call.NewBlobCache(cfg.Bus)), Quiet: cfg.Filter != nil, Log: n.log,
+		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
+		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
+	}
+	n.tasks = task.New(task.Config{
+		Bus: cfg.Bus, Worker: worker.AsNode(), Calls: calls, Peers: n.peers, ID: cfg.ID,
+		Runners: cfg.Runners, Retry: cfg.JobRetry, TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency,
+		Classes: cfg.taskClasses(), Logger: cfg.Logger, Lost: n.sweep.Lost,
+	})
 	n.pool = run.New(run.Config{
-		Bus: cfg.Bus, Worker: n.host.Worker(), Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
+		Bus: cfg.Bus, Worker: worker, Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
 		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, Lost: n.sweep.Lost,
 	})
+	process := session.Process{Complete: calls.Complete, Spawner: n.tasks}
+	if n.Has(RoleTurn) {
+		process.Worker, process.NeedsWorker = cfg.ID, n.pool.NeedsWorker
+	}
+	worker.Bind(process)
+}
+
+// makeProjections makes what derives rows and archives from histories.
+func (n *Node) makeProjections() {
+	cfg := &n.cfg
 	n.project = follow.NewProjector(cfg.Bus, cfg.Logger)
 	n.archive = follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
 		After: cfg.ArchiveAfter, Retain: cfg.Retain, Least: cfg.Locks.LeastRetain, Parked: turn.Parked, Signer: cfg.Signer,

@@ -34,11 +34,11 @@ func TaskNeedsWorker(t *projector.Task) bool {
 type Hints struct {
 	b           *bus.Bus
 	worker      events.WorkerID        // of this process; empty: it has none
-	needsWorker func(events.SessionID) // called before the wake of a session
+	needsWorker func(events.SessionID) // called before the wake of a session; nil: nothing is
 }
 
-// New makes hints for a process. needsWorker receives a session that needs a worker before its wake is published, and
-// must not block.
+// New makes hints for a process. needsWorker, which may be nil, receives a session that needs a worker before its wake is
+// published, and must not block.
 func New(b *bus.Bus, worker events.WorkerID, needsWorker func(events.SessionID)) *Hints {
 	return &Hints{b: b, worker: worker, needsWorker: needsWorker}
 }
@@ -76,7 +76,9 @@ func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, needed bool) {
 	} else if hint.Worker == "" {
 		hint.Worker = s.Worker
 	}
-	h.needsWorker(s.Session)
+	if h.needsWorker != nil {
+		h.needsWorker(s.Session)
+	}
 	return hint, true
 }
 

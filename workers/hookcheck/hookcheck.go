@@ -57,11 +57,12 @@ func New(cfg Config) (*Checker, error) {
 		c.ids = append(c.ids, f.ID())
 	}
 	host, err := session.New(session.Config{
-		Bus: cfg.Bus, Actor: "check", Plugins: session.WithPlugins(builder), Complete: c.refuseModel, Logger: cfg.Logger, Locks: cfg.Locks,
+		Bus: cfg.Bus, Actor: "check", Plugins: session.WithPlugins(builder), Logger: cfg.Logger, Locks: cfg.Locks,
 	})
 	if err != nil {
 		return nil, err
 	}
+	host.Worker().Bind(session.Process{Complete: c.refuseModel})
 	c.calls = &call.Env{Bus: cfg.Bus, Worker: host.Worker(), Blobs: call.NewBlobCache(cfg.Bus), Log: cfg.Logger}
 	return c, nil
 }

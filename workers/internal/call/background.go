@@ -32,7 +32,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 		return "", err
 	}
 	release := d.env.Worker.HoldStack(d.at.session)
-	err = d.env.Spawn(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool, Close: events.CloseCancel}, func(ctx context.Context) (string, error) {
+	err = d.env.Worker.SpawnTool(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool, Close: events.CloseCancel}, func(ctx context.Context) (string, error) {
 		defer release()
 		return started.background(ctx)
 	})

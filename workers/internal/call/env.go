@@ -21,13 +21,11 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Env is shared by the calls of one worker. The worker sets its fields once, before the first call. Its methods may
-// overlap.
+// Env is shared by the calls of one worker. Its methods may overlap.
 type Env struct {
 	Bus    *bus.Bus
-	Worker session.Worker // set after New, because the host's Config needs [Env.Complete]
-	Blobs  blob.Store     // bodies outside the log, see [NewBlobCache]
-	Spawn  SpawnFunc      // starts background tools
+	Worker session.Worker
+	Blobs  blob.Store // bodies outside the log, see [NewBlobCache]
 	Log    *zap.Logger
 
 	Providers map[string]llm.Provider           // by id
@@ -38,11 +36,6 @@ type Env struct {
 	Quiet     bool // streams no output before its commit, which may be filtered
 	RunsTools bool // this node runs portable tools itself; else nodes with the tool role do
 }
-
-// SpawnFunc registers a background task and runs work for it in this process. The text that work returns becomes the
-// task's summary. After an error, work does not run. Errors: [api.ErrTaskRunning], where a live task has the id;
-// [plugin.ErrUnavailable], where this process runs no tasks.
-type SpawnFunc func(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error
 
 // ProviderFor finds the provider of a session's configuration. A configuration that names a provider gets that one or
 // an error: it refuses a provider that is registered under the name and reports another one. Errors:

@@ -48,22 +48,19 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	calls := &call.Env{
-		Bus: on, Blobs: call.NewBlobCache(on), Log: log, RunsTools: true, Retry: call.Retry{Attempts: 1},
-		Providers: map[string]llm.Provider{"scripted": scripted.New(script)}, Provider: "scripted",
-	}
-	var p *Pool
-	host, err := session.New(session.Config{
-		Bus: on, Actor: string(id), Plugins: session.WithPlugins(plugins), Complete: calls.Complete, Worker: id, NeedsWorker: func(id events.SessionID) { p.NeedsWorker(id) },
-	})
+	host, err := session.New(session.Config{Bus: on, Actor: string(id), Plugins: session.WithPlugins(plugins)})
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	calls.Worker = host.Worker()
-	p = New(Config{
+	calls := &call.Env{
+		Bus: on, Worker: host.Worker(), Blobs: call.NewBlobCache(on), Log: log, RunsTools: true, Retry: call.Retry{Attempts: 1},
+		Providers: map[string]llm.Provider{"scripted": scripted.New(script)}, Provider: "scripted",
+	}
+	p := New(Config{
 		Bus: on, Worker: host.Worker(), Calls: calls, Peers: wake.NewPeers(on, id, "", log), ID: id, Linger: 2 * time.Millisecond, Patience: time.Minute,
 		Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond}, Concurrency: concurrency, Logger: log, Lost: func(bool) {},
 	})
+	host.Worker().Bind(session.Process{Worker: id, NeedsWorker: p.NeedsWorker, Complete: calls.Complete})
 	return p
 }
 

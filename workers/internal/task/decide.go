@@ -78,16 +78,16 @@ func (t *Service) decide(ctx context.Context, w *bus.Wake) (wakeDecision, error)
 	if t.adopt(w) {
 		return wakeOwned, nil
 	}
-	rec, err := t.worker().Host.Task(ctx, w.Session, w.Task)
+	rec, err := t.cfg.Worker.Host.Task(ctx, w.Session, w.Task)
 	if err != nil {
 		return wakeDone, err
 	}
-	if finished, err := t.worker().FinishTransfer(ctx, w.Session, rec); finished || err != nil {
+	if finished, err := t.cfg.Worker.FinishTransfer(ctx, w.Session, rec); finished || err != nil {
 		return wakeAgain, err
 	}
 	switch {
 	case rec.LeavePending():
-		return wakeAgain, t.worker().Leave(ctx, w.Session, rec)
+		return wakeAgain, t.cfg.Worker.Leave(ctx, w.Session, rec)
 	case !rec.Live() && w.Class == bus.ClassTool:
 		return wakeDone, t.resolveEnded(ctx, w.Session, rec.ID)
 	case rec.PassOnPending():
@@ -114,7 +114,7 @@ const passOnWait = 300 * time.Millisecond
 
 // passCancelOn cancels a task whose work another session does.
 func (t *Service) passCancelOn(ctx context.Context, w *bus.Wake, rec projector.Task) (wakeDecision, error) {
-	passed, err := t.worker().PassCancelOn(ctx, w.Session, rec)
+	passed, err := t.cfg.Worker.PassCancelOn(ctx, w.Session, rec)
 	if err == nil && !passed {
 		return wakeLater, wake.SoonError(passOnWait)
 	}
@@ -129,7 +129,7 @@ func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task
 				return wakeAgain, err
 			}
 		}
-		return wakeDone, t.worker().CancelClaimedTask(ctx, w.Session, task.ClaimOf(rec))
+		return wakeDone, t.cfg.Worker.CancelClaimedTask(ctx, w.Session, task.ClaimOf(rec))
 	}
 	restartable := rec.Restart == events.RestartAlways && rec.Runner != ""
 	switch {
@@ -146,7 +146,7 @@ func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task
 	}
 	why := fmt.Sprintf("abandoned: worker %s is gone", rec.Worker)
 	t.log.Warn("task abandoned", zap.String("session", string(w.Session)), zap.String("task", string(rec.ID)), zap.String("by", string(rec.Worker)))
-	return wakeDone, t.worker().AbandonTask(ctx, w.Session, task.ClaimOf(rec), why)
+	return wakeDone, t.cfg.Worker.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why)
 }
 
 // abandonFailing ends a task whose attempts all killed their worker. A tool call fails before its task ends.
@@ -158,7 +158,7 @@ func (t *Service) abandonFailing(ctx context.Context, w *bus.Wake, rec *projecto
 			return err
 		}
 	}
-	return t.worker().AbandonTask(ctx, w.Session, task.ClaimOf(rec), why.Error())
+	return t.cfg.Worker.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why.Error())
 }
 
 // startTask claims a task and runs it.
@@ -175,7 +175,7 @@ func (t *Service) startTask(ctx context.Context, w *bus.Wake, rec *projector.Tas
 		return wakeLater, nil
 	}
 	defer t.unreserve(key)
-	claimed, err := t.worker().ClaimTask(ctx, w.Session, task.ClaimOf(rec), t.cfg.ID)
+	claimed, err := t.cfg.Worker.ClaimTask(ctx, w.Session, task.ClaimOf(rec), t.cfg.ID)
 	if err != nil {
 		return wakeAgain, err
 	}

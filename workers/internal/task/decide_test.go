@@ -198,7 +198,7 @@ func (b *bundle) garbage() {
 		b.T.Fatal(err)
 	}
 	bustest.Eventually(b.T, "the session cannot be folded", func() bool {
-		_, err := b.service("w8", nil).worker().Host.Task(b.T.Context(), sid, name)
+		_, err := b.service("w8", nil).cfg.Worker.Host.Task(b.T.Context(), sid, name)
 		return err != nil && !errors.Is(err, api.ErrUnknownTask)
 	})
 }

@@ -22,7 +22,7 @@ func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, labe
 		return fmt.Errorf("spawn hidden task %q: %w", label, errNotStarted)
 	}
 	defer t.unreserve(key)
-	rec, err := t.worker().HideTask(ctx, id, key.task, label, t.cfg.ID)
+	rec, err := t.cfg.Worker.HideTask(ctx, id, key.task, label, t.cfg.ID)
 	if err != nil {
 		return fmt.Errorf("spawn hidden task %q: %w", label, err)
 	}
@@ -45,7 +45,7 @@ const classHidden bus.Class = "hidden"
 // AwaitHiddenTasks implements [session.Spawner], see [session.Worker.AwaitHiddenTasks]. For a task of this process, the
 // error is the one that its work returned.
 func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
-	err := t.worker().AwaitHiddenTasks(ctx, id)
+	err := t.cfg.Worker.AwaitHiddenTasks(ctx, id)
 	if failed, ok := errors.AsType[*session.HiddenError](err); ok {
 		if own, cached := t.failures.Peek(failed.Task); cached {
 			t.failures.Remove(failed.Task)

@@ -29,7 +29,7 @@ const (
 // monitor runs a monitor's command and records its lines and its end.
 func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	name, _ := events.MonitorOf(r.claim.Task)
-	s, err := r.t.worker().Host.State(ctx, r.session)
+	s, err := r.t.cfg.Worker.Host.State(ctx, r.session)
 	if err != nil {
 		return taskEnd{err: err}
 	}
@@ -83,7 +83,7 @@ func ended(status int, err error) events.MonitorEnded {
 }
 
 func (r *taskRun) endMonitor(ctx context.Context, end events.MonitorEnded) taskEnd {
-	err := r.retry(ctx, func(ctx context.Context) error { return r.t.worker().EndMonitor(ctx, r.session, r.claim, end) })
+	err := r.retry(ctx, func(ctx context.Context) error { return r.t.cfg.Worker.EndMonitor(ctx, r.session, r.claim, end) })
 	return taskEnd{recorded: err == nil, err: err}
 }
 
@@ -118,7 +118,7 @@ func (r *taskRun) report(ctx context.Context, lines <-chan task.Line) {
 		if lost {
 			continue
 		}
-		err := r.retry(ctx, func(ctx context.Context) error { return r.t.worker().ReportMonitor(ctx, r.session, r.claim, batch) })
+		err := r.retry(ctx, func(ctx context.Context) error { return r.t.cfg.Worker.ReportMonitor(ctx, r.session, r.claim, batch) })
 		if err != nil {
 			lost = true
 			r.notify()

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
-// SpawnTool starts a background tool, see [call.SpawnFunc].
+// SpawnTool implements [session.Spawner].
 func (t *Service) SpawnTool(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error {
 	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *Running) (string, error) { return work(ctx) })
 	if errors.Is(err, errNotStarted) {
@@ -65,7 +65,7 @@ func (r *taskRun) unreturned(err error, gone string) events.ToolResult {
 // resolveEnded resolves the call of a task that a host ended as cancelled, unless the call has a result. The task's
 // record has no arguments any more, so the turn's calls are searched.
 func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name events.TaskID) error {
-	s, err := t.worker().Host.State(ctx, id)
+	s, err := t.cfg.Worker.Host.State(ctx, id)
 	if err != nil || s.Turn() == nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (t *Service) resolve(ctx context.Context, id events.SessionID, args []byte,
 
 func (t *Service) resolveCall(ctx context.Context, id events.SessionID, a *call.PortableCall, result events.ToolResult) error {
 	result.Call = a.Index
-	err := t.worker().Host.ResolveTool(ctx, id, a.Effect, result)
+	err := t.cfg.Worker.ResolveTool(ctx, id, a.Effect, result)
 	if errors.Is(err, api.ErrResolved) || errors.Is(err, api.ErrUnknownTurn) || errors.Is(err, events.ErrNoSession) {
 		return nil
 	}

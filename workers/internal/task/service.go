@@ -28,8 +28,8 @@ type Func func(ctx context.Context, t *Running) (summary string, err error)
 // Config configures a service. Every field but Runners is required.
 type Config struct {
 	Bus             *bus.Bus
-	Worker          func() session.Worker // of the node's host, which is made later: it needs the service
-	Calls           *call.Env             // runs tool calls for turns on other nodes
+	Worker          session.Worker // whose commits have the node as actor
+	Calls           *call.Env      // runs tool calls for turns on other nodes
 	Peers           *wake.Peers
 	ID              events.WorkerID
 	Runners         map[string]Func // by the name that a task is registered with
@@ -85,8 +85,6 @@ func New(cfg Config) *Service {
 		handling: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}
 }
-
-func (t *Service) worker() session.Worker { return t.cfg.Worker() }
 
 // ID identifies this run of the worker in histories.
 func (t *Service) ID() events.WorkerID { return t.cfg.ID }

@@ -44,14 +44,14 @@ func (t *Running) Attempt() int64 { return t.r.claim.Attempt }
 // Progress records a message. It does nothing if the task has ended, another worker has it, or its session is closed.
 func (t *Running) Progress(ctx context.Context, message string) error {
 	id, claim := t.current()
-	return unlessTaken(t.r.t.worker().ProgressClaimedTask(ctx, id, claim, message))
+	return unlessTaken(t.r.t.cfg.Worker.ProgressClaimedTask(ctx, id, claim, message))
 }
 
 // Transition records that the task waits, or runs again. It does nothing if the task has ended, another worker has
 // it, or its session is closed.
 func (t *Running) Transition(ctx context.Context, to events.TaskState) error {
 	id, claim := t.current()
-	return unlessTaken(t.r.t.worker().TransitionClaimedTask(ctx, id, claim, to))
+	return unlessTaken(t.r.t.cfg.Worker.TransitionClaimedTask(ctx, id, claim, to))
 }
 
 // unlessTaken drops the error of a run that has lost its task: its context is cancelled too.
@@ -74,7 +74,7 @@ func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req api
 	}
 	defer t.unreserve(key)
 	req.Worker = t.cfg.ID
-	rec, err := t.worker().Host.RegisterTask(ctx, id, req)
+	rec, err := t.cfg.Worker.RegisterTask(ctx, id, req)
 	if err != nil {
 		return projector.Task{}, fmt.Errorf("spawn task: %w", err)
 	}

@@ -203,7 +203,7 @@ func (r *taskRun) compare(ctx context.Context) {
 	once, cancel := context.WithTimeout(ctx, wake.StopWait)
 	defer cancel()
 	began := time.Now()
-	rec, err := r.t.worker().Host.Task(once, r.session, r.claim.Task)
+	rec, err := r.t.cfg.Worker.Host.Task(once, r.session, r.claim.Task)
 	if err == nil && r.wake == nil {
 		r.contact.renew(began)
 	}
@@ -220,7 +220,7 @@ func (r *taskRun) compare(ctx context.Context) {
 	case rec.Seq != r.claim.Seq:
 		r.returnWake()
 	case rec.LeavePending(): // this worker has the wake of the moving task
-		if err := r.t.worker().Leave(once, r.session, rec); err != nil {
+		if err := r.t.cfg.Worker.Leave(once, r.session, rec); err != nil {
 			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next tick retries
 			return
 		}
@@ -255,7 +255,7 @@ func (r *taskRun) unlistLocked() {
 // move follows the task to another session. The wake of that session's task arrives separately, possibly before: the
 // worker that received it asks whether the task runs here.
 func (r *taskRun) move(ctx context.Context, to events.SessionID) {
-	rec, err := r.t.worker().Host.Task(ctx, to, r.claim.Task)
+	rec, err := r.t.cfg.Worker.Host.Task(ctx, to, r.claim.Task)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		r.ackWake() // erased
@@ -337,14 +337,14 @@ func (r *taskRun) giveBack() {
 func (r *taskRun) release(ctx context.Context) {
 	once, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
-	if err := r.t.worker().TransitionClaimedTask(once, r.session, r.claim, events.TaskWaiting); err != nil {
+	if err := r.t.cfg.Worker.TransitionClaimedTask(once, r.session, r.claim, events.TaskWaiting); err != nil {
 		r.t.log.Debug("release task", zap.Error(err)) // this attempt then counts as a failed one
 	}
 	r.giveBack()
 }
 
 func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
-	h := r.t.worker()
+	h := r.t.cfg.Worker
 	switch {
 	case end.err == nil:
 		return h.EndClaimedTask(ctx, r.session, r.claim, events.TaskCompleted, end.summary)
