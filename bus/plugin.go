@@ -32,8 +32,9 @@ func (b *Bus) Manifests() Rows { return Rows{b: b, kv: b.manifests, plain: true}
 
 // ServePlugins answers the requests of plugins, each at one node of all that serve that plugin, until stop. The server
 // lets a plugin use its own name only. A request whose reply subject is no inbox is ignored. Each plugin has limits of
-// its own, so that the requests of one do not delay those of another.
-func (b *Bus) ServePlugins(names []string, answer func(plugin, op string, data []byte) []byte) (stop func(), err error) {
+// its own, so that the requests of one do not delay those of another. await, which may be nil, may wait before a request
+// counts as handled: a request that waits there delays no other one.
+func (b *Bus) ServePlugins(names []string, await func(plugin, op string, data []byte), answer func(plugin, op string, data []byte) []byte) (stop func(), err error) {
 	lanes := make(map[string]*lane)
 	for _, name := range names {
 		lanes[name] = &lane{room: make(chan struct{}, pluginRequests)}
@@ -42,7 +43,11 @@ func (b *Bus) ServePlugins(names []string, answer func(plugin, op string, data [
 		l := lanes[name]
 		return over.QueueSubscribe(b.names.pluginRequests(name), b.names.service(), func(m *nats.Msg) {
 			if plugin, op := b.names.parsePluginRequest(m.Subject); isReply(m.Reply) {
-				l.do(len(m.Data), func() { _ = m.Respond(answer(plugin, op, m.Data)) })
+				l.do(len(m.Data), func() {
+					if await != nil {
+						await(plugin, op, m.Data)
+					}
+				}, func() { _ = m.Respond(answer(plugin, op, m.Data)) })
 			}
 		})
 	})
@@ -54,8 +59,8 @@ type lane struct {
 	waiting, bytes atomic.Int64
 }
 
-// do runs work in a goroutine of its own, or drops it.
-func (l *lane) do(size int, work func()) {
+// do runs work after await in a goroutine of its own, or drops both.
+func (l *lane) do(size int, await, work func()) {
 	leave := func() {
 		l.waiting.Add(-1)
 		l.bytes.Add(-int64(size))
@@ -67,6 +72,7 @@ func (l *lane) do(size int, work func()) {
 	}
 	go func() { // ends with the work
 		defer leave()
+		await()
 		l.room <- struct{}{}
 		defer func() { <-l.room }()
 		work()
@@ -145,10 +151,10 @@ func (b *Bus) TellInstance(plugin, instance, verb string, data []byte) error {
 	return mapError(b.PluginConn(plugin).Publish(b.names.instance(plugin, instance, verb), data))
 }
 
-// Hearing calls heard with the time between two messages of this process to itself, which it sends at the interval over the
+// ReceivingTime calls received with the time between two messages of this process to itself, which it sends at the interval over the
 // connection of a plugin. It is not called while the process is frozen or has no connection, and the next time is at most twice the
-// interval. So the sum is the time for which this process would have heard the plugin.
-func (b *Bus) Hearing(plugin string, every time.Duration, heard func(time.Duration)) (stop func(), err error) {
+// interval. So the sum is the time for which this process could receive messages of the plugin.
+func (b *Bus) ReceivingTime(plugin string, every time.Duration, received func(time.Duration)) (stop func(), err error) {
 	inbox := b.nc.NewInbox()
 	var mu sync.Mutex
 	last := time.Now()
@@ -157,7 +163,7 @@ func (b *Bus) Hearing(plugin string, every time.Duration, heard func(time.Durati
 			mu.Lock()
 			defer mu.Unlock()
 			now := time.Now()
-			heard(min(now.Sub(last), 2*every))
+			received(min(now.Sub(last), 2*every))
 			last = now
 		})
 	})

@@ -29,7 +29,7 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 	}
 	defer nc.Close()
 	release := make(chan struct{})
-	stop, err := b.ServePlugins([]string{"good", "bad"}, func(plugin, _ string, _ []byte) []byte {
+	stop, err := b.ServePlugins([]string{"good", "bad"}, nil, func(plugin, _ string, _ []byte) []byte {
 		if plugin == "bad" {
 			<-release
 		}
@@ -182,6 +182,57 @@ func floodOne(t *testing.T, b *bus.Bus) {
 	for name, n := range map[string]uint64{"of the sessions": b.Conn().Stats().InBytes - before, "of another plugin": b.PluginConn("good").Stats().InBytes} {
 		if n >= floodSize {
 			t.Errorf("connection %s: got %d bytes, want none of the flood", name, n)
+		}
+	}
+}
+
+// TestAwaitingRequestsDelayNone has more requests of a plugin wait before they are handled than are handled at once. Another one of
+// the same plugin is answered, and so are they at the end of their wait.
+func TestAwaitingRequestsDelayNone(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	b := bustest.Open(t, server)
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	const waiting = 200
+	awaits, release := make(chan struct{}, waiting), make(chan struct{})
+	stop, err := b.ServePlugins([]string{"notes"}, func(_, _ string, data []byte) {
+		if string(data) == "waits" {
+			awaits <- struct{}{}
+			<-release
+		}
+	}, func(_, _ string, data []byte) []byte { return data })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := b.Conn().Flush(); err != nil { // the server has the subscriptions
+		t.Fatal(err)
+	}
+	inbox := nc.NewInbox()
+	answers, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range waiting {
+		if err := nc.PublishRequest("lash.plugins.notes.register", inbox, []byte("waits")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range waiting {
+		<-awaits
+	}
+	m, err := nc.Request("lash.plugins.notes.register", []byte("now"), 10*time.Second)
+	if err != nil || string(m.Data) != "now" {
+		t.Errorf("beside those that wait: got %v, %v, want an answer", m, err)
+	}
+	close(release)
+	for range waiting {
+		if m, err := answers.NextMsg(10 * time.Second); err != nil || string(m.Data) != "waits" {
+			t.Fatalf("after the wait: got %v, %v, want an answer", m, err)
 		}
 	}
 }

@@ -32,7 +32,8 @@ var floors = []struct{ name, packages string }{
 		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/standard workers/builtin/builtintest workers/builtin/background workers/builtin/budget workers/builtin/code
 		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
 		workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
-	{"parts of the node", `workers/prices workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
+	{"parts of the node", `workers/prices workers/telemetry workers/external/stdio workers/external/internal/rate workers/external/internal/setting
+		workers/external/internal/result workers/external/internal/callback workers/external/internal/registry workers/external workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task workers/hookcheck`},
 	{"the node", "workers workers/playback workers/embedded"},
 	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/terminal cmd/internal/point cmd/internal/program cmd/internal/connect cmd/internal/recheck

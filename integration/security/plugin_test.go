@@ -302,7 +302,7 @@ func TestPluginIsAddedByReload(t *testing.T) {
 	run(t, d.dir, "add-plugin.sh", "acme", "third")
 	d.reload()
 	d.reload() // which subscribes to what the new account imports
-	stop, err := b.Bus.ServePlugins([]string{"third"}, func(string, string, []byte) []byte { return []byte(`{"hash":"h"}`) })
+	stop, err := b.Bus.ServePlugins([]string{"third"}, nil, func(string, string, []byte) []byte { return []byte(`{"hash":"h"}`) })
 	harness.WantError(t, "a node that has it", err, nil)
 	defer stop()
 	harness.WantError(t, "subscription", b.Bus.Conn().Flush(), nil)

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/callback"
 )
 
 // ask asks people for a call. Without their answer in the history it returns nil: this node waits no longer for the
@@ -25,33 +25,21 @@ import (
 //
 // An instance that dies meanwhile is gone when the call is sent again: its effects decide.
 func (o *instanceCall) ask(in *wire.Callback) *wire.CallbackAnswer {
-	answer := o.asked(in)
-	if a := o.p.api.Load(); a != nil {
-		record := accesslog.Record{API: accesslog.HTTP, Operation: wire.AskOperation, Session: o.in.Session, Caller: o.caller(), Status: http.StatusAccepted}
-		if answer != nil {
-			record.Status, record.Written = answer.Status, int64(len(answer.Body))
-		}
-		a.access(record)
-	}
-	return answer
-}
-
-func (o *instanceCall) asked(in *wire.Callback) *wire.CallbackAnswer {
-	if !slices.Contains(o.p.byName[o.plugin].settings.Callbacks, wire.AskOperation) {
-		return problem(http.StatusForbidden, "forbidden", "", fmt.Sprintf("the operator does not allow this plugin the operation %q", wire.AskOperation))
+	if !slices.Contains(o.p.registry.Settings(o.plugin).Callbacks, wire.AskOperation) {
+		return callback.Problem(http.StatusForbidden, "forbidden", "", fmt.Sprintf("the operator does not allow this plugin the operation %q", wire.AskOperation))
 	}
 	var asks wire.Ask
 	if in.Method != http.MethodPost {
-		return problem(http.StatusBadRequest, "invalid_parameter", "method", "method: want POST")
+		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "method", "method: want POST")
 	}
 	if err := wire.Decode(in.Body, &asks); err != nil {
-		return problem(http.StatusBadRequest, "invalid_parameter", "body", "body: want an object with question")
+		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "body", "body: want an object with question")
 	}
 	if n := len(asks.Question); n == 0 || n > wire.MaxQuestion {
-		return problem(http.StatusBadRequest, "invalid_parameter", "question", fmt.Sprintf("question: has %d bytes, want 1 to %d", n, wire.MaxQuestion))
+		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "question", fmt.Sprintf("question: has %d bytes, want 1 to %d", n, wire.MaxQuestion))
 	}
 	if n := len(asks.Details); n > wire.MaxAskDetails {
-		return problem(http.StatusBadRequest, "invalid_parameter", "details", fmt.Sprintf("details: have %d bytes, limit is %d", n, wire.MaxAskDetails))
+		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "details", fmt.Sprintf("details: have %d bytes, limit is %d", n, wire.MaxAskDetails))
 	}
 	given, err := o.call.Ask(o.ctx, in.ID, asks.Question, asks.Details)
 	switch failure, refused := errors.AsType[*plugin.Failure](err); {
@@ -59,16 +47,16 @@ func (o *instanceCall) asked(in *wire.Callback) *wire.CallbackAnswer {
 		o.end(errAsks)
 		return nil
 	case refused:
-		return problem(http.StatusConflict, failure.Code, "", failure.Message)
+		return callback.Problem(http.StatusConflict, failure.Code, "", failure.Message)
 	case errors.As(err, new(*events.FieldError)):
-		return invalidField(err)
+		return callback.InvalidField(err)
 	case err != nil: // the node lost the turn, or its server
 		o.end(err)
 		return nil
 	}
 	body, err := json.Marshal(&wire.Answer{Granted: given.Granted, Reason: given.Reason, By: given.By})
 	if err != nil {
-		return problem(http.StatusInternalServerError, "internal", "", err.Error())
+		return callback.Problem(http.StatusInternalServerError, "internal", "", err.Error())
 	}
 	return &wire.CallbackAnswer{Status: http.StatusOK, Body: body}
 }

@@ -7,15 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/callback"
+	"github.com/lash-go/lash/workers/external/internal/rate"
+	"github.com/lash-go/lash/workers/external/internal/result"
 )
 
 // silence is how long an instance may send nothing about a call before the node sends the call again.
@@ -57,21 +57,21 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *sessionPlu
 			}
 		}
 		single := !repeatable || call.Once || call.Holder != "" // the history decides, whatever this node's settings say of the tool
-		o := &instanceCall{p: p, plugin: name, call: call, single: single, limits: callTraffic(), in: &wire.Call{
+		o := &instanceCall{p: p, plugin: name, call: call, single: single, limits: rate.NewCall(), in: &wire.Call{
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
 			Key: call.Key, Tool: tool, Args: args,
 			Again: call.Again && single && !call.Inner, // no worker sends such an inner call twice
 			Once:  single,
 		}}
 		o.ctx, o.end = p.patience(ctx)
-		defer o.callbacks.wait()
+		defer o.callbacks.Wait()
 		defer o.end(nil)
 		switch {
 		case placed != nil:
 			return placed.run(ctx, o)
 		case !single:
 			o.any = true
-			return o.repeat(ctx, func(tried []string) (string, error) { return p.pick(name, o.in.CallID, tried...), nil })
+			return o.repeat(ctx, func(tried []string) (string, error) { return p.registry.Pick(name, o.in.CallID, tried...), nil })
 		case call.Inner:
 			return o.inner(ctx)
 		}
@@ -87,8 +87,8 @@ type instanceCall struct {
 	in        *wire.Call
 	ctx       context.Context //nolint:containedctx // of the wait for the outcome, see patience
 	end       context.CancelCauseFunc
-	callbacks callbacks
-	limits    *answers
+	callbacks callback.Ledger
+	limits    *rate.Call
 	single    bool     // must not run twice
 	tried     []string // instances that a repeatable call was sent to
 	any       bool     // any other instance may get it
@@ -137,7 +137,7 @@ func (o *instanceCall) once(ctx context.Context, holder string) (plugin.Result, 
 		return r, err
 	case ok: // it has not run, and does not
 		return r, &refusal{refused.Code, &plugin.Failure{
-			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the instance refused the call: " + clip(refused.Message),
+			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the instance refused the call: " + result.Clip(refused.Message),
 		}}
 	case !delivered && !o.in.Again:
 		return r, &refusal{"", unavailable(o.plugin)}
@@ -149,7 +149,7 @@ func (o *instanceCall) once(ctx context.Context, holder string) (plugin.Result, 
 // received the call, no other gets it.
 func (o *instanceCall) inner(ctx context.Context) (r plugin.Result, err error) {
 	for o.any = true; ; {
-		id := o.p.pick(o.plugin, o.in.CallID, o.tried...)
+		id := o.p.registry.Pick(o.plugin, o.in.CallID, o.tried...)
 		r, err = o.once(ctx, id)
 		if missed, ok := errors.AsType[*refusal](err); !ok || missed.code != "" || len(o.tried) >= maxTried || !o.hasOther(id) {
 			return r, err
@@ -203,7 +203,7 @@ func (o *instanceCall) concluded(ctx context.Context, outcome *wire.Outcome, err
 	case ctx.Err() != nil:
 		r, err = o.late(ctx, outcome, err)
 	case err == nil:
-		r, err = result(outcome)
+		r, err = result.Of(outcome)
 	case errors.As(err, new(*events.FieldError)):
 		err = o.broken(err)
 	case errors.Is(err, errAsks):
@@ -215,169 +215,11 @@ func (o *instanceCall) concluded(ctx context.Context, outcome *wire.Outcome, err
 	return r, err, true
 }
 
-// await sends a call to an instance until that has an outcome. An instance that sends nothing gets the call again: it
-// knows the id. delivered: the instance may have received the call. Errors: an [*events.FieldError] for an invalid
-// outcome, and others if the instance has no outcome.
-func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
-	stop := context.AfterFunc(ctx, func() {
-		if ended(ctx) {
-			o.cancel(id)
-		}
-	})
-	defer stop()
-	clock := o.p.byName[o.plugin].clock
-	heard, repeats, in := clock(), 0, *o.in
-	reused := false
-	if in.Term, reused = o.p.termOf(o.plugin, id); reused && in.Again { // another program with the id may have run it
-		return nil, true, errGone
-	}
-	for {
-		body, err := wire.Encode(&in)
-		if err != nil {
-			return nil, delivered, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs, Message: err.Error()}
-		}
-		outcome, err = o.send(ctx, id, body, func() { heard, delivered = clock(), true })
-		delivered = delivered || reached(err)
-		in.Again = in.Again || delivered && o.single
-		pause, refused := silence, (*wire.Error)(nil)
-		switch {
-		case o.ctx.Err() != nil:
-			return nil, delivered, context.Cause(o.ctx)
-		case err == nil:
-			if err := check(outcome); err != nil {
-				return nil, true, err
-			}
-			return outcome, true, nil
-		case errors.Is(err, errForgotten), errors.As(err, &refused):
-			return nil, delivered, err
-		case errors.As(err, new(*events.FieldError)):
-			return nil, true, err
-		case errors.Is(err, events.ErrTooLarge): // for the servers; it says nothing about the instance
-			return nil, delivered, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs, Message: err.Error()}
-		case errors.Is(err, errIncomplete):
-			if repeats++; repeats > maxRepeats {
-				return nil, true, refusedPieces(err)
-			}
-			pause = askPause
-		case errors.Is(err, bus.ErrNoResponder) && !delivered && o.hasOther(id):
-			o.p.gone(o.plugin, id)
-			return nil, false, errGone
-		case errors.Is(err, bus.ErrNoResponder): // it may connect again
-			pause = askPause
-		case errors.Is(err, errSilent):
-			pause = 0
-		}
-		if clock()-heard >= wire.Lease {
-			o.p.gone(o.plugin, id)
-			return nil, delivered, errGone
-		}
-		if !delay.Sleep(o.ctx, pause) {
-			return nil, delivered, context.Cause(o.ctx)
-		}
-	}
-}
-
-// hasOther reports whether an instance lives that may get the call in place of one that has not received it.
-func (o *instanceCall) hasOther(id string) bool {
-	return o.any && o.p.pick(o.plugin, o.in.CallID, append(slices.Clone(o.tried), id)...) != ""
-}
-
-// reached reports whether a call may have reached the instance although sending it ended with err.
-func reached(err error) bool {
-	return err != nil && !errors.Is(err, bus.ErrNoResponder) && !errors.Is(err, events.ErrTooLarge)
-}
-
-func refusedPieces(err error) error {
-	return refused("pieces", "%s, in %d attempts", err, maxRepeats+1)
-}
-
-// send sends a call once, and waits while answers come. ctx is that of the turn.
-func (o *instanceCall) send(ctx context.Context, id string, body []byte, heard func()) (outcome *wire.Outcome, err error) {
-	wait, cancel := context.WithCancelCause(o.ctx)
-	defer cancel(nil)
-	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
-	defer quiet.Stop()
-	var large pieces
-	var failed error
-	err = o.p.bus.AskInstance(wait, o.plugin, id, wire.VerbCall, body, func(data []byte) bool {
-		answer, above, ok := o.parse(data)
-		if !ok {
-			return false // the instance's next sign, or the silence after it, decides
-		}
-		quiet.Reset(silence)
-		heard()
-		switch {
-		case above != nil:
-			failed = o.above(id, data, above)
-		case answer.Outcome != nil:
-			outcome = answer.Outcome
-		case answer.Error != nil:
-			failed = answer.Error
-		case answer.Forgotten:
-			failed = errForgotten
-		case answer.Pieces != 0:
-			outcome, failed = large.outcome(answer.Pieces)
-		case answer.Piece != nil:
-			large.add(answer.Piece)
-		case answer.Output != nil:
-			o.printed(answer.Output)
-		case answer.Callback != nil:
-			o.callback(id, answer.Callback)
-		case ended(ctx): // a sign of life: the cancel may be lost
-			o.cancel(id)
-		}
-		return outcome != nil || failed != nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return outcome, failed
-}
-
-// above handles an answer above the limits of nesting and values, as each repeat of it will be: a callback is refused, and an
-// outcome fails the call. Others are lost.
-func (o *instanceCall) above(id string, data []byte, limit *events.FieldError) error {
-	var answer struct {
-		Callback *struct {
-			ID string `json:"id"`
-		} `json:"callback"`
-		Outcome *struct{} `json:"outcome"`
-	}
-	switch {
-	case json.Unmarshal(data, &answer) != nil:
-		o.p.drop(o.plugin, answerMalformed)
-	case answer.Callback != nil:
-		o.answer(id, answer.Callback.ID, invalidField(limit))
-	case answer.Outcome != nil:
-		return limit
-	default:
-		o.p.drop(o.plugin, answerTooDeep)
-	}
-	return nil
-}
-
-// printed shows what the tool prints. Output above the limits is dropped: the offset of the next one shows the gap.
-func (o *instanceCall) printed(out *wire.Output) {
-	all := &o.p.byName[o.plugin].limits.traffic
-	if out.Offset < 0 || out.Offset > wire.MaxOutputOffset || len(out.Text) > wire.MaxOutputBytes || o.limits.output(all, len(out.Text)) != nil {
-		o.p.drop(o.plugin, outputRefused)
-		return
-	}
-	o.call.OutputAt(out.Stream, out.Offset, out.Text)
-}
-
-// cancel ends the call at an instance.
-func (o *instanceCall) cancel(id string) {
-	if data, err := json.Marshal(wire.Cancel{CallID: o.in.CallID, GraceMS: o.p.grace.Milliseconds()}); err == nil {
-		_ = o.p.bus.TellInstance(o.plugin, id, wire.VerbCancel, data) // each sign of life repeats it
-	}
-}
-
 // abandoned cancels a call that no node waits for.
 func (p *Plugins) abandoned(name string, call plugin.Call) {
 	id := wire.CallID{Session: call.Session, Call: call.Effect}
 	data, err := json.Marshal(wire.Cancel{CallID: id, Reason: "the turn was cancelled", GraceMS: p.grace.Milliseconds()})
-	if at := cmp.Or(call.Holder, p.pick(name, id)); at != "" && err == nil {
+	if at := cmp.Or(call.Holder, p.registry.Pick(name, id)); at != "" && err == nil {
 		_ = p.bus.TellInstance(name, at, wire.VerbCancel, data) // a tool that misses it ends by itself, or with the instance
 	}
 }
@@ -386,7 +228,7 @@ func (p *Plugins) abandoned(name string, call plugin.Call) {
 // would get it now.
 func (p *Plugins) recorded(name string, call plugin.Call) {
 	ended := wire.CallID{Session: call.Session, Call: call.Effect}
-	id := cmp.Or(call.Holder, p.pick(name, ended))
+	id := cmp.Or(call.Holder, p.registry.Pick(name, ended))
 	data, err := json.Marshal(ended)
 	if id != "" && err == nil {
 		_ = p.bus.TellInstance(name, id, wire.VerbRecorded, data) // the instance drops it later by itself

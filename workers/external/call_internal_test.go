@@ -44,14 +44,14 @@ func TestCallIsLostWhereItMayRun(t *testing.T) {
 				subject += ".other"
 			}
 			_, err = nc.Subscribe(subject, func(*nats.Msg) {
-				p.byName["notes"].hearing.Store(int64(2 * wire.Lease)) // the instance gives no sign of life for so long
+				p.registry.Received("notes", 2*wire.Lease) // the instance gives no sign of life for so long
 				on.Close()
 			})
 			if err = errors.Join(err, nc.Flush()); err != nil {
 				t.Fatal(err)
 			}
 			if !sent {
-				time.AfterFunc(50*time.Millisecond, func() { p.byName["notes"].hearing.Store(int64(2 * wire.Lease)) })
+				time.AfterFunc(50*time.Millisecond, func() { p.registry.Received("notes", 2*wire.Lease) })
 			}
 			run := p.handler("notes", "write", false, nil)
 			call := plugin.Call{Session: "s", Effect: "t1/0/0", Holder: "i1"}

@@ -13,7 +13,7 @@
 //
 //	the manifests of a plugin       bucket lash-plugins: the current one, the last 8 before it, and the names of the last
 //	                                64 replaced versions, written by the node that answers a registration
-//	the instances of a plugin       their signs of life: each node hears all, and stores none
+//	the instances of a plugin       their signs of life: each node receives all, and stores none
 //	the manifest of a turn          the plugin's state in the session's history, saved in the commit that starts a turn
 //	the instance of a session       likewise, for plugins of scope session
 //	the instance of an open call    the session's history, where the call must not run twice
@@ -92,11 +92,16 @@
 // until the session's next call or turn. A turn whose manifest was replaced more than 8 versions ago continues with the current
 // one on a node that takes the turn over. The last 64 replaced versions are known: an older one registers as a new one.
 //
-// # Why one package
+// # Packages
 //
-// The package is large because which instance gets a call depends on everything that a node knows of a
-// plugin: signs of life, manifests, placements and the rates of its instances, all under the locks of [Plugins]. Calls,
-// hooks, observed events and callbacks read that state. Programs that speak over stdin and stdout need none of it, and
-// are in package stdio. The API that callbacks reach (callback.go, ask.go) could be cut. It answers with the rights, the
-// limits and the plugin of the running call, so the call would be exported.
+//	external             calls, hooks, observed events and placements; a session's plugin needs all four
+//	internal/registry    manifests, registrations, terms, and which instances live
+//	internal/callback    what calls request of the API
+//	internal/result      what instances answer, checked
+//	internal/setting     what the operator says
+//	internal/rate        limits in time
+//	stdio                programs that speak over stdin and stdout
+//
+// Imports point down. The registry calls this package by one interface, [registry.Node]: to compile tools, to deliver events, to call
+// hooks at custom points and to close questions.
 package external

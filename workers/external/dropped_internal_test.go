@@ -6,12 +6,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/rate"
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
@@ -19,25 +20,24 @@ import (
 // that it takes.
 func TestDroppedAreCounted(t *testing.T) {
 	t.Parallel()
-	p, err := New(Config{Plugins: []Plugin{{Name: "notes"}, {Name: "quiet"}, {Name: "twins"}}})
+	p, err := New(Config{Bus: bustest.Start(t), Plugins: []Plugin{{Name: "notes"}, {Name: "quiet"}, {Name: "twins"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.sign("notes", "i0", []byte(`{}`))
-	p.sign("notes", "i0", []byte(`{"machine":"`+strings.Repeat("x", wire.MaxSignBytes)+`"}`))
-	p.sign("notes", "i0", []byte(`{"calls":-1}`))
-	p.sign("notes", "i0", []byte(`{`))
-	p.sign("notes", "a b", []byte(`{}`))
-	p.sign("nobody", "i0", []byte(`{`))
-	for i := range maxInstances + 3 {
-		p.sign("notes", fmt.Sprint("i", i), []byte(`{}`))
+	p.registry.Sign("notes", "i0", []byte(`{}`))
+	p.registry.Sign("notes", "i0", []byte(`{"machine":"`+strings.Repeat("x", wire.MaxSignBytes)+`"}`))
+	p.registry.Sign("notes", "i0", []byte(`{"calls":-1}`))
+	p.registry.Sign("notes", "i0", []byte(`{`))
+	p.registry.Sign("notes", "a b", []byte(`{}`))
+	p.registry.Sign("nobody", "i0", []byte(`{`))
+	for i := range 1024 + 3 {
+		p.registry.Sign("notes", fmt.Sprint("i", i), []byte(`{}`))
 	}
-	p.byName["twins"].told = time.Now() // so that neither is told: this node has no bus
 	for _, term := range []string{"01M8C0HDK518FA2NJ1EQ642449", "01M8C0HDK518FA2NJ1EQ642448"} {
-		p.sign("twins", "i0", []byte(`{"term":"`+term+`"}`))
+		p.registry.Sign("twins", "i0", []byte(`{"term":"`+term+`"}`))
 	}
 	shown := 0
-	o := &instanceCall{p: p, plugin: "notes", limits: callTraffic()}
+	o := &instanceCall{p: p, plugin: "notes", limits: rate.NewCall()}
 	o.call = o.call.WithOutput(func(string, int64, string) { shown++ })
 	o.printed(&wire.Output{Text: "x"})
 	o.printed(&wire.Output{Offset: -1, Text: "x"})
@@ -51,7 +51,7 @@ func TestDroppedAreCounted(t *testing.T) {
 		}
 	}
 	sent := 0
-	for o.limits.answer(0) == nil {
+	for o.limits.Answer(0) == nil {
 		sent++
 	}
 	if _, _, ok := o.parse([]byte(`{}`)); ok || sent == 0 || taken != 1 || shown != 1 {
@@ -61,8 +61,9 @@ func TestDroppedAreCounted(t *testing.T) {
 	metrics.MustRegister(telemetry.NewExternal(p.Status), telemetry.NewDropped(p.Dropped))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for reason, n := range map[dropReason]int{
-		signTooLarge: 1, signInvalid: 3, signTooMany: 3, signOther: 0, answerMalformed: 2, answerTooDeep: 1, answerRate: 1, outputRefused: 1, callbackRate: 0,
+	for reason, n := range map[string]int{
+		"sign_too_large": 1, "sign_invalid": 3, "sign_too_many": 3, "sign_other": 0, "answer_malformed": 2, "answer_too_deep": 1, "answer_rate": 1, "output_refused": 1,
+		"callback_rate": 0,
 	} {
 		for plugin, n := range map[string]int{"notes": n, "quiet": 0} {
 			if want := fmt.Sprintf("lash_plugin_dropped_total{plugin=%q,reason=%q} %d\n", plugin, reason, n); !strings.Contains(w.Body.String(), want) {

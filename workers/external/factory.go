@@ -9,17 +9,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/session/schema"
 )
 
-// toolsOf compiles the tools of a manifest.
-func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) {
-	set, hash := plugin.NewTools(), m.Hash()
+// Compile implements [registry.Node].
+func (n node) Compile(name string, m *wire.Manifest) (*plugin.Tools, error) {
+	p, set, hash := n.p, plugin.NewTools(), m.Hash()
 	for i := range m.Tools {
 		t := &m.Tools[i]
-		effects := p.byName[name].settings.effects(t)
+		effects := p.registry.Settings(name).EffectsOf(t)
 		declared := plugin.Tool{
 			Name: t.Name, Description: t.Description, Effects: effects, Serial: t.Serial, Source: name,
 			Timeout: time.Duration(t.TimeoutMS) * time.Millisecond,
@@ -39,10 +40,10 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 		declared.Abandoned = func(call plugin.Call) { p.abandoned(name, call) }
 		if !effects.Repeatable() {
 			declared.Holder = func(session events.SessionID, effect events.EffectID) string {
-				if !p.serves(name, hash, set, t.Name) {
+				if !p.registry.Serves(name, hash, set, t.Name) {
 					return ""
 				}
-				return p.pick(name, wire.CallID{Session: session, Call: effect})
+				return p.registry.Pick(name, wire.CallID{Session: session, Call: effect})
 			}
 		}
 		if err := set.Add(declared, p.served(name, hash, set, t.Name, p.handler(name, t.Name, effects.Repeatable(), nil))); err != nil {
@@ -54,8 +55,9 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 
 // Factories are the plugins for the stacks of sessions, in the order of the configuration.
 func (p *Plugins) Factories() []plugin.Factory {
-	list := make([]plugin.Factory, len(p.names))
-	for i, name := range p.names {
+	names := p.registry.Names()
+	list := make([]plugin.Factory, len(names))
+	for i, name := range names {
 		list[i] = factory{p, name}
 	}
 	return list
@@ -72,7 +74,7 @@ func (f factory) ID() string { return f.name }
 // Build implements [plugin.Factory]. While a turn runs the plugin has the manifest that the turn began with.
 func (f factory) Build(in plugin.BuildContext) (plugin.Plugin, error) {
 	from := f.pinned(in)
-	offer, err := f.p.offer(f.name, in.InTurn, from.Manifest)
+	offer, err := f.p.registry.Offer(f.name, in.InTurn, from.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +92,11 @@ func (f factory) Revision(in plugin.BuildContext) string {
 	if in.InTurn {
 		return f.pinned(in).Manifest
 	}
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	return f.p.byName[f.name].row.Hash
+	return f.p.registry.Hash(f.name)
 }
+
+// Report implements [plugin.Reporting].
+func (f factory) Report() api.ExternalPlugin { return f.p.registry.StatusOf(f.name) }
 
 // pin is what the history has of a plugin in a session: the manifest of the turn.
 type pin struct {
@@ -107,15 +110,15 @@ func (o *sessionPlugin) TurnStarts() {
 		o.restart()
 		o.place()
 	}
-	if at := o.Load(); at.Manifest != o.offer.hash {
-		o.Update(func(at *pin) { at.Manifest = o.offer.hash })
+	if at := o.Load(); at.Manifest != o.offer.Hash {
+		o.Update(func(at *pin) { at.Manifest = o.offer.Hash })
 	}
 }
 
 // Register implements [plugin.Plugin]. It leaves out tools whose names earlier plugins of the stack have: a manifest
 // must not keep sessions from running.
 func (o *sessionPlugin) Register(r *plugin.Registrar) error {
-	if o.p.byName[o.name].settings.BySession {
+	if o.p.registry.Settings(o.name).BySession {
 		r.Source(o.name, func(context.Context) (*plugin.Tools, error) { return o.tools, nil })
 	} else if err := r.Tools(o.tools); err != nil {
 		o.p.log.Warn("tools are left out", zap.String("plugin", o.name), zap.Error(err))
@@ -123,4 +126,18 @@ func (o *sessionPlugin) Register(r *plugin.Registrar) error {
 	o.registerHooks(r)
 	o.registerObservers(r)
 	return nil
+}
+
+// served refuses a call of an earlier manifest whose tool the current one declares otherwise. A call that an instance
+// has is not new.
+func (p *Plugins) served(name, hash string, from *plugin.Tools, tool string, run plugin.Handler) plugin.Handler {
+	return func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
+		if call.Holder == "" && !p.registry.Serves(name, hash, from, tool) {
+			return plugin.Result{}, &plugin.Failure{
+				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
+				Message: fmt.Sprintf("a new version of plugin %s has another tool %q: the call did not start", name, tool),
+			}
+		}
+		return run(ctx, call, args)
+	}
 }

@@ -8,18 +8,19 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/registry"
 )
 
-// fired answers a request of a plugin to call the hooks of all other plugins at a custom point.
-func (p *Plugins) fired(sender string, data []byte) []byte {
+// Fired implements [registry.Node].
+func (n node) Fired(sender string, data []byte) []byte {
 	answer := wire.Fired{Reached: []string{}}
 	var reached []string
-	err := p.request(sender, wire.VerbFire)
+	err := n.p.registry.Limits(sender).Request(wire.VerbFire)
 	if err == nil {
-		reached, err = p.fire(sender, data)
+		reached, err = n.p.fire(sender, data)
 	}
 	if err != nil {
-		answer.Error = p.refusal(sender, err)
+		answer.Error = n.p.registry.Refusal(sender, err)
 	}
 	answer.Reached = append(answer.Reached, reached...)
 	out, _ := json.Marshal(&answer) // strings only
@@ -31,7 +32,7 @@ func (p *Plugins) fired(sender string, data []byte) []byte {
 func (p *Plugins) fire(sender string, data []byte) (reached []string, err error) {
 	var in wire.Fire
 	if err := wire.Decode(data, &in); err != nil {
-		return nil, malformed("request", err)
+		return nil, registry.Malformed("request", err)
 	}
 	if err := in.Validate(); err != nil {
 		return nil, err
@@ -44,17 +45,18 @@ func (p *Plugins) fire(sender string, data []byte) (reached []string, err error)
 	ctx, cancel := context.WithTimeout(p.ctx, wire.MaxHookTimeout)
 	defer cancel()
 	call := wire.HookCall{Invocation: newInvocation(), Session: in.Session, FiredBy: sender, Data: in.Data}
-	called, failed := make([]bool, len(p.names)), make([]error, len(p.names))
+	names := p.registry.Names()
+	called, failed := make([]bool, len(names)), make([]error, len(names))
 	var wait sync.WaitGroup
-	for i, name := range p.names {
-		list := p.hooksAt(name, in.Point)
+	for i, name := range names {
+		list := p.registry.Hooks(name, in.Point)
 		called[i] = name != sender && len(list) > 0
 		if called[i] {
 			wait.Go(func() { failed[i] = p.callAll(ctx, name, list, call) })
 		}
 	}
 	wait.Wait()
-	for i, name := range p.names {
+	for i, name := range names {
 		switch {
 		case !called[i]:
 		case failed[i] == nil:
@@ -79,17 +81,17 @@ func (p *Plugins) callAll(ctx context.Context, name string, list []wire.Hook, in
 func (p *Plugins) startFire(sender string) (done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.byName[sender]
+	w := p.works[sender]
 	switch {
-	case k == nil || k.revision == 0:
+	case p.registry.Hash(sender) == "":
 		return nil, &events.FieldError{Field: "op", Reason: "is fire: an instance sends register first", Err: events.ErrInvalid}
-	case k.fires >= wire.MaxFires:
-		return nil, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("%d requests of the plugin run on this node: try again later", k.fires)}
+	case w.fires >= wire.MaxFires:
+		return nil, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("%d requests of the plugin run on this node: try again later", w.fires)}
 	}
-	k.fires++
+	w.fires++
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		k.fires--
+		w.fires--
 	}, nil
 }

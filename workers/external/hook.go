@@ -13,6 +13,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/registry"
+	"github.com/lash-go/lash/workers/external/internal/result"
 )
 
 // hookHops is the number of instances that receive a call of a hook, one after the other where one dies with it. Those
@@ -22,22 +24,9 @@ const hookHops = 2
 // errNotCalled is a hook that no instance has received.
 var errNotCalled = errors.New("its hook was not called")
 
-// errNotOwner is a hook that was refused by an instance on which the session is not placed.
-var errNotOwner = errors.New("the session is not placed on the instance")
-
-// at lists the hooks of a manifest at a point.
-func at(m *wire.Manifest, point string) (list []wire.Hook) {
-	for i := range m.Hooks {
-		if m.Hooks[i].Point == point {
-			list = append(list, m.Hooks[i])
-		}
-	}
-	return list
-}
-
 // registerHooks registers one function for each point of the manifest's hooks, and its texts for prompts.
 func (o *sessionPlugin) registerHooks(r *plugin.Registrar) {
-	if list := at(o.manifest, string(events.PointBeforeTurn)); list != nil {
+	if list := registry.At(o.manifest, string(events.PointBeforeTurn)); list != nil {
 		r.BeforeTurn(func(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, wire.HookCall{
 				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Messages: len(in.View.Messages),
@@ -45,24 +34,24 @@ func (o *sessionPlugin) registerHooks(r *plugin.Registrar) {
 			})
 		})
 	}
-	if list := at(o.manifest, string(events.PointBeforeTool)); list != nil {
+	if list := registry.At(o.manifest, string(events.PointBeforeTool)); list != nil {
 		r.BeforeToolCall(func(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, hookedCall(in.Call, &wire.HookedCall{Tool: in.Tool, Args: in.Args}))
 		})
 	}
-	if list := at(o.manifest, string(events.PointAfterTool)); list != nil {
+	if list := registry.At(o.manifest, string(events.PointAfterTool)); list != nil {
 		r.AfterToolCall(func(ctx context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, hookedCall(in.Call, &wire.HookedCall{
 				Tool: in.Tool, Args: in.Args, Result: &wire.HookedResult{Text: in.Result.Text, Outcome: in.Result.Outcome}, Millis: in.Millis,
 			}))
 		})
 	}
-	if list := at(o.manifest, string(events.PointCheckpoint)); list != nil {
+	if list := registry.At(o.manifest, string(events.PointCheckpoint)); list != nil {
 		r.Checkpoint(func(ctx context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, wire.HookCall{Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, At: in.At})
 		})
 	}
-	if list := at(o.manifest, string(events.PointAfterTurn)); list != nil {
+	if list := registry.At(o.manifest, string(events.PointAfterTurn)); list != nil {
 		r.AfterTurn(func(ctx context.Context, in plugin.TurnResultContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, wire.HookCall{
 				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Ending: ending(in.Ending.End, in.Ending.Issue, in.Ending.Tool),
@@ -134,7 +123,7 @@ func (o *sessionPlugin) callHook(ctx context.Context, h *wire.Hook, in wire.Hook
 		}
 		in.Epoch = at.Epoch
 		list, err := o.p.callHook(ctx, o.name, at.Instance, h, in)
-		if errors.Is(err, errGone) || errors.Is(err, errNotOwner) {
+		if errors.Is(err, errGone) || errors.Is(err, result.ErrNotOwner) {
 			hops++
 		} else if !errors.Is(err, errNotCalled) {
 			return list, err
@@ -148,10 +137,10 @@ func (o *sessionPlugin) callHook(ctx context.Context, h *wire.Hook, in wire.Hook
 
 // mayDirect refuses changes of calls of tools that are not the plugin's, unless the operator allows them.
 func (o *sessionPlugin) mayDirect(in *wire.HookCall, list []plugin.Directive) error {
-	if in.Call == nil || o.p.byName[o.name].settings.ChangesOthers {
+	if in.Call == nil || o.p.registry.Settings(o.name).ChangesOthers {
 		return nil
 	}
-	if _, own := o.offer.tools.Find(in.Call.Tool); own {
+	if _, own := o.offer.Tools.Find(in.Call.Tool); own {
 		return nil
 	}
 	for i := range list {
@@ -182,7 +171,7 @@ func aborts(list []plugin.Directive) bool {
 
 // skipped says in the history that a hook failed and was left out.
 func skipped(h *wire.Hook, err error) []plugin.Directive {
-	payload, _ := json.Marshal(wire.Skipped{Hook: h.Name, Reason: clip(err.Error())}) // strings only
+	payload, _ := json.Marshal(wire.Skipped{Hook: h.Name, Reason: result.Clip(err.Error())}) // strings only
 	return []plugin.Directive{plugin.Trace(wire.SkippedHook, payload)}
 }
 
@@ -202,12 +191,12 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 	for received < hookHops && len(tried) < maxTried {
 		id := only
 		if id == "" {
-			id = p.pick(name, wire.CallID{Session: in.Session}, tried...)
+			id = p.registry.Pick(name, wire.CallID{Session: in.Session}, tried...)
 		}
 		if id == "" || slices.Contains(tried, id) {
 			break
 		}
-		in.Term, _ = p.termOf(name, id)
+		in.Term, _ = p.registry.Term(name, id)
 		body, err := hookBody(ctx, in)
 		if err != nil {
 			return nil, err
@@ -217,14 +206,14 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 		end()
 		switch {
 		case sent == nil:
-			return hookAnswer(events.HookPoint(h.Point), answer)
+			return result.Directives(events.HookPoint(h.Point), answer)
 		case errors.Is(sent, errGone):
 			failed, received = errGone, received+1
 			in.Redelivered = wire.KindOf(h.Point) != wire.PointDecides
 		case !errors.Is(sent, bus.ErrNoResponder):
 			return nil, sent
 		case only == "":
-			p.gone(name, id)
+			p.registry.Gone(name, id)
 		}
 		tried = append(tried, id)
 	}
@@ -252,73 +241,15 @@ func (p *Plugins) whileAlive(ctx context.Context, name, id string) (alive contex
 	alive, cancel := context.WithCancelCause(ctx)
 	var look *time.Timer
 	look = time.AfterFunc(math.MaxInt64, func() {
-		if left := p.lease(name, id); left > 0 {
+		if left := p.registry.Lease(name, id); left > 0 {
 			look.Reset(left)
 			return
 		}
 		cancel(errGone)
 	})
-	look.Reset(p.lease(name, id))
+	look.Reset(p.registry.Lease(name, id))
 	return alive, func() {
 		look.Stop()
 		cancel(nil)
 	}
-}
-
-// lease is how long an instance still counts as alive without a further sign of life.
-func (p *Plugins) lease(name, id string) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.byName[name]
-	if i := k.instances[id]; i != nil {
-		return wire.Lease - (k.clock() - i.heard)
-	}
-	return 0
-}
-
-// hookAnswer checks the answer of a hook. Its sender is not trusted.
-func hookAnswer(point events.HookPoint, data []byte) ([]plugin.Directive, error) {
-	if len(data) > wire.MaxHookAnswer {
-		return nil, fmt.Errorf("the answer has %d bytes, limit is %d", len(data), wire.MaxHookAnswer)
-	}
-	var answer wire.HookResult
-	if err := wire.Decode(data, &answer); err != nil {
-		return nil, fmt.Errorf("the answer is no JSON of its form: %w", err)
-	}
-	switch e := answer.Error; {
-	case e == nil:
-	case e.Code == wire.CodeNotOwner:
-		return nil, fmt.Errorf("it failed: %w: %s", errNotOwner, clip(e.Message))
-	default:
-		return nil, fmt.Errorf("it failed: %s", clip(e.Message))
-	}
-	if err := answer.Validate(); err != nil {
-		return nil, err
-	}
-	if wire.KindOf(string(point)) != wire.PointDecides {
-		return nil, nil // what observes has nothing to direct
-	}
-	list := make([]plugin.Directive, len(answer.Directives))
-	for i := range answer.Directives {
-		list[i] = directive(&answer.Directives[i])
-		if err := list[i].Check(point); err != nil {
-			return nil, &events.FieldError{Field: fmt.Sprintf("directives[%d]", i), Reason: err.Error(), Err: events.ErrInvalid}
-		}
-	}
-	return list, nil
-}
-
-// directive is a directive of an instance as one of a plugin in the node.
-func directive(d *wire.Directive) plugin.Directive {
-	out := plugin.Directive{
-		Kind: d.Kind, Code: d.Code, Message: d.Message, Within: time.Duration(d.WithinMS) * time.Millisecond,
-		Args: d.Args, Events: d.Events, Name: d.Name, Payload: d.Payload,
-	}
-	for _, m := range d.Messages {
-		out.Messages = append(out.Messages, plugin.Say(m.Role, m.Text))
-	}
-	if d.Result != nil {
-		out.Result = &plugin.Result{Text: d.Result.Text, Outcome: d.Result.Outcome}
-	}
-	return out
 }

@@ -81,11 +81,14 @@ type model struct {
 
 func modelOf(c events.Config) model { return model{c.Provider, c.Model, c.Effort, c.Protocol} }
 
-// observeLocked starts the delivery of events to a plugin whose manifest observes.
-func (p *Plugins) observeLocked(name string, k *known) {
-	for i := range k.current.manifest.Hooks {
-		if !k.observes && wire.KindOf(k.current.manifest.Hooks[i].Point) == wire.PointObserves {
-			k.observes = true
+// Known implements [registry.Node]. It starts the delivery of events to a plugin whose manifest observes.
+func (n node) Known(name string, m *wire.Manifest) {
+	p := n.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range m.Hooks {
+		if w := p.works[name]; !w.observes && wire.KindOf(m.Hooks[i].Point) == wire.PointObserves {
+			w.observes = true
 			p.work.Go(func() { p.deliverEvents(name) }) // ends with Stop
 		}
 	}
@@ -101,7 +104,7 @@ func (p *Plugins) deliverEvents(name string) {
 		switch {
 		case queue == nil:
 			queue, err = p.bus.PluginEvents(p.ctx, name)
-		case p.pick(name, wire.CallID{}) == "":
+		case p.registry.Pick(name, wire.CallID{}) == "":
 			delay.Sleep(p.ctx, observePause)
 		default:
 			event, err = queue.Fetch(p.ctx, observeFetch)
@@ -129,8 +132,8 @@ func (p *Plugins) deliver(name string, event *bus.PluginEvent) {
 	if err := json.Unmarshal(event.Data, &in); err != nil {
 		p.log.Warn("an event is no JSON", zap.String("plugin", name), zap.Error(err))
 	}
-	list := p.hooksAt(name, in.Point)
-	if len(list) == 0 && !p.current(ctx, name) {
+	list := p.registry.Hooks(name, in.Point)
+	if len(list) == 0 && !p.registry.IsCurrent(ctx, name) {
 		delay.Sleep(ctx, observePause)
 		_ = event.Nak() // another node knows the manifest that observes
 		return
@@ -143,14 +146,6 @@ func (p *Plugins) deliver(name string, event *bus.PluginEvent) {
 		}
 	}
 	_ = event.Ack() // without it the event comes again
-}
-
-// current reports whether this node has the plugin's registered manifest.
-func (p *Plugins) current(ctx context.Context, name string) bool {
-	r, _, err := p.stored(ctx, name)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return err == nil && r.Hash == p.byName[name].row.Hash
 }
 
 // observed calls a hook for an event until it returns, or has failed too often. It returns false if the node stops.
@@ -171,11 +166,4 @@ func (p *Plugins) observed(ctx context.Context, name string, h *wire.Hook, in wi
 	}
 	p.log.Error("an event is skipped: its hook failed too often", zap.String("plugin", name), zap.String("hook", h.Name), zap.String("session", string(in.Session)), zap.Int("calls", observeTries))
 	return true
-}
-
-// hooksAt lists the hooks at a point of the known manifest.
-func (p *Plugins) hooksAt(name, point string) []wire.Hook {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return at(p.byName[name].current.manifest, point)
 }

@@ -27,7 +27,7 @@ func TestEventOfANewManifest(t *testing.T) {
 	register := func(p *Plugins, version string, hooks ...wire.Hook) {
 		data, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: "i1", Manifest: wire.Manifest{Version: version, Hooks: hooks}})
 		if err == nil {
-			_, _, err = p.register("notes", "register", data)
+			_, _, err = p.registry.Register("notes", "register", data)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestEventOfANewManifest(t *testing.T) {
 	}
 	first, second := node(), node()
 	register(first, "1")
-	if err := second.read(t.Context(), "notes"); err != nil {
+	if err := second.registry.Read(t.Context(), "notes"); err != nil {
 		t.Fatal(err)
 	}
 	register(first, "2", wire.Hook{Name: "ends", Point: "turn_persisted"})

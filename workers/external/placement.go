@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/registry"
 )
 
 // sessionStartWait limits a [wire.SessionStart], idleWait a [wire.Idle].
@@ -40,7 +41,7 @@ type sessionPlugin struct {
 	session events.SessionID
 	parent  events.SessionID
 	labels  map[string]string
-	offer   *offer
+	offer   *registry.Offer
 
 	tools    *plugin.Tools // of the offer, for this session
 	manifest *wire.Manifest
@@ -57,10 +58,10 @@ type sessionPlugin struct {
 }
 
 // newSessionPlugin is the plugin of one session, with the tools of an offer.
-func (p *Plugins) newSessionPlugin(name string, in *plugin.BuildContext, from *offer) *sessionPlugin {
-	o := &sessionPlugin{p: p, name: name, session: in.Session, parent: in.Parent, labels: in.Labels, offer: from, tools: from.tools, manifest: from.manifest}
+func (p *Plugins) newSessionPlugin(name string, in *plugin.BuildContext, from *registry.Offer) *sessionPlugin {
+	o := &sessionPlugin{p: p, name: name, session: in.Session, parent: in.Parent, labels: in.Labels, offer: from, tools: from.Tools, manifest: from.Manifest}
 	if o.placed() {
-		o.tools = from.tools.With(o.bind)
+		o.tools = from.Tools.With(o.bind)
 	}
 	return o
 }
@@ -72,7 +73,7 @@ func (o *sessionPlugin) placed() bool { return o.manifest.Scope == wire.ScopeSes
 func (o *sessionPlugin) bind(t *plugin.BoundTool) {
 	if t.Holder != nil {
 		t.Holder = func(events.SessionID, events.EffectID) string {
-			if !o.p.serves(o.name, o.offer.hash, o.offer.tools, t.Name) {
+			if !o.p.registry.Serves(o.name, o.offer.Hash, o.offer.Tools, t.Name) {
 				return ""
 			}
 			return o.place().Instance
@@ -91,7 +92,7 @@ func (o *sessionPlugin) bind(t *plugin.BoundTool) {
 		o.p.abandoned(o.name, call)
 	}
 	run := o.p.handler(o.name, t.Name, t.Effects.Repeatable(), o)
-	t.Handler = o.p.served(o.name, o.offer.hash, o.offer.tools, t.Name, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
+	t.Handler = o.p.served(o.name, o.offer.Hash, o.offer.Tools, t.Name, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 		o.begin()
 		defer o.end()
 		return run(ctx, call, args)
@@ -109,7 +110,7 @@ func (o *sessionPlugin) place() placement {
 	if o.usableLocked(at) {
 		return at
 	}
-	at.Instance = o.p.pick(o.name, wire.CallID{Session: o.session}, o.refused...)
+	at.Instance = o.p.registry.Pick(o.name, wire.CallID{Session: o.session}, o.refused...)
 	if at.Instance == "" {
 		return placement{}
 	}
@@ -127,15 +128,7 @@ func (o *sessionPlugin) usable() bool {
 }
 
 func (o *sessionPlugin) usableLocked(at placement) bool {
-	return at.Epoch > o.ended && o.p.lives(o.name, at.Instance) && !slices.Contains(o.refused, at.Instance)
-}
-
-// lives reports whether an instance gets new calls.
-func (p *Plugins) lives(name, id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.byName[name]
-	return k.takes(k.instances[id], k.clock())
+	return at.Epoch > o.ended && o.p.registry.TakesCalls(o.name, at.Instance) && !slices.Contains(o.refused, at.Instance)
 }
 
 // restart has the next call ask the instance again whether it has the session: another node may have worked on the
@@ -183,7 +176,7 @@ func (o *sessionPlugin) readyFor(ctx context.Context, save func(context.Context)
 		case ctx.Err() != nil:
 			return placement{}, context.Cause(ctx)
 		case errors.Is(err, bus.ErrNoResponder): // it was gone before
-			o.p.gone(o.name, at.Instance)
+			o.p.registry.Gone(o.name, at.Instance)
 		default:
 			refusals++
 		}
@@ -208,7 +201,7 @@ func (o *sessionPlugin) startLocked(ctx context.Context, at placement) error {
 	var answer wire.Placed
 	alive, end := o.p.whileAlive(ctx, o.name, at.Instance)
 	defer end()
-	term, _ := o.p.termOf(o.name, at.Instance)
+	term, _ := o.p.registry.Term(o.name, at.Instance)
 	err := o.request(alive, at.Instance, wire.VerbSessionStart, sessionStartWait, &wire.SessionStart{
 		Session: o.session, Parent: o.parent, Epoch: at.Epoch, Term: term, Labels: o.labels, IdleMS: max(o.p.idle, 0).Milliseconds(),
 	}, &answer)

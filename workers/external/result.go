@@ -1,7 +1,6 @@
 package external
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/result"
 )
 
 func unavailable(name string) *plugin.Failure {
@@ -21,21 +21,7 @@ func unavailable(name string) *plugin.Failure {
 
 // broken is the failure of a call whose instance broke the protocol.
 func (o *instanceCall) broken(err error) error {
-	return &plugin.Failure{Class: plugin.ClassInternal, Code: codeInvalid, Message: clip(fmt.Sprintf("plugin %s returned an invalid outcome: %v", o.plugin, err))}
-}
-
-func clip(s string) string { return events.Clip(strings.ToValidUTF8(s, "?"), 1<<10, "...") }
-
-// result is the tool's result of an outcome.
-func result(o *wire.Outcome) (plugin.Result, error) {
-	if f := o.Failure; f != nil {
-		return plugin.Result{}, &plugin.Failure{Class: cmp.Or(f.Class, plugin.ClassExecution), Code: f.Code, Message: f.Message, Safe: f.Safe}
-	}
-	r := plugin.Result{Text: o.Text, Attachments: parts(o.Attachments), Control: o.Control, Emit: o.Emit}
-	if o.Cancelled { // by itself, as when the instance stops
-		r.Outcome, r.Control, r.Emit = events.OutcomeCancelled, "", nil
-	}
-	return r, nil
+	return &plugin.Failure{Class: plugin.ClassInternal, Code: codeInvalid, Message: result.Clip(fmt.Sprintf("plugin %s returned an invalid outcome: %v", o.plugin, err))}
 }
 
 // late is the result of a call whose turn was cancelled, or whose time is over. A tool that returned within the grace
@@ -46,7 +32,7 @@ func (o *instanceCall) late(ctx context.Context, outcome *wire.Outcome, err erro
 	case !ended(ctx):
 		return plugin.Result{}, context.Cause(ctx) // the next node joins
 	case outcome != nil && !outcome.Cancelled:
-		return result(outcome)
+		return result.Of(outcome)
 	case outcome != nil && outcome.Failure != nil:
 		text = outcome.Failure.Message
 	case outcome != nil:
@@ -61,7 +47,7 @@ func (o *instanceCall) late(ctx context.Context, outcome *wire.Outcome, err erro
 	}
 	r := plugin.Result{Outcome: events.OutcomeCancelled, Text: text}
 	if outcome != nil {
-		r.Attachments = parts(outcome.Attachments)
+		r.Attachments = result.Parts(outcome.Attachments)
 	}
 	return r, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/setting"
 )
 
 // TestEffectsTighten compiles tools with every pair of declared effects and effects of the operator. Stricter ones are the
@@ -23,14 +24,14 @@ func TestEffectsTighten(t *testing.T) {
 		declared, said, want events.Effects
 		refused              bool
 	}{
-		{none, nonIdempotent, non, false},
+		{none, setting.NonIdempotent, non, false},
 		{none, "", non, false},
 		{none, idempotent, idempotent, false},
 		{none, none, none, false},
-		{idempotent, nonIdempotent, non, false},
+		{idempotent, setting.NonIdempotent, non, false},
 		{idempotent, idempotent, idempotent, false},
 		{idempotent, none, idempotent, true},
-		{non, nonIdempotent, non, false},
+		{non, setting.NonIdempotent, non, false},
 		{non, idempotent, non, true},
 		{non, none, non, true},
 	} {
@@ -40,7 +41,7 @@ func TestEffectsTighten(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &wire.Manifest{Version: "1", Tools: []wire.Tool{{Name: "look", Effects: none}, {Name: "write", Effects: c.declared}}}
-		tools, err := p.toolsOf("notes", m)
+		tools, err := node{p}.Compile("notes", m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +51,7 @@ func TestEffectsTighten(t *testing.T) {
 		if tool, _ := tools.Find("look"); tool.Effects != none {
 			t.Errorf("another tool: got %q, want what it declares", tool.Effects)
 		}
-		refused, ok := errors.AsType[*wire.Error](settings.check(m))
+		refused, ok := errors.AsType[*wire.Error](settings.Check(m))
 		if ok != c.refused || ok && refused.Field != "manifest.tools[1].effects" {
 			t.Errorf("declared %q, operator %q: got %v, want it refused: %v", c.declared, c.said, refused, c.refused)
 		}
@@ -64,7 +65,7 @@ func TestEffectsOfUnknownTools(t *testing.T) {
 	core, logged := observer.New(zap.WarnLevel)
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
 	p, err := New(Config{Bus: b, Logger: zap.New(core), Plugins: []Plugin{{
-		Name: "weather", Effects: map[string]events.Effects{"forecast": nonIdempotent, "weather": nonIdempotent},
+		Name: "weather", Effects: map[string]events.Effects{"forecast": setting.NonIdempotent, "weather": setting.NonIdempotent},
 	}}})
 	if err == nil {
 		err = p.Start(t.Context())
@@ -75,7 +76,7 @@ func TestEffectsOfUnknownTools(t *testing.T) {
 	defer p.Stop()
 	var answer wire.Registered
 	registration := `{"protocol":1,"instance":"i","manifest":{"version":"1","tools":[{"name":"weather"}]}}`
-	if err := json.Unmarshal(p.answer("weather", wire.VerbRegister, []byte(registration)), &answer); err != nil || answer.Error != nil {
+	if err := json.Unmarshal(p.registry.Answer("weather", wire.VerbRegister, []byte(registration)), &answer); err != nil || answer.Error != nil {
 		t.Fatalf("got %+v, %v, want it registered", answer.Error, err)
 	}
 	list := logged.FilterMessageSnippet("effects").All()

@@ -39,17 +39,17 @@ func TestWithdrawnQuestionsHaveAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		logs, seen := observer.New(zap.WarnLevel)
-		service, k := &countedReads{}, &known{}
-		p := &Plugins{ctx: ctx, log: zap.New(logs)}
-		p.api.Store(&hostAPI{service: service})
+		service := &countedReads{}
+		p := &Plugins{ctx: ctx, log: zap.New(logs), works: map[string]*works{"notes": {}}}
+		if err := p.ServeAPI(APIConfig{Service: service}); err != nil {
+			t.Fatal(err)
+		}
 		for n := range 1000 { // 10 s
-			p.mu.Lock()
-			p.withdrawnLocked("notes", k, []wire.Question{
+			node{p}.Withdrawn("notes", []wire.Question{
 				{CallID: wire.CallID{Session: "s", Call: "t1/0/0"}, ID: "same"},
 				{CallID: wire.CallID{Session: "s", Call: "t1/0/0"}, ID: fmt.Sprint(n)},
 				{CallID: wire.CallID{Session: "no token", Call: "t1/0/0"}, ID: fmt.Sprint(n)},
 			})
-			p.mu.Unlock()
 			time.Sleep(10 * time.Millisecond)
 		}
 		end()

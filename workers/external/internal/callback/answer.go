@@ -1,4 +1,4 @@
-package external
+package callback
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// problem is an answer that refuses a callback. field is what is wrong with it; it may be empty.
-func problem(status int, code, field, detail string) *wire.CallbackAnswer {
+// Problem is an answer that refuses a callback. field is what is wrong with it; it may be empty.
+func Problem(status int, code, field, detail string) *wire.CallbackAnswer {
 	var details map[string]string
 	if field != "" {
 		details = map[string]string{"field": field, "reason": detail}
@@ -30,13 +30,13 @@ func problemJSON(status int, code, detail string, details map[string]string) []b
 	return body
 }
 
-// invalidField is the problem of an [*events.FieldError].
-func invalidField(err error) *wire.CallbackAnswer {
+// InvalidField is the problem of an [*events.FieldError].
+func InvalidField(err error) *wire.CallbackAnswer {
 	field := ""
 	if wrong, ok := errors.AsType[*events.FieldError](err); ok {
 		field = wrong.Field
 	}
-	return problem(http.StatusBadRequest, "invalid_parameter", field, err.Error())
+	return Problem(http.StatusBadRequest, "invalid_parameter", field, err.Error())
 }
 
 // answerWriter is the response to a callback.
@@ -70,9 +70,9 @@ func (w *answerWriter) Write(data []byte) (int, error) {
 func (w *answerWriter) answer() *wire.CallbackAnswer {
 	switch {
 	case w.failed != nil:
-		return problem(http.StatusInternalServerError, "internal", "", w.failed.Error())
+		return Problem(http.StatusInternalServerError, "internal", "", w.failed.Error())
 	case w.body.Len() > 0 && !json.Valid(w.body.Bytes()):
-		return problem(http.StatusNotAcceptable, "not_json", "", "the answer is no JSON, which callbacks cannot have")
+		return Problem(http.StatusNotAcceptable, "not_json", "", "the answer is no JSON, which callbacks cannot have")
 	}
 	return &wire.CallbackAnswer{Status: w.status, Body: w.body.Bytes()}
 }

@@ -1,4 +1,4 @@
-package external
+package registry
 
 import (
 	"fmt"
@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/internal/setting"
 )
 
 // TestPick has instances come, go, drain and change in any order. A call's instance stays the same while it lives and
@@ -17,7 +19,7 @@ import (
 func TestPick(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
+		p, err := New(nil, zap.NewNop(), []setting.Plugin{{Name: "notes"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +33,7 @@ func TestPick(t *testing.T) {
 				i := &instance{wire.Sign{Hash: "h"}, 0}
 				switch rapid.SampledFrom([]string{"live", "late", "draining", "other", "gone"}).Draw(t, "as") {
 				case "late":
-					i.heard = -wire.Lease - time.Second
+					i.at = -wire.Lease - time.Second
 				case "draining":
 					i.Draining = true
 				case "other":
@@ -43,8 +45,8 @@ func TestPick(t *testing.T) {
 				if i != nil {
 					k.instances[id] = i
 				}
-				usable[id] = i != nil && -i.heard < wire.Lease && !i.Draining && i.Hash == "h"
-				now := p.pick("notes", wire.CallID{Session: "s", Call: "t1/0/0"})
+				usable[id] = i != nil && -i.at < wire.Lease && !i.Draining && i.Hash == "h"
+				now := p.Pick("notes", wire.CallID{Session: "s", Call: "t1/0/0"})
 				if now != before && usable[before] && now != id {
 					t.Fatalf("after a change of %s: got %q, want %q still", id, now, before)
 				}
@@ -70,7 +72,7 @@ func TestPickSpreads(t *testing.T) {
 		for shape, call := range map[string]string{"turns": "s t%d/0/0", "replies": "s t1/%d/0", "one_reply": "s t1/0/%d", "sessions": "s%d t1/0/0"} {
 			t.Run(name+"/"+shape, func(t *testing.T) {
 				t.Parallel()
-				p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
+				p, err := New(nil, zap.NewNop(), []setting.Plugin{{Name: "notes"}}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -81,7 +83,7 @@ func TestPickSpreads(t *testing.T) {
 				calls := make(map[string]int)
 				for n := range 4000 {
 					session, effect, _ := strings.Cut(fmt.Sprintf(call, n), " ")
-					calls[p.pick("notes", wire.CallID{Session: events.SessionID(session), Call: events.EffectID(effect)})]++
+					calls[p.Pick("notes", wire.CallID{Session: events.SessionID(session), Call: events.EffectID(effect)})]++
 				}
 				for id, n := range calls {
 					if n < 850 || len(calls) != 4 { // 5 standard deviations

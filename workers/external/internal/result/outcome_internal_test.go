@@ -1,4 +1,4 @@
-package external
+package result
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func TestOutcomeBounds(t *testing.T) {
 				o.Attachments[at].MediaType, want = "", fmt.Sprintf("attachments[%d].media_type", at)
 			}
 		}
-		err := check(o)
+		err := Check(o)
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Fatalf("%d attachments: got %v, want %q", n, err, want)
 		}

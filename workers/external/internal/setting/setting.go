@@ -1,4 +1,5 @@
-package external
+// Package setting has what the operator of a node says about the plugins that run as programs of their own.
+package setting
 
 import (
 	"cmp"
@@ -38,8 +39,8 @@ type Plugin struct {
 	Manifests []string `json:"manifests,omitempty"`
 }
 
-// nonIdempotent is the value of [Plugin.Effects] that stands for [events.EffectsNonIdempotent].
-const nonIdempotent = "non_idempotent"
+// NonIdempotent is the value of [Plugin.Effects] that stands for [events.EffectsNonIdempotent].
+const NonIdempotent = "non_idempotent"
 
 // toolPattern is the form of an entry of [Plugin.Tools].
 var toolPattern = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_*-]{1,%d}$`, events.MaxTokenBytes))
@@ -57,11 +58,11 @@ func (s *Plugin) Validate(field string) error {
 			return err
 		}
 		if _, known := freedom(s.Effects[tool]); !known {
-			return &events.FieldError{Field: at, Reason: fmt.Sprintf("is %q, want none, idempotent or %s", s.Effects[tool], nonIdempotent), Err: events.ErrInvalid}
+			return &events.FieldError{Field: at, Reason: fmt.Sprintf("is %q, want none, idempotent or %s", s.Effects[tool], NonIdempotent), Err: events.ErrInvalid}
 		}
 	}
 	for i, name := range s.Callbacks {
-		if name != wire.AskOperation && !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && named([]string{name}, r) }) {
+		if name != wire.AskOperation && !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && Named([]string{name}, r) }) {
 			return &events.FieldError{Field: fmt.Sprintf("%s.callbacks[%d]", field, i), Reason: fmt.Sprintf("is %q, which is no operation of the API", name), Err: events.ErrInvalid}
 		}
 	}
@@ -78,21 +79,21 @@ func (s *Plugin) Validate(field string) error {
 	return nil
 }
 
-// named reports whether a list of operations has an operation.
-func named(list []string, row *operation.Row) bool {
+// Named reports whether a list of operations has an operation.
+func Named(list []string, row *operation.Row) bool {
 	return slices.Contains(list, row.ID) || row.Name != "" && slices.Contains(list, string(row.Name))
 }
 
-// scope is the rights of the plugin's callbacks: to read, and what the operations that the operator lists need. So the content
+// Scope is the rights of the plugin's callbacks: to read, and what the operations that the operator lists need. So the content
 // of a request, as options for plugins, needs an operation that configures in the list.
-func (s *Plugin) scope() api.Scope {
+func (s *Plugin) Scope() api.Scope {
 	rights := []string{string(api.RightRead)}
 	for _, row := range operation.All() {
 		need := row.Needs
 		if need == api.RightGrant {
 			need = api.RightConfigure
 		}
-		if need != "" && row.Route != "" && named(s.Callbacks, row) && !slices.Contains(rights, string(need)) {
+		if need != "" && row.Route != "" && Named(s.Callbacks, row) && !slices.Contains(rights, string(need)) {
 			rights = append(rights, string(need))
 		}
 	}
@@ -102,7 +103,7 @@ func (s *Plugin) scope() api.Scope {
 // freedom orders effects: a tool with more of it may be called more often.
 func freedom(e events.Effects) (rank int, known bool) {
 	switch e {
-	case events.EffectsNonIdempotent, nonIdempotent:
+	case events.EffectsNonIdempotent, NonIdempotent:
 		return 0, true
 	case events.EffectsIdempotent:
 		return 1, true
@@ -112,28 +113,28 @@ func freedom(e events.Effects) (rank int, known bool) {
 	return 0, false
 }
 
-// effects are those of a tool: what its manifest declares, or what the operator says if that is stricter.
-func (s *Plugin) effects(t *wire.Tool) events.Effects {
+// EffectsOf are those of a tool: what its manifest declares, or what the operator says if that is stricter.
+func (s *Plugin) EffectsOf(t *wire.Tool) events.Effects {
 	said, ok := s.Effects[t.Name]
 	declared, _ := freedom(t.Effects)
 	if rank, _ := freedom(said); !ok || rank >= declared {
 		return t.Effects
 	}
-	if said == nonIdempotent {
+	if said == NonIdempotent {
 		return events.EffectsNonIdempotent
 	}
 	return said
 }
 
-// admits reports whether a manifest may register.
-func (s *Plugin) admits(hash string) bool {
+// Admits reports whether a manifest may register.
+func (s *Plugin) Admits(hash string) bool {
 	return len(s.Manifests) == 0 || slices.Contains(s.Manifests, hash)
 }
 
-// check refuses a manifest that the operator did not name, and one with a tool that the operator's effects would
+// Check refuses a manifest that the operator did not name, and one with a tool that the operator's effects would
 // loosen.
-func (s *Plugin) check(m *wire.Manifest) error {
-	if h := m.Hash(); !s.admits(h) {
+func (s *Plugin) Check(m *wire.Manifest) error {
+	if h := m.Hash(); !s.Admits(h) {
 		return &wire.Error{Code: wire.CodeConflict, Field: "manifest", Message: fmt.Sprintf("its hash is %s, and the operator admits %s", h, strings.Join(s.Manifests, ", "))}
 	}
 	for i := range m.Tools {
@@ -150,8 +151,8 @@ func (s *Plugin) check(m *wire.Manifest) error {
 	return nil
 }
 
-// unknown are the tools in the operator's effects that are not among those that the plugin has.
-func (s *Plugin) unknown(has []string) (tools []string) {
+// Unknown are the tools in the operator's effects that are not among those that the plugin has.
+func (s *Plugin) Unknown(has []string) (tools []string) {
 	for _, tool := range slices.Sorted(maps.Keys(s.Effects)) {
 		if !slices.Contains(has, tool) {
 			tools = append(tools, tool)
@@ -160,50 +161,9 @@ func (s *Plugin) unknown(has []string) (tools []string) {
 	return tools
 }
 
-// lists reports whether the operator lists a tool of the plugin.
-func (s *Plugin) lists(tool string) bool {
+// Lists reports whether the operator lists a tool of the plugin.
+func (s *Plugin) Lists(tool string) bool {
 	return slices.ContainsFunc(s.Tools, func(name string) bool { return pattern.Match(name, tool, "") })
 }
 
-// checkOwners refuses a manifest with a tool that the operator's lists give to another plugin, or not to this one.
-func (p *Plugins) checkOwners(name string, m *wire.Manifest) error {
-	own := &p.byName[name].settings
-	for i := range m.Tools {
-		tool := m.Tools[i].Name
-		if own.lists(tool) {
-			continue
-		}
-		refused := &wire.Error{Code: wire.CodeForbidden, Field: fmt.Sprintf("manifest.tools[%d].name", i)}
-		at := slices.IndexFunc(p.names, func(other string) bool { return p.byName[other].settings.lists(tool) })
-		switch {
-		case at >= 0:
-			refused.Message = fmt.Sprintf("the operator's settings give tool %s to plugin %s", tool, p.names[at])
-		case len(own.Tools) > 0:
-			refused.Message = fmt.Sprintf("the operator's settings do not list tool %s: the plugin may register %s", tool, strings.Join(own.Tools, ", "))
-		default:
-			continue
-		}
-		return refused
-	}
-	return nil
-}
-
-func orNon(e events.Effects) events.Effects { return cmp.Or(e, nonIdempotent) }
-
-// Lacks says what the plugins cannot do yet, a line for each plugin without a manifest or without an instance that
-// lives, and for each tool of the settings that no manifest has. It is empty if there is nothing.
-func (p *Plugins) Lacks() (lines []string) {
-	for _, s := range p.Status() {
-		switch alive := slices.ContainsFunc(s.Instances, func(i api.PluginInstance) bool { return i.Current }); {
-		case s.Version == "":
-			lines = append(lines, fmt.Sprintf("plugin %s: no manifest is registered: sessions do not have its tools", s.Name))
-			continue
-		case !alive:
-			lines = append(lines, fmt.Sprintf("plugin %s: no instance lives: its calls fail as unavailable", s.Name))
-		}
-		for _, tool := range p.byName[s.Name].settings.unknown(s.Tools) {
-			lines = append(lines, fmt.Sprintf("plugin %s: the settings name its tool %s, which it does not have", s.Name, tool))
-		}
-	}
-	return lines
-}
+func orNon(e events.Effects) events.Effects { return cmp.Or(e, NonIdempotent) }
