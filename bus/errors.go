@@ -32,6 +32,11 @@ var (
 	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )
 
+// Unwrap returns the [events.LostError] by which packages that do not know the bus recognize the error.
+func (e *CutOffError) Unwrap() error {
+	return &events.LostError{Session: e.Session, From: e.Last + 1, To: e.Known}
+}
+
 // errHasStream is a session that already has a stream, sealed or of another name.
 var errHasStream = errors.New("the session has a stream already")
 

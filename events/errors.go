@@ -58,6 +58,17 @@ func (e *ErasedError) Error() string {
 }
 func (e *ErasedError) Unwrap() error { return ErrNoSession }
 
+// LostError is a session that refuses requests, because its last commits are lost: until they are there again, or an operator
+// accepts the loss.
+type LostError struct {
+	Session  SessionID
+	From, To Seq // the lost commits
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("session %s: commits %d to %d are lost: put their stream back from a backup, or accept the loss", e.Session, e.From, e.To)
+}
+
 // ConflictError is an append whose expected sequence is not the last one. The log is unchanged.
 // The caller folds from Expected+1 on and decides again.
 type ConflictError struct {

@@ -26,12 +26,18 @@ func conflicts(d *harness.HTTP) {
 	harness.Equal(d.T, "stale branch", strings.Contains(got.Field("details"), "required:nosuch"), true)
 
 	conflictingAnswers(d)
+	d.Want(201, "POST", "/v1/sessions", `{"id":"lost"}`)
+	d.LoseCommits("lost")
 
 	d.Want(204, "PUT", "/v1/sessions/s2/grants/you", `{"rights":["read"]}`, "Idempotency-Key", "taken")
 	d.Want(204, "DELETE", "/v1/sessions/s2?reason=done", "")
 	for _, op := range d.Doc.Operations() {
-		_, conflicts := d.Doc.Paths[op.Path][strings.ToLower(op.Method)].Responses["409"]
-		if conflicts && strings.Contains(op.Path, "{session}") && op.ID != "watchEvents" {
+		if !strings.Contains(op.Path, "{session}") {
+			continue
+		}
+		got := d.Send("admin", op.Method, harness.PathOf(op.Path, "lost")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID])
+		harness.Equal(d.T, op.ID+" of a session that has lost commits", fmt.Sprint(got.Status, " ", got.Field("code")), "409 commits_lost")
+		if op.Right != "read" {
 			_ = d.Send("admin", op.Method, harness.PathOf(op.Path, "s2")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], "Idempotency-Key", "taken")
 		}
 	}

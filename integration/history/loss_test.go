@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -105,8 +103,5 @@ func TestEraseAfterLoss(t *testing.T) {
 // loseStream deletes the stream of a session that continued after its archive.
 func loseStream(b *harness.System, id events.SessionID) {
 	b.T.Helper()
-	js := b.JetStream()
-	for name := range js.StreamNames(b.Ctx, jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
-		harness.WantError(b.T, "delete", js.DeleteStream(b.Ctx, name), nil)
-	}
+	b.LoseStream(id)
 }

@@ -53,6 +53,11 @@ var withData = []detailed{
 	}, func(d details) *events.ErasedError {
 		return &events.ErasedError{Session: events.SessionID(d["session"]), At: number[events.Millis](d["at"]), By: d["by"], Reason: d["reason"]}
 	}),
+	coding("commits_lost", ClassLost, func(e *events.LostError) details {
+		return details{"session": string(e.Session), "from": decimal(e.From), "to": decimal(e.To)}
+	}, func(d details) *events.LostError {
+		return &events.LostError{Session: events.SessionID(d["session"]), From: number[events.Seq](d["from"]), To: number[events.Seq](d["to"])}
+	}),
 	coding("limit", ClassBusy, func(e *LimitError) details {
 		return details{"what": e.What, "limit": strconv.Itoa(e.Limit)}
 	}, func(d details) *LimitError {

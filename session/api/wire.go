@@ -22,6 +22,7 @@ const (
 	ClassBusy        Class = "busy"        // a limit is reached: the same request may succeed later
 	ClassForbidden   Class = "forbidden"   // the caller has no right to it
 	ClassUnknown     Class = "unknown"     // the outcome is unknown: a repeat is safe, except of an action
+	ClassLost        Class = "lost"        // data of the session is lost: it fails until an operator acts
 	ClassInternal    Class = "internal"    // a fault of the service
 )
 
@@ -125,7 +126,15 @@ func EncodeError(err error) ErrorBody {
 		return ErrorBody{Code: code, Message: "internal error"}
 	}
 	_, data := detail(err)
-	return ErrorBody{Code: code, Message: clip(sentence(err).Error()), Details: data}
+	return ErrorBody{Code: code, Message: clip(sentence(err).Error() + advice(err)), Details: data}
+}
+
+// advice is what an operator has to do, where the request fails until then.
+func advice(err error) string {
+	if lost, ok := errors.AsType[*events.LostError](err); ok {
+		return ": lash-node dead accept-loss " + string(lost.Session)
+	}
+	return ""
 }
 
 // sentence is the error inside err with the same code and data, and the least context: "session s: no such session" of

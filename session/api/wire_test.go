@@ -78,6 +78,7 @@ func TestErrorTravelsWithItsData(t *testing.T) {
 	same(t, &api.StaleBranchError{Required: "m1", Leaf: "m2"})
 	same(t, &api.TurnRejectedError{Turn: "t2", By: "t1"})
 	same(t, &events.ErasedError{Session: "s", At: 1700000000000, By: "ann", Reason: "asked to"})
+	same(t, &events.LostError{Session: "s", From: 4, To: 9})
 	same(t, &api.LimitError{What: "queued turns", Limit: 1024})
 	same(t, &api.GenerationError{Expected: -3, Actual: math.MaxInt64})
 	same(t, &events.ConflictError{Session: "s", Expected: math.MaxUint64, Last: 8})
@@ -97,10 +98,11 @@ func TestErrorOnTheWireIsOneSentence(t *testing.T) {
 	missing := fmt.Errorf("session s: %w", events.ErrNoSession)
 	field := &events.FieldError{Field: "text", Reason: "is empty", Err: events.ErrInvalid}
 	for want, err := range map[string]error{
-		"session s: no such session":          fmt.Errorf("submit turn t: %w", fmt.Errorf("sync s: %w", missing)),
-		"text: is empty":                      fmt.Errorf("submit turn t: %w", fmt.Errorf("check: %w", field)),
-		"session is closed":                   api.ErrClosed,
-		"outcome unknown: the server is away": fmt.Errorf("%w: the server is away", events.ErrOutcomeUnknown),
+		"session s: no such session": fmt.Errorf("submit turn t: %w", fmt.Errorf("sync s: %w", missing)),
+		"text: is empty":             fmt.Errorf("submit turn t: %w", fmt.Errorf("check: %w", field)),
+		"session s: commits 4 to 9 are lost: put their stream back from a backup, or accept the loss: lash-node dead accept-loss s": fmt.Errorf("state of s: %w", &events.LostError{Session: "s", From: 4, To: 9}),
+		"session is closed":                                             api.ErrClosed,
+		"outcome unknown: the server is away":                           fmt.Errorf("%w: the server is away", events.ErrOutcomeUnknown),
 		"session s was erased at 1970-01-01T00:00:01Z by ann: asked to": fmt.Errorf("state of s: %w", &events.ErasedError{Session: "s", At: 1000, By: "ann", Reason: "asked to"}),
 	} {
 		if got := api.EncodeError(err).Message; got != want {

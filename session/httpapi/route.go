@@ -102,8 +102,8 @@ func (r *route) errorStatuses() []int {
 		return []int{http.StatusTooManyRequests}
 	}
 	list := append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.extraErrors...)
-	if r.changes() {
-		list = append(list, http.StatusConflict) // for a key that another request used
+	if r.changes() || strings.Contains(r.path, "{session}") {
+		list = append(list, http.StatusConflict) // for a key that another request used, or a session that has lost commits
 	}
 	if r.request != nil || r.rawRequest {
 		list = append(list, http.StatusRequestEntityTooLarge)

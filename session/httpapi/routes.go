@@ -79,7 +79,7 @@ func sessionRoutes() []route {
 		fromRow(operation.View, route{responses: response[viewJSON](http.StatusOK), handle: getView}).
 			withQuery(number("at", "sequence of the view, from 1 to that of the last commit; an omitted one is the end. With it the server folds the history from its beginning")),
 		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")}}).
-			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).withErrors(http.StatusConflict).
+			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).
 			withEvents(map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[deltaJSON](), "gap": typeOf[gapJSON](), "problem": typeOf[problem]()}),
 		plainRoute(operation.Sessions, (*httpRequest).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
 	}

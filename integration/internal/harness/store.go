@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
 )
 
 // JetStream is the JetStream interface of the system's connection.
@@ -22,6 +23,29 @@ func (b *System) JetStream() jetstream.JetStream {
 	js, err := jetstream.New(b.Bus.Conn())
 	WantError(b.T, "jetstream", err, nil)
 	return js
+}
+
+// LoseCommits archives a session, appends to it, and loses its stream. It returns the sequences of the lost commits.
+func (b *System) LoseCommits(id events.SessionID) (from, to events.Seq) {
+	b.T.Helper()
+	from = b.LastSeq(id) + 1
+	_, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
+	WantError(b.T, "archive", err, nil)
+	_, err = b.Inject(b.Ctx, id, api.InjectRequest{ID: "lost", Parts: []events.Part{Text("lost")}})
+	WantError(b.T, "inject", err, nil)
+	to = b.LastSeq(id)
+	WantError(b.T, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
+	b.LoseStream(id)
+	return from, to
+}
+
+// LoseStream deletes the stream of a session.
+func (b *System) LoseStream(id events.SessionID) {
+	b.T.Helper()
+	js := b.JetStream()
+	for name := range js.StreamNames(b.Ctx, jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
+		WantError(b.T, "delete", js.DeleteStream(b.Ctx, name), nil)
+	}
 }
 
 // Blobs lists the bodies in the object store.
