@@ -35,12 +35,13 @@ func TestRedact(t *testing.T) {
 		{[]string{"s", "--reason", "asked to", "--yes"}, exitFailed, "--kind KIND or --event ID"},
 		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to"}, exitFailed, ".1  graph.appended\n lash-node: nothing is done: --yes redacts 1 event of session s, which cannot be undone\n"},
 		{[]string{"s", "--kind", "graph.*", "--reason", "asked to", "--json"}, exitFailed, `"kind": "graph.appended"`},
-		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to"}, exitFailed, "no event of session s that can be redacted"},
+		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to"}, exitFailed, "no event of session s that can be redacted has this kind or id: its kinds are graph.appended, session.opened: lash-replay events --json lists them"},
 		{[]string{"nobody", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, "nobody"},
 		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, `its status is "open": --close closes it`},
 		{[]string{"s", "--kind", "graph.appendix", "--reason", "asked to", "--yes", "--close"}, exitFailed, "no event of session s that can be redacted"},
 		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes"}, exitFailed, `its status is "open": --close closes it`}, // still
-		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes", "--close", "--as", "ann"}, exitOK, "redacted: 1 event of session s ("},
+		{[]string{"s", "--kind", "*", "--reason", "asked to", "--yes", "--close"}, exitFailed, "name some of its kinds: graph.appended, session.closed, session.opened: lash-replay events"},
+		{[]string{"s", "--kind", "graph.appended", "--reason", "asked to", "--yes", "--as", "ann"}, exitOK, "redacted: 1 event of session s ("},
 	} {
 		out, errs, code := lashNode(t, append([]string{"redact", "--store", node.store}, c.args...)...)
 		if code != c.code || !strings.Contains(out+" "+errs, c.want) {

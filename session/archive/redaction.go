@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -47,14 +48,14 @@ func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r events.Redac
 			return slices.ContainsFunc(r.What, func(what string) bool { return events.NamesEvent(what, e, i) })
 		})
 	}
-	left, err := named(ctx, b.Log(), id, r.What)
+	left, kinds, err := named(ctx, b.Log(), id, r.What)
 	if err != nil {
 		return r, err
 	}
 	if len(left) == 0 {
 		return repeated(ctx, b, id, r)
 	}
-	if err := staysClosed(ctx, b, view(b.Log()), id); err != nil {
+	if err := staysClosed(ctx, b, view(b.Log()), id, kinds); err != nil {
 		return r, err
 	}
 	if err := follow.MarkRedacting(ctx, b, id); err != nil {
@@ -96,7 +97,7 @@ type NamedEvent struct {
 // entry of what that names no event of the session that can be redacted.
 func Named(ctx context.Context, log events.Log, id events.SessionID, what []string) (list []NamedEvent, err error) {
 	if err = events.CheckRedactionNames(what); err == nil {
-		list, err = named(ctx, log, id, what)
+		list, _, err = named(ctx, log, id, what)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("redact session %s: %w", id, err)
@@ -104,18 +105,20 @@ func Named(ctx context.Context, log events.Log, id events.SessionID, what []stri
 	return list, nil
 }
 
-// named lists the named events that have their payload. A name without any event is probably misspelled, and a payload
-// would stay.
-func named(ctx context.Context, log events.Log, id events.SessionID, what []string) (list []NamedEvent, err error) {
-	found := make([]bool, len(what))
+// named lists the named events that have their payload, and the kinds that can be redacted. A name without any event is probably
+// misspelled, and a payload would stay.
+func named(ctx context.Context, log events.Log, id events.SessionID, what []string) (list []NamedEvent, has kinds, err error) {
+	found, has := make([]bool, len(what)), make(kinds)
 	for e, err := range log.Read(ctx, id, 1) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i := range e.Commit.Events {
-			if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
+			kind := e.Commit.Events[i].Kind
+			if kind == events.KindAuditHeadSigned {
 				continue
 			}
+			has[kind] = true
 			named := false
 			for k, one := range what {
 				if events.NamesEvent(one, e, i) {
@@ -123,14 +126,44 @@ func named(ctx context.Context, log events.Log, id events.SessionID, what []stri
 				}
 			}
 			if named && e.Commit.Events[i].Redacted == nil {
-				list = append(list, NamedEvent{e.Seq, e.Commit.EventID(i), e.Commit.Events[i].Kind})
+				list = append(list, NamedEvent{e.Seq, e.Commit.EventID(i), kind})
 			}
 		}
 	}
 	if i := slices.Index(found, false); i >= 0 {
-		return nil, &events.FieldError{Field: "what", Reason: fmt.Sprintf("%q: no event of session %s that can be redacted has this kind or id", what[i], id), Err: events.ErrInvalid}
+		return nil, nil, &events.FieldError{Field: "what", Reason: fmt.Sprintf("%q: no event of session %s that can be redacted has this kind or id: %s", what[i], id, has), Err: events.ErrInvalid}
 	}
-	return list, nil
+	return list, has, nil
+}
+
+// kinds are the kinds of a session's events.
+type kinds map[events.Kind]bool
+
+// maxKinds is how many kinds an error lists. A history may have kinds that this version does not know.
+const maxKinds = 100
+
+// String lists the kinds for an error.
+func (k kinds) String() string {
+	if len(k) == 0 {
+		return "there is none"
+	}
+	return "its kinds are " + k.list()
+}
+
+// list is the kinds, sorted.
+func (k kinds) list() string {
+	text, more := "", ""
+	list := slices.Sorted(maps.Keys(k))
+	if len(list) > maxKinds {
+		list, more = list[:maxKinds], fmt.Sprintf(" and %d more", len(list)-maxKinds)
+	}
+	for i, kind := range list {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(kind)
+	}
+	return text + more
 }
 
 // repeated finishes a redaction whose payloads are replaced already.
@@ -146,7 +179,7 @@ func repeated(ctx context.Context, b *bus.Bus, id events.SessionID, r events.Red
 }
 
 // staysClosed folds the redacted history: the session must be as closed as before, and nothing of it may wait or run.
-func staysClosed(ctx context.Context, b *bus.Bus, log events.Log, id events.SessionID) error {
+func staysClosed(ctx context.Context, b *bus.Bus, log events.Log, id events.SessionID, has kinds) error {
 	s, err := follow.At(ctx, log, b, id, math.MaxUint64)
 	var problem string
 	switch row := new(follow.Directory); {
@@ -166,7 +199,7 @@ func staysClosed(ctx context.Context, b *bus.Bus, log events.Log, id events.Sess
 		return context.Cause(ctx)
 	}
 	if problem != "" {
-		return &events.FieldError{Field: "what", Reason: "the session needs some of these events: without them " + problem, Err: events.ErrInvalid}
+		return &events.FieldError{Field: "what", Reason: "the session needs some of these events: without them " + problem + "; name some of its kinds: " + has.list(), Err: events.ErrInvalid}
 	}
 	return nil
 }

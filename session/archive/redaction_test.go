@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,18 @@ func rootOf(list []proof.Hash) proof.Hash {
 	return tree.Root(list[len(list)-1])
 }
 
+// kindsOf are the kinds of a history, sorted.
+func kindsOf(history [][]events.Event) string {
+	var list []string
+	for _, commit := range history {
+		for _, event := range commit {
+			list = append(list, string(event.Kind))
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), ", ")
+}
+
 // TestRedactRefused: what would leave a session that works, and names of nothing.
 func TestRedactRefused(t *testing.T) {
 	t.Parallel()
@@ -223,10 +236,11 @@ func TestRedactRefused(t *testing.T) {
 		{"s", []string{""}, "a name of 0 bytes, want 1 to 300"},
 		{"s", []string{strings.Repeat("x", 301)}, "a name of 301 bytes, want 1 to 300"},
 		{"s", []string{"[", "model.replied"}, `"[": syntax error in pattern`},
-		{"s", []string{"model.replied", "model.replid"}, `"model.replid": no event of session s that can be redacted has this kind or id`},
+		{"s", []string{"model.replied", "model.replid"}, `"model.replid": no event of session s that can be redacted has this kind or id: its kinds are ` + kindsOf(whole)},
 		{"s", []string{string(commitID(3)) + ".1"}, "no event of session s"},
 		{"s", []string{"session.closed"}, `without them its status would be "open"`},
 		{"s", []string{"session.*"}, "without them its status would be"},
+		{"s", []string{"*"}, "; name some of its kinds: " + kindsOf(whole)},
 		{"s", []string{"turn.completed"}, "without them"},
 	} {
 		_, err := archive.Redact(t.Context(), b, c.id, record(c.what...), nil)
