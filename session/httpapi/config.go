@@ -85,12 +85,21 @@ type Config struct {
 	// path of a file, so only callers with the right to read get it. Empty: there is no such path.
 	Source string
 
-	// Refused receives the reason of each connection that is closed before a request on it was authenticated, see
-	// [RefusedConnections]. Calls may overlap. Defaults to none.
+	// Refused receives the reason of each connection that is closed before a request on it was authenticated, or with one that
+	// could not be read, see [RefusedConnections]. Calls may overlap. Defaults to none.
 	Refused func(reason string)
 
-	Access accesslog.Func // receives a record of each request at its end. Defaults to none
-	Logger *zap.Logger    // nil is silent
+	// Access receives a record of each request at its end, and of each connection whose handshake failed or whose request
+	// could not be read. Defaults to none.
+	Access accesslog.Func
+	Logger *zap.Logger // nil is silent
+}
+
+// refused passes a reason to Refused.
+func (c *Config) refused(reason string) {
+	if c.Refused != nil {
+		c.Refused(reason)
+	}
 }
 
 // DefaultConnections is the default of [Config.MaxConnections].

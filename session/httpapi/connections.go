@@ -42,22 +42,22 @@ type connections struct {
 
 // Reasons of [Config.Refused].
 const (
-	RefusedLimit   = "limit"   // of connections: a new one, or the one that was closed for it
-	RefusedTimeout = "timeout" // [Config.AnonymousTimeout]
-	RefusedTLS     = "tls"     // the handshake failed, or did not end
+	RefusedLimit      = "limit"      // of connections: a new one, or the one that was closed for it
+	RefusedTimeout    = "timeout"    // [Config.AnonymousTimeout]
+	RefusedTLS        = "tls"        // the handshake failed, or did not end
+	RefusedUnreadable = "unreadable" // no request could be read from what the client sent
+	RefusedHTTP2      = "http2"      // an error of the protocol HTTP/2, or a connection of it that ended without a request
 )
 
 // RefusedConnections lists the reasons of [Config.Refused].
-func RefusedConnections() []string { return []string{RefusedLimit, RefusedTimeout, RefusedTLS} }
+func RefusedConnections() []string {
+	return []string{RefusedLimit, RefusedTimeout, RefusedTLS, RefusedUnreadable, RefusedHTTP2}
+}
 
 func newConnections(cfg *Config) *connections {
-	report := cfg.Refused
-	if report == nil {
-		report = func(string) {}
-	}
 	return &connections{
 		max: cfg.MaxConnections, maxAnonymous: max(cfg.MaxConnections/2, 1), maxPerAddress: cfg.MaxConnectionsPerAddress,
-		maxPerCaller: cfg.MaxConnectionsPerCaller, timeout: cfg.AnonymousTimeout, report: report, proxies: cfg.Proxies,
+		maxPerCaller: cfg.MaxConnectionsPerCaller, timeout: cfg.AnonymousTimeout, report: cfg.refused, proxies: cfg.Proxies,
 
 		anonymous: list.New(), idle: list.New(), byAddress: make(map[netip.Prefix]int), byCaller: make(map[string]int),
 	}
@@ -66,10 +66,12 @@ func newConnections(cfg *Config) *connections {
 // conn is an accepted connection.
 type conn struct {
 	net.Conn
-	all     *connections
-	address netip.Prefix
-	proxy   bool        // a trusted one, see Config.Proxies
-	timer   *time.Timer // closes it while it is anonymous
+	all      *connections
+	address  netip.Prefix
+	proxy    bool        // a trusted one, see Config.Proxies
+	timer    *time.Timer // closes it while it is anonymous
+	accepted time.Time
+	unread   unread
 
 	// Guarded by all.mu.
 	known   bool
@@ -106,7 +108,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 
 // admit adds a connection, and closes another one where a limit needs it; nil where none can be closed.
 func (a *connections) admit(accepted net.Conn) *conn {
-	c := &conn{Conn: accepted, all: a, address: addressOf(accepted.RemoteAddr().String())}
+	c := &conn{Conn: accepted, all: a, address: addressOf(accepted.RemoteAddr().String()), accepted: time.Now()}
 	if peer, err := netip.ParseAddrPort(accepted.RemoteAddr().String()); err == nil {
 		c.proxy = trusts(a.proxies, peer.Addr())
 	}
@@ -236,8 +238,8 @@ func (c *conn) refuse() (answer, last bool) {
 	return first, true
 }
 
-// endHandshake reports whether a connection whose handshake did not end was closed for no limit.
-func (c *conn) endHandshake() bool {
+// endedByItself reports whether a connection was closed for no limit.
+func (c *conn) endedByItself() bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
 	return !c.wasCut
@@ -279,6 +281,12 @@ func (c *conn) cut() {
 		_ = tcp.SetLinger(0) // the kernel drops unsent data too
 	}
 	_ = c.Close() // a repeated Close does nothing
+}
+
+// Write implements [net.Conn].
+func (c *conn) Write(data []byte) (int, error) {
+	c.unread.wrote(data)
+	return c.Conn.Write(data)
 }
 
 func (c *conn) Close() error {
@@ -323,14 +331,4 @@ func unwrapConn(c net.Conn) *conn {
 // connContext puts the connection into the context of its requests.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, unwrapConn(c))
-}
-
-// connStateChanged receives the state changes of a connection from the HTTP server.
-func connStateChanged(c net.Conn, state http.ConnState) {
-	if tracked := unwrapConn(c); tracked != nil {
-		tracked.setIdle(state == http.StateIdle)
-		if secure, ok := c.(*tls.Conn); ok && state == http.StateClosed && !secure.ConnectionState().HandshakeComplete && tracked.endHandshake() {
-			tracked.all.report(RefusedTLS)
-		}
-	}
 }

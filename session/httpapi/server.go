@@ -126,13 +126,14 @@ const (
 
 func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
 	return &http.Server{
-		Handler: s.countingHandler(), BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: connContext, ConnState: connStateChanged,
+		Handler: s.countingHandler(), BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: connContext, ConnState: s.connStateChanged,
 		MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreamsPerConn, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: maxBufferPerConn,
 			MaxReceiveBufferPerStream: maxBufferPerStream, SendPingTimeout: s.cfg.IdleTimeout, PingTimeout: s.cfg.WriteTimeout, WriteByteTimeout: s.cfg.WriteTimeout,
+			CountError: func(string) { s.cfg.refused(RefusedHTTP2) },
 		},
-		ErrorLog: s.errorLogger(),
+		ErrorLog: s.errorLogger(), DisableGeneralOptionsHandler: true, // it would answer without a record
 	}
 }
 
@@ -149,6 +150,9 @@ func (s *Server) errorLogger() *log.Logger {
 // countingHandler counts the requests that Stop waits for.
 func (s *Server) countingHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := connOf(r); c != nil {
+			c.unread.ends()
+		}
 		if !s.countRequest() {
 			panic(http.ErrAbortHandler) // its connection is closed already
 		}

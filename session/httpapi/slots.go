@@ -26,15 +26,23 @@ func newSlotPool(all, perCaller int, full *problem) slotPool {
 
 // acquire takes a slot; release returns it.
 func (s *slots) acquire(caller string, staysOpen bool) (release func(), err error) {
-	select {
-	case <-s.draining:
+	if s.isDraining() {
 		return nil, errDraining
-	default:
 	}
 	if staysOpen {
 		return s.acquireFrom(&s.streams, caller)
 	}
 	return s.acquireFrom(&s.requests, caller)
+}
+
+// isDraining reports whether the server drains.
+func (s *slots) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *slots) acquireFrom(p *slotPool, caller string) (release func(), err error) {

@@ -69,7 +69,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		gen:         newGenMetrics(),
 		requests:    counter("requests_total", "Requests of clients that ended, by API, operation and code of the refusal or failure; done ones have the code ok.", "api", "operation", "code"),
 		refused:     counter("refusals_total", "Requests that were refused or failed, by caller and code. Those that were not authenticated are one caller.", "caller", "code"),
-		closed:      counter("refused_connections_total", "Connections of the HTTP server that were closed before a request on them was authenticated, by reason: limit, timeout or tls.", "reason"),
+		closed:      counter("refused_connections_total", "Connections of the HTTP server that were closed before a request on them was authenticated, or with a request that could not be read, by reason: limit, timeout, tls, unreadable or http2.", "reason"),
 	}
 	shipped, err := prices.Default()
 	if err != nil {
@@ -91,7 +91,7 @@ func (m *Metrics) zero() {
 		m.turns.WithLabelValues(string(end))
 	}
 	m.refused.WithLabelValues(unknown, "unauthorized")
-	for _, reason := range []string{"limit", "timeout", "tls"} {
+	for _, reason := range []string{"limit", "timeout", "tls", "unreadable", "http2"} {
 		m.closed.WithLabelValues(reason)
 	}
 }
