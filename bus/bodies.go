@@ -29,7 +29,7 @@ type bodies struct {
 	keys  *bodykey.Keys // nil: plain
 	store atomic.Uint32 // key of the store's check; 0 without one
 	since atomic.Int64  // when the store's bodies became encrypted, in Unix milliseconds of the server; 0: not known, or no keys here
-	marks marks
+	marks *marks
 }
 
 // Keys are the keys of bodies of this bus; nil without them.

@@ -135,7 +135,12 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		l.nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, replicaLag: replicaLag, linkRetry: linkRetry, bodies: bodies{keys: cfg.Keys}, ended: make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()}}
+	b := &Bus{
+		cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, replicaLag: replicaLag, linkRetry: linkRetry,
+		streams: streamCache{newCache[cachedStream](maxCachedStreams)}, incarnations: incarnations{newCache[incarnation](maxIncarnations)},
+		bodies: bodies{keys: cfg.Keys, marks: &marks{Cache: newCache[events.Mark](maxCachedStreams)}},
+		ended:  make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()},
+	}
 	l.nc.SetClosedHandler(b.endedBy(l.nc.ClosedHandler()))
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })

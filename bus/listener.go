@@ -36,7 +36,7 @@ var errNotListening = errors.New("the client listens no more")
 type listeners struct {
 	silenceLimit time.Duration
 	sub          *nats.Subscription // to [opListening]; nil before start
-	lost         func() int         // number of messages that the subscription dropped
+	dropped      func() int         // number of messages that the subscription dropped
 
 	mu    sync.Mutex
 	open  map[listenerKey]*listener
@@ -53,14 +53,14 @@ const (
 )
 
 type listener struct {
-	expiry     *time.Timer
-	cancel     context.CancelCauseFunc
-	lostAtLast int // at the last message of its client
+	expiry        *time.Timer
+	cancel        context.CancelCauseFunc
+	droppedAtLast int // at the last message of its client
 }
 
 func newListeners(within time.Duration) listeners {
 	return listeners{
-		silenceLimit: cmp.Or(within, listeningWithin), lost: func() int { return 0 },
+		silenceLimit: cmp.Or(within, listeningWithin), dropped: func() int { return 0 },
 		open: make(map[listenerKey]*listener), ended: make(map[string][]string),
 	}
 }
@@ -74,7 +74,7 @@ func (l *listeners) start(b *Bus) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sub = sub
-	l.lost = func() int {
+	l.dropped = func() int {
 		n, _ := sub.Dropped() // an error: the subscription has ended, and with it the service
 		return n
 	}
@@ -99,7 +99,7 @@ func (l *listeners) watch(ctx context.Context, key listenerKey) (_ context.Conte
 		return ctx, func() {}, false
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	one := &listener{cancel: cancel, lostAtLast: l.lost()}
+	one := &listener{cancel: cancel, droppedAtLast: l.dropped()}
 	one.expiry = time.AfterFunc(l.silenceLimit, func() { l.expired(one) })
 	l.open[key] = one
 	if slices.Contains(l.ended[key.user], key.token) {
@@ -119,8 +119,8 @@ func (l *listeners) watch(ctx context.Context, key listenerKey) (_ context.Conte
 func (l *listeners) expired(one *listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lost := l.lost(); lost != one.lostAtLast {
-		one.lostAtLast = lost
+	if dropped := l.dropped(); dropped != one.droppedAtLast {
+		one.droppedAtLast = dropped
 		one.expiry.Reset(l.silenceLimit)
 		return
 	}
@@ -145,7 +145,7 @@ func (l *listeners) received(m *nats.Msg) {
 		one.cancel(errNotListening)
 	case one != nil:
 		if one.expiry.Stop() {
-			one.lostAtLast = l.lost()
+			one.droppedAtLast = l.dropped()
 			one.expiry.Reset(l.silenceLimit)
 		}
 	case ends && key.token != "" && len(key.token) <= maxToken:

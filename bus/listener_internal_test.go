@@ -68,7 +68,7 @@ func TestSilenceInAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const within = 10 * time.Second
 		l, lost := newListeners(within), 0
-		l.lost = func() int { return lost }
+		l.dropped = func() int { return lost }
 		ctx, forget, _ := l.watch(t.Context(), listenerKey{"alice", "a"})
 		defer forget()
 		for range 3 {

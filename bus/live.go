@@ -191,7 +191,7 @@ func (b *Bus) MarkDirty(session events.SessionID) error {
 // CommitWatch is a subscription to the commits of every session, without their content.
 type CommitWatch struct {
 	sub      *nats.Subscription
-	lost     int
+	dropped  int
 	listener chan nats.Status
 	nc       *nats.Conn
 }
@@ -214,20 +214,20 @@ func (b *Bus) WatchCommits(deliver func(id events.SessionID, seq events.Seq, bac
 	return m, nil
 }
 
-// Lost reports whether messages may have been lost since the last call: the buffer was full, or the client
+// Missed reports whether messages may have been missed since the last call: the buffer was full, or the client
 // reconnected.
-func (m *CommitWatch) Lost() bool {
+func (m *CommitWatch) Missed() bool {
 	n, _ := m.sub.Dropped() // an ended subscription drops nothing
-	lost := n != m.lost
-	m.lost = n
+	missed := n != m.dropped
+	m.dropped = n
 	for {
 		select {
 		case <-m.listener:
-			lost = true
+			missed = true
 			continue
 		default:
 		}
-		return lost
+		return missed
 	}
 }
 

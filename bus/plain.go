@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
 )
@@ -18,35 +20,25 @@ const plainGrace = time.Minute
 
 // marks caches the last plain and the first encrypted commit of each session, as far as it was read with keys.
 type marks struct {
-	mu        sync.Mutex
-	bySession map[events.SessionID]events.Mark
+	merging sync.Mutex
+	*lru.Cache[events.SessionID, events.Mark]
 }
 
 func (m *marks) get(session events.SessionID) events.Mark {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bySession[session]
+	mark, _ := m.Get(session)
+	return mark
 }
 
 // merge adds what a read or an append found: the earliest encrypted commit, and the last plain one before it.
 func (m *marks) merge(session events.SessionID, found events.Mark) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.bySession == nil {
-		m.bySession = make(map[events.SessionID]events.Mark)
-	}
-	for other := range m.bySession {
-		if len(m.bySession) < maxCachedStreams {
-			break
-		}
-		delete(m.bySession, other)
-	}
-	known := m.bySession[session]
+	m.merging.Lock()
+	defer m.merging.Unlock()
+	known := m.get(session)
 	if known.From == 0 || found.From != 0 && found.From < known.From {
 		known.From = found.From
 	}
 	known.Plain = max(known.Plain, found.Plain)
-	m.bySession[session] = known
+	m.Add(session, known)
 }
 
 // plainCheck refuses, for a bus with keys, the plain commits of one read that no node can have written:

@@ -51,7 +51,7 @@ func TestWatchCommits(t *testing.T) {
 			t.Errorf("got %+v, want sequence 1 of %s, background %v", seen, c.id, c.background)
 		}
 	}
-	if m.Lost() {
+	if m.Missed() {
 		t.Error("got lost messages, want none")
 	}
 }
@@ -71,7 +71,7 @@ func TestWatchCommitsAfterReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if m.Lost() {
+	if m.Missed() {
 		t.Error("at first: got lost messages")
 	}
 	back := b.Conn().StatusChanged(nats.CONNECTED)
@@ -79,8 +79,8 @@ func TestWatchCommitsAfterReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitValue(t, back)
-	bustest.Eventually(t, "the status listener has the reconnect", m.Lost)
-	if m.Lost() {
+	bustest.Eventually(t, "the status listener has the reconnect", m.Missed)
+	if m.Missed() {
 		t.Error("the second time: got lost messages")
 	}
 	grow(t, b.Log(), "s", 1)

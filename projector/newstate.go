@@ -31,11 +31,11 @@ func (s *State) LastCommit() events.CommitID { return s.last }
 // SetLastCommit names the commit at Seq, for a state from a snapshot.
 func (s *State) SetLastCommit(id events.CommitID) { s.last = id }
 
-// Life names the log's stream that the state is of. Empty: not known.
-func (s *State) Life() string { return s.life }
+// Incarnation names the log's stream that the state is of. Empty: not known.
+func (s *State) Incarnation() string { return s.incarnation }
 
-// SetLife sets it, for the package that reads the log.
-func (s *State) SetLife(life string) { s.life = life }
+// SetIncarnation sets it, for the package that reads the log.
+func (s *State) SetIncarnation(name string) { s.incarnation = name }
 
 // HasSnapshot reports whether [State.Snapshot] can encode the state: it is of the log, and folded with the hashes of its
 // commits, unlike one of [NewUnproven].

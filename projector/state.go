@@ -341,9 +341,9 @@ type State struct {
 	body  stateBody
 	ahead bool // has folded events of a commit that is not in the log yet
 
-	last   events.CommitID // of the commit at Seq; empty in a state from a snapshot
-	resets int             // see [State.Resets]
-	life   string          // of the log's stream that the state is of; empty: not known
+	last        events.CommitID // of the commit at Seq; empty in a state from a snapshot
+	resets      int             // see [State.Resets]
+	incarnation string          // of the log's stream that the state is of; empty: not known
 
 	// unproven is a state for readers: Proof is of an earlier sequence, so that it signs no head and has no snapshot.
 	unproven bool

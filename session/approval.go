@@ -37,7 +37,7 @@ func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.T
 func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, reqMeta api.RequestMeta) error {
 	body := answer
 	body.By = "" // the caller may be the host
-	return h.decideRequest(ctx, id, requestContent{operation.Approve.Name, "approve", &body}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	return h.decideByKey(ctx, id, requestContent{operation.Approve.Name, "approve", &body}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
 			return nil, api.ErrNotAsked
@@ -123,7 +123,7 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, reqMeta api.RequestMeta) error {
 	resolved := false
 	c := requestContent{operation.ResolveTool.Name, "resolve", &api.ResolveArgs{Key: resolve.Effect, Result: resolve.Result}}
-	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideByKey(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled {
 			return nil, api.ErrUnknownTurn

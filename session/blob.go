@@ -31,7 +31,7 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 		return ref, fmt.Errorf("store body in session %s: %w", id, err)
 	}
 	stored := &events.BodyStored{Blob: ref, By: h.actorOf(ctx, reqMeta).ID}
-	return ref, h.decideRequest(ctx, id, requestContent{operation.StoreBlob.Name, "store body", &ref}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	return ref, h.decideByKey(ctx, id, requestContent{operation.StoreBlob.Name, "store body", &ref}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		return []events.Event{events.Of("", stored)}, check.Open(s)
 	})
 }

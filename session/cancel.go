@@ -30,7 +30,7 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	c := canceller{turn: of, req: req}
 	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), check.Reason("origin", req.Origin), check.Reason("reason", req.Reason))
 	if err == nil {
-		err = h.decideRequest(ctx, id, cancel, reqMeta, c.decide)
+		err = h.decideByKey(ctx, id, cancel, reqMeta, c.decide)
 	}
 	if err != nil {
 		return "", api.CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", of, id, err)

@@ -25,7 +25,7 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		return fmt.Errorf("close session %s: %w", id, err)
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	err := h.decideRequest(ctx, id, requestContent{operation.CloseSession.Name, "close", &reason}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideByKey(ctx, id, requestContent{operation.CloseSession.Name, "close", &reason}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil

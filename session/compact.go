@@ -45,7 +45,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 				m.Origin = got.Plugin
 			}
 		}
-		return h.decideRequest(ctx, id, compact, reqMeta, openFrame(&api.FrameRequest{
+		return h.decideByKey(ctx, id, compact, reqMeta, openFrame(&api.FrameRequest{
 			Frame:  events.FrameID(string(id) + ":frame:compaction:" + ulid.Make().String()),
 			Reason: api.CompactionFrame, Nodes: got.Value.Nodes, Keep: got.Value.Keep,
 		}, &opened))

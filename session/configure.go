@@ -148,7 +148,7 @@ func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change pl
 	if change.Current.Equal(change.Previous) {
 		return false, nil
 	}
-	err = h.decideRequest(ctx, change.Session, wanted, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideByKey(ctx, change.Session, wanted, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if stale = !s.Config.Equal(change.Previous); stale {
 			return nil, nil
 		}
@@ -171,7 +171,7 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	set := requestContent{operation.SetProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
-	return h.decideRequest(ctx, id, set, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	return h.decideByKey(ctx, id, set, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}

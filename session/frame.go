@@ -27,7 +27,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.Frame
 		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
 	}
 	d := keepingSystem(ctx, openFrame(&req, &opened))
-	err = h.decideRequest(ctx, id, requestContent{operation.OpenFrame.Name, openingFrame, &req}, reqMeta, d)
+	err = h.decideByKey(ctx, id, requestContent{operation.OpenFrame.Name, openingFrame, &req}, reqMeta, d)
 	return opened && err == nil, err
 }
 

@@ -21,7 +21,7 @@ func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequ
 	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.actorOf(ctx, reqMeta).ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decideRequest(ctx, id, requestContent{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideByKey(ctx, id, requestContent{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil && !errors.Is(err, api.ErrClosed) {
 				return nil, err
 			}

@@ -154,7 +154,7 @@ func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event
 // refuses it with [api.ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	return h.decideRequest(ctx, id, requestContent{operation.BranchTo.Name, "branch", &node}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
+	return h.decideByKey(ctx, id, requestContent{operation.BranchTo.Name, "branch", &node}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.Re
 	if err != nil {
 		return fmt.Errorf("rewrite: %w", err)
 	}
-	return h.decideRequest(ctx, id, requestContent{operation.Rewrite.Name, "rewrite", &wanted}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
+	return h.decideByKey(ctx, id, requestContent{operation.Rewrite.Name, "rewrite", &wanted}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}

@@ -165,7 +165,7 @@ func (c *Config) check() error {
 // decideFunc returns the events to append for a state; none where the state needs no change. It runs in:
 //
 //	decide              a decision of the host itself
-//	decideRequest       a request: its key tells a repeat
+//	decideByKey         a request: its key tells a repeat
 //	decideByID          a request that creates something with an id: the id tells a repeat
 //	decideTools         a request about tools: it calls the plugins first, see decideWithPlugins
 //	decideMonitors      a request about monitors of an open session
@@ -183,9 +183,9 @@ func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d 
 	return h.decideUntilAppended(ctx, id, decideOptions{meta: h.followingMeta(ctx, cause)}, d)
 }
 
-// decideRequest runs the decision of a client's request. Where the history already has the request it publishes the
+// decideByKey runs the decision of a client's request. Where the history already has the request it publishes the
 // hints again.
-func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decideFunc) error {
+func (h *Host) decideByKey(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decideFunc) error {
 	meta, err := h.keyedMeta(ctx, c, reqMeta)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c request
 	return h.decideUntilAppended(ctx, id, decideOptions{meta: meta, repeatHints: true}, d)
 }
 
-// decideByID is decideRequest for a request that creates something with an id.
+// decideByID is decideByKey for a request that creates something with an id.
 func (h *Host) decideByID(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decideFunc) error {
 	meta, err := h.keyedMetaByID(ctx, c, reqMeta)
 	if err != nil {

@@ -87,7 +87,7 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	var receipts []api.InputReceipt
-	err := h.decideRequest(ctx, id, requestContent{operation.CancelInputs.Name, "cancel inputs", &inputs}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideByKey(ctx, id, requestContent{operation.CancelInputs.Name, "cancel inputs", &inputs}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		receipts = make([]api.InputReceipt, len(inputs))
 		var pending []events.InputID
 		for i, input := range inputs {
@@ -108,7 +108,7 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 // is not pending it cancels none, and the receipt gives the reason.
 func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt api.InputReceipt, cancelled []events.InputID, err error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	err = h.decideRequest(ctx, id, requestContent{operation.CancelInputsFrom.Name, "cancel inputs", &first}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideByKey(ctx, id, requestContent{operation.CancelInputsFrom.Name, "cancel inputs", &first}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		cancelled = nil
 		var err error
 		if receipt, err = receiptOf(s, first); err != nil || receipt != api.InputCancelled {
@@ -154,7 +154,7 @@ func receiptOf(s *projector.State, input events.InputID) (api.InputReceipt, erro
 // TakeFirstTurnInput returns the first turn's input once; nil after that, and for unknown sessions.
 func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	err = h.decideRequest(ctx, id, requestContent{operation.TakeFirstTurnInput.Name, "take first turn input", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideByKey(ctx, id, requestContent{operation.TakeFirstTurnInput.Name, "take first turn input", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		first = nil
 		if s.First.IsZero() || s.Status == projector.StatusClosed {
 			return nil, nil

@@ -55,7 +55,7 @@ func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []e
 }
 
 func (h *Host) decideMonitors(ctx context.Context, reqMeta api.RequestMeta, id events.SessionID, c requestContent, d decideFunc) error {
-	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideByKey(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
 	var u api.MonitorUpdates
-	err := h.decideRequest(ctx, id, requestContent{operation.TakeMonitorUpdates.Name, "take monitor updates", &upto}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideByKey(ctx, id, requestContent{operation.TakeMonitorUpdates.Name, "take monitor updates", &upto}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: countActive(s)}
 		list, taken := task.TakeUpdates(s, upto)
 		if len(list) > 0 {

@@ -143,7 +143,7 @@ func (h *Host) CancelTaskIfKnown(ctx context.Context, id events.SessionID, name 
 }
 
 func (h *Host) cancelTask(ctx context.Context, c requestContent, reqMeta api.RequestMeta, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
-	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideByKey(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" || t.Hidden {
 			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, api.ErrUnknownTask)
 		}

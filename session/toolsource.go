@@ -127,7 +127,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 // model call.
 func (h *Host) RefreshCatalog(ctx context.Context, id events.SessionID) (generation int64, err error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
-	err = h.decideRequest(ctx, id, requestContent{operation.RefreshCatalog.Name, "refresh catalogue", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideByKey(ctx, id, requestContent{operation.RefreshCatalog.Name, "refresh catalogue", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		generation = toolset.NextGeneration(s)
 		return toolset.Event(generation, s.Catalog.Tools), check.Open(s)
 	})

@@ -122,7 +122,7 @@ func (h *Host) decideTools(ctx context.Context, id events.SessionID, c requestCo
 		}
 		return false, err
 	}, func() (stale bool, err error) {
-		err = h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideByKey(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil {
 				return nil, err
 			}

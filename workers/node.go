@@ -95,11 +95,11 @@ func (n *Node) makeWorkers(worker session.Worker) {
 	n.tasks = task.New(task.Config{
 		Bus: cfg.Bus, Worker: worker.AsNode(), Calls: calls, Peers: n.peers, ID: cfg.ID,
 		Runners: cfg.Runners, Retry: cfg.JobRetry, TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency,
-		Classes: cfg.taskClasses(), Logger: cfg.Logger, Lost: n.sweep.Lost,
+		Classes: cfg.taskClasses(), Logger: cfg.Logger, QueueLost: n.sweep.QueueLost,
 	})
 	n.pool = run.New(run.Config{
 		Bus: cfg.Bus, Worker: worker, Calls: calls, Peers: n.peers, ID: cfg.ID, Retry: cfg.JobRetry, Concurrency: cfg.Concurrency,
-		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, Lost: n.sweep.Lost,
+		Linger: cfg.Linger, Patience: cfg.Patience, Logger: cfg.Logger, QueueLost: n.sweep.QueueLost,
 	})
 	process := session.Process{Complete: calls.Complete, Spawner: n.tasks}
 	if n.Has(RoleTurn) {
@@ -184,7 +184,7 @@ func (n *Node) recreateStreams(ctx context.Context) {
 			n.log.Warn("shared streams", zap.Error(err))
 		}
 		if len(made) > 0 {
-			n.sweep.Lost(true)
+			n.sweep.QueueLost(true)
 		}
 	}
 }

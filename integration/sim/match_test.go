@@ -102,7 +102,7 @@ var matches = map[string]matched{
 		others: map[string]string{"AbandonTask": "task.Abandon", "CancelClaimedTask": "task.Cancel", "ClaimTask": "task.ClaimFor"},
 		omitted: []string{
 			"abandonFailing", "adopt", "leaveToOwner", "listen", "newRun", "notify", "passCancelOn", "reserve", "resolve", "resolveLost",
-			"unlistLocked", "unreserve", "worker",
+			"unlistLocked", "unreserve",
 		},
 		list: []match{
 			{real: "Service.decide", sim: "taskRun.decide"},

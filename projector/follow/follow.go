@@ -116,7 +116,7 @@ func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s 
 // startAgain drops what a state has, and folds the history, which the caller has located.
 func startAgain(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
 	s.Reset()
-	s.SetLife(lifeOf(log, s.Session)) // before the fold: a history that replaces this one meanwhile has another
+	s.SetIncarnation(incarnationOf(log, s.Session)) // before the fold: a history that replaces this one meanwhile has another
 	if err := Walk(ctx, log, blobs, s, math.MaxUint64, refuseLocked); err != nil {
 		return err
 	}

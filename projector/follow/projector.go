@@ -8,6 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
@@ -39,7 +41,7 @@ const (
 type Projector struct {
 	b      *bus.Bus
 	log    *zap.Logger
-	states map[events.SessionID]*cacheEntry
+	states *lru.Cache[events.SessionID, *cacheEntry]
 
 	indexAgain time.Time // no writes to the index before this, after one failed
 }
@@ -62,7 +64,8 @@ func NewProjector(b *bus.Bus, log *zap.Logger) *Projector {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Projector{b: b, log: log.Named("projector"), states: make(map[events.SessionID]*cacheEntry)}
+	states, _ := lru.New[events.SessionID, *cacheEntry](projectedSessions) // the size is valid
+	return &Projector{b: b, log: log.Named("projector"), states: states}
 }
 
 // Run handles marks until ctx ends, and sweeps periodically for missed marks.
@@ -119,7 +122,7 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	case err == nil:
 		_ = j.Ack()
 	case errors.Is(err, events.ErrNoSession):
-		delete(p.states, j.Session)
+		p.states.Remove(j.Session)
 		_ = j.Ack()
 	case errors.Is(err, events.ErrLocked):
 		cached.state = nil
@@ -132,16 +135,10 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 }
 
 func (p *Projector) entry(session events.SessionID) *cacheEntry {
-	cached := p.states[session]
-	if cached == nil {
-		for other := range p.states { // evicts arbitrary entries
-			if len(p.states) < projectedSessions {
-				break
-			}
-			delete(p.states, other)
-		}
+	cached, ok := p.states.Get(session)
+	if !ok {
 		cached = &cacheEntry{}
-		p.states[session] = cached
+		p.states.Add(session, cached)
 	}
 	return cached
 }

@@ -17,62 +17,62 @@ import (
 func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
 	first := true // the read has located the history by then
 	err := Walk(ctx, log, blobs, s, math.MaxUint64, func(s *projector.State, e events.Entry) error {
-		if first && !livesOn(log, s) {
-			return errOtherLife
+		if first && !sameIncarnation(log, s) {
+			return errOtherIncarnation
 		}
 		first = false
 		return refuseLocked(s, e)
 	})
-	if err == nil && !livesOn(log, s) {
-		err = errOtherLife
+	if err == nil && !sameIncarnation(log, s) {
+		err = errOtherIncarnation
 	}
-	for errors.Is(err, errOtherLife) {
-		err = inNewLife(ctx, log, blobs, s)
+	for errors.Is(err, errOtherIncarnation) {
+		err = inNewIncarnation(ctx, log, blobs, s)
 	}
 	if errors.Is(err, events.ErrShorter) {
 		err = startAgain(ctx, log, blobs, s)
 	}
-	if err == nil && s.Life() == "" {
-		s.SetLife(lifeOf(log, s.Session))
+	if err == nil && s.Incarnation() == "" {
+		s.SetIncarnation(incarnationOf(log, s.Session))
 	}
 	return err
 }
 
-// errOtherLife is a state of a stream in whose place there is another one.
-var errOtherLife = errors.New("another stream is in the place of the state's")
+// errOtherIncarnation is a state of a stream in whose place there is another one.
+var errOtherIncarnation = errors.New("another stream is in the place of the state's")
 
-// inNewLife compares the state's last commit with that of the session's stream now, and folds the rest. errOtherLife: it was replaced
+// inNewIncarnation compares the state's last commit with that of the session's stream now, and folds the rest. errOtherIncarnation: it was replaced
 // once more.
-func inNewLife(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
-	life, sync := lifeOf(log, s.Session), SyncAfterConflict
+func inNewIncarnation(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
+	incarnation, sync := incarnationOf(log, s.Session), SyncAfterConflict
 	if s.LastCommit() == "" {
 		sync = startAgain
 	}
 	if err := sync(ctx, log, blobs, s); err != nil {
 		return err
 	}
-	s.SetLife(life)
-	if !livesOn(log, s) {
-		return errOtherLife
+	s.SetIncarnation(incarnation)
+	if !sameIncarnation(log, s) {
+		return errOtherIncarnation
 	}
 	return nil
 }
 
-// livesOn reports whether the log still has the stream that the state is of, as far as it knows.
-func livesOn(log events.Log, s *projector.State) bool {
-	now := lifeOf(log, s.Session)
-	return s.Life() == "" || now == "" || s.Life() == now
+// sameIncarnation reports whether the log still has the stream that the state is of, as far as it knows.
+func sameIncarnation(log events.Log, s *projector.State) bool {
+	now := incarnationOf(log, s.Session)
+	return s.Incarnation() == "" || now == "" || s.Incarnation() == now
 }
 
 // IsStale reports whether a state may be of commits that are lost. It sends no request; [Sync] decides.
-func IsStale(b *bus.Bus, s *projector.State) bool { return !livesOn(b.Log(), s) }
+func IsStale(b *bus.Bus, s *projector.State) bool { return !sameIncarnation(b.Log(), s) }
 
-func lifeOf(log events.Log, session events.SessionID) string {
+func incarnationOf(log events.Log, session events.SessionID) string {
 	l, ok := log.(interface {
-		Life(session events.SessionID) string
+		Incarnation(session events.SessionID) string
 	})
 	if !ok {
 		return ""
 	}
-	return l.Life(session)
+	return l.Incarnation(session)
 }

@@ -14,14 +14,14 @@ import (
 
 // followed is the part of a session's history that a live protocol has.
 type followed struct {
-	at       events.Seq      // of the newest state that it was updated to
-	commit   events.CommitID // at that sequence; empty: not known
-	life     string          // of the log's stream that this state is of; empty: not known
-	frame    events.FrameID  // that it was restored in
-	moves    int64           // of the leaf, when it was restored
-	replaced events.Seq      // of the last replacement of extensions, when it was restored
-	extended int             // extensions that it got since it was restored
-	lost     bool            // it got an extension that the history does not have: it has to be restored
+	at          events.Seq      // of the newest state that it was updated to
+	commit      events.CommitID // at that sequence; empty: not known
+	incarnation string          // of the log's stream that this state is of; empty: not known
+	frame       events.FrameID  // that it was restored in
+	moves       int64           // of the leaf, when it was restored
+	replaced    events.Seq      // of the last replacement of extensions, when it was restored
+	extended    int             // extensions that it got since it was restored
+	mustRestore bool            // it got an extension that the history does not have: it has to be restored
 }
 
 // restore restores the protocol, which has no extension then.
@@ -30,11 +30,11 @@ func (s *Stacks) restore(ctx context.Context, st *Stack, p *plugin.Stack, state 
 	if err := blob.FillState(ctx, s.cfg.Blobs, restored); err != nil {
 		return err
 	}
-	st.followed = followed{lost: true}
+	st.followed = followed{mustRestore: true}
 	if err := p.Protocol().Restore(ctx, plugin.ProtocolSession{Session: state.Session}, restored); err != nil {
 		return err
 	}
-	st.followed = followed{at: state.Seq, commit: state.LastCommit(), life: state.Life(), frame: state.Frame().ID, moves: state.Moves, replaced: state.Replaced}
+	st.followed = followed{at: state.Seq, commit: state.LastCommit(), incarnation: state.Incarnation(), frame: state.Frame().ID, moves: state.Moves, replaced: state.Replaced}
 	return nil
 }
 
@@ -46,7 +46,7 @@ func (s *Stacks) follow(ctx context.Context, st *Stack, state *projector.State) 
 	if state.Seq < f.at {
 		return nil
 	}
-	if f.lost || f.frame != state.Frame().ID || f.moves != state.Moves || f.replaced != state.Replaced {
+	if f.mustRestore || f.frame != state.Frame().ID || f.moves != state.Moves || f.replaced != state.Replaced {
 		if err := s.restore(ctx, st, st.plugins, state); err != nil {
 			return fmt.Errorf("restore session %s: %w", state.Session, err)
 		}
@@ -60,7 +60,7 @@ func (s *Stacks) follow(ctx context.Context, st *Stack, state *projector.State) 
 		}
 		f.extended++
 	}
-	f.at, f.commit, f.life = state.Seq, state.LastCommit(), state.Life()
+	f.at, f.commit, f.incarnation = state.Seq, state.LastCommit(), state.Incarnation()
 	st.plugins.FollowOverlay(state.Overlay, false)
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *Stacks) follow(ctx context.Context, st *Stack, state *projector.State) 
 // again at any time.
 func (s *Stacks) hasLostCommits(ctx context.Context, st *Stack, state *projector.State) (bool, error) {
 	f := &st.followed
-	if s.cfg.CommitAt == nil || f.at == 0 || f.life == "" || state.Life() == "" || f.life == state.Life() {
+	if s.cfg.CommitAt == nil || f.at == 0 || f.incarnation == "" || state.Incarnation() == "" || f.incarnation == state.Incarnation() {
 		return false, nil
 	}
 	id, err := s.cfg.CommitAt(ctx, state.Session, f.at)
@@ -84,13 +84,13 @@ func (s *Stacks) hasLostCommits(ctx context.Context, st *Stack, state *projector
 }
 
 // MustRestore has the next use restore the protocol, which may have extensions that the history does not have.
-func (st *Stack) MustRestore() { st.followed.lost = true }
+func (st *Stack) MustRestore() { st.followed.mustRestore = true }
 
 // TryExtensions gives extensions to the protocol as it is without any. The caller has the stack's lock. The next open of the
 // stack restores the protocol from the history.
 func (s *Stacks) TryExtensions(ctx context.Context, st *Stack, state *projector.State, list []events.Extension) error {
 	state.Extensions = nil
-	st.followed.lost = true
+	st.followed.mustRestore = true
 	ctx = whileOpening(ctx, st)
 	p, _, _, err := s.openLocked(ctx, st, state)
 	if err != nil {
@@ -120,7 +120,7 @@ func (st *Stack) Extend(ctx context.Context, p *plugin.Stack, e events.Extension
 	case err == nil && before == st.followed.extended:
 		st.followed.extended++
 	default:
-		st.followed.lost = true
+		st.followed.mustRestore = true
 	}
 	return err
 }

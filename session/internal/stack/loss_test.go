@@ -46,8 +46,8 @@ func TestPluginsAfterLoss(t *testing.T) {
 					appendTo(t, on, 5, fresh, "new")
 				}
 				now := whole(t, on)
-				if now.Life() == state.Life() {
-					t.Fatalf("got one life %q, want two", now.Life())
+				if now.Incarnation() == state.Incarnation() {
+					t.Fatalf("got one incarnation %q, want two", now.Incarnation())
 				}
 				for range 2 { // once is enough
 					_, release = b.open(t, now.Clone())

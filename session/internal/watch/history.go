@@ -13,12 +13,12 @@ import (
 // history is the history that an observer has delivered, up to its last commit. Lost commits that an operator accepted are replaced by
 // other ones with their sequences.
 type history struct {
-	log      bus.Log
-	session  events.SessionID
-	seq      events.Seq      // of the last commit delivered, or the cursor
-	commit   events.CommitID // its id; empty: not known
-	life     string          // of the log's stream when the commit was compared; empty: not known
-	doubtful bool            // the commit has to be compared before another one is delivered
+	log         bus.Log
+	session     events.SessionID
+	seq         events.Seq      // of the last commit delivered, or the cursor
+	commit      events.CommitID // its id; empty: not known
+	incarnation string          // of the log's stream when the commit was compared; empty: not known
+	doubtful    bool            // the commit has to be compared before another one is delivered
 }
 
 // delivered notes the next commit.
@@ -27,14 +27,14 @@ func (h *history) delivered(e events.Entry) { h.seq, h.commit = e.Seq, e.Commit.
 // check compares the last commit with that of the log, where it is doubtful or another stream is in the place of the earlier one, as
 // after an archive. [*api.CursorError]: the log has another commit, or none.
 func (h *history) check(ctx context.Context) error {
-	life := h.log.Life(h.session)
-	if !h.doubtful && h.life == life {
+	incarnation := h.log.Incarnation(h.session)
+	if !h.doubtful && h.incarnation == incarnation {
 		return nil
 	}
 	if err := h.compare(ctx); err != nil {
 		return err
 	}
-	h.life, h.doubtful = life, false
+	h.incarnation, h.doubtful = incarnation, false
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (o *observer) run(ctx context.Context) error {
 		return &api.CursorError{Session: o.session, Cursor: o.history.seq, Last: s.Seq}
 	}
 	o.reply = replyProgressOf(s)
-	o.history.life = s.Life()
+	o.history.incarnation = s.Incarnation()
 	if o.history.seq == s.Seq {
 		o.history.commit, o.history.doubtful = s.LastCommit(), s.LastCommit() == ""
 	}

@@ -58,7 +58,7 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 	}
 	p := New(Config{
 		Bus: on, Worker: host.Worker(), Calls: calls, Peers: wake.NewPeers(on, id, "", log), ID: id, Linger: 2 * time.Millisecond, Patience: time.Minute,
-		Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond}, Concurrency: concurrency, Logger: log, Lost: func(bool) {},
+		Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond}, Concurrency: concurrency, Logger: log, QueueLost: func(bool) {},
 	})
 	host.Worker().Bind(session.Process{Worker: id, NeedsWorker: p.NeedsWorker, Complete: calls.Complete})
 	return p

@@ -30,8 +30,8 @@ type Config struct {
 	Linger      time.Duration // longest time that a commit waits for further results, see package turn; 0: none waits
 	Patience    time.Duration // time without a worker that can build a session's plugins, after which its turn fails
 	Logger      *zap.Logger
-	// Lost is called when the queue, or the timers, were lost and created again.
-	Lost func(timers bool)
+	// QueueLost is called when the queue, or the timers, were lost and created again.
+	QueueLost func(timers bool)
 }
 
 // Pool fetches wakes of sessions and runs their turns. It is started and stopped once.
@@ -86,13 +86,13 @@ func (p *Pool) Start(ctx context.Context) error {
 	p.mu.Unlock()
 	p.cfg.Peers.Add(p.respond) // from now on other workers' requests start runs
 	wakes := wake.Fetcher{
-		Free: p.free, Freed: p.freed, Lost: func() { p.cfg.Lost(false) }, Log: p.log.With(zap.String("of", "wakes")),
+		Free: p.free, Freed: p.freed, QueueLost: func() { p.cfg.QueueLost(false) }, Log: p.log.With(zap.String("of", "wakes")),
 		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
 			return queue.Fetch(ctx, n, wait, p.deliver)
 		},
 	}
 	timers := wake.Fetcher{
-		Free: func() int { return fetchTimers }, Lost: func() { p.cfg.Lost(true) }, Log: p.log.With(zap.String("of", "timers")),
+		Free: func() int { return fetchTimers }, QueueLost: func() { p.cfg.QueueLost(true) }, Log: p.log.With(zap.String("of", "timers")),
 		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
 			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.handleTimer(ctx, id, at) })
 		},

@@ -49,7 +49,7 @@ func (b *bundle) service(id events.WorkerID, work Func) *Service {
 	return New(Config{
 		Bus: on, Worker: host.Worker().AsNode(), Calls: &call.Env{Bus: on, Worker: host.Worker(), Log: log}, Peers: wake.NewPeers(on, id, "", log), ID: id,
 		Runners: map[string]Func{"r": work}, Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond},
-		TaskConcurrency: 1, ToolConcurrency: 1, Logger: log, Lost: func(bool) {},
+		TaskConcurrency: 1, ToolConcurrency: 1, Logger: log, QueueLost: func(bool) {},
 	})
 }
 

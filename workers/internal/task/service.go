@@ -41,8 +41,8 @@ type Config struct {
 	// tasks that this process spawns run anyway.
 	Classes []bus.Class
 	Logger  *zap.Logger
-	// Lost is called when the queue was lost and created again.
-	Lost func(timers bool)
+	// QueueLost is called when the queue was lost and created again.
+	QueueLost func(timers bool)
 }
 
 // Service runs background tasks and monitors. The queue has a task's wake as long as the task lives, and the worker
@@ -106,7 +106,7 @@ func (t *Service) Start(ctx context.Context) error {
 	t.life, t.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	for class, queue := range queues {
 		wakes := wake.Fetcher{
-			Free: func() int { return t.free(class) }, Freed: t.freed[class], Lost: func() { t.cfg.Lost(false) }, Log: t.log,
+			Free: func() int { return t.free(class) }, Freed: t.freed[class], QueueLost: func() { t.cfg.QueueLost(false) }, Log: t.log,
 			Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
 				return queue.Fetch(ctx, min(n, fetchWakes), wait, func(w *bus.Wake) { t.handleAsync(class, w) })
 			},

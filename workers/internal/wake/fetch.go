@@ -17,9 +17,9 @@ type Fetcher struct {
 	Free  func() int      // capacity for further messages
 	Freed <-chan struct{} // receives when capacity may have grown
 	// Pull fetches up to n messages within wait. recreated: the stored messages were lost, see [bus.Queue.Fetch].
-	Pull func(ctx context.Context, n int, wait time.Duration) (recreated bool, err error)
-	Lost func() // called after such a loss
-	Log  *zap.Logger
+	Pull      func(ctx context.Context, n int, wait time.Duration) (recreated bool, err error)
+	QueueLost func() // called after such a loss
+	Log       *zap.Logger
 }
 
 // Run pulls until ctx ends. It logs errors and retries.
@@ -35,7 +35,7 @@ func (f Fetcher) Run(ctx context.Context) {
 		}
 		recreated, err := f.Pull(ctx, free, fetchWait)
 		if recreated {
-			f.Lost()
+			f.QueueLost()
 		}
 		if err != nil && ctx.Err() == nil {
 			f.Log.Warn("fetch", zap.Error(err))

@@ -113,7 +113,7 @@ func TestSweepAfterLoss(t *testing.T) {
 					b.fetchWake(w.key.Class, true)
 				}
 				b.sweep.quiet = time.Hour // the session moved just now
-				b.sweep.Lost(false)
+				b.sweep.QueueLost(false)
 				b.swept()
 				if got := b.wakes(); !got[w.key] {
 					t.Errorf("at once: got %v, want %v among them", got, w.key)

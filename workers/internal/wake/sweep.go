@@ -45,7 +45,7 @@ type Sweeper struct {
 
 	mu         sync.Mutex
 	candidates map[events.SessionID]*candidate
-	lost       chan struct{} // receives after a loss of wakes, so that the next sweep starts at once
+	now        chan struct{} // receives after a loss of wakes, so that the next sweep starts at once
 	soon       bool          // wakes were lost: sessions need not be quiet
 	full       bool          // every hot session becomes a candidate
 	cold       bool          // timers were lost: cold sessions that have one become candidates too
@@ -66,7 +66,7 @@ type candidate struct {
 func NewSweeper(b *bus.Bus, host session.Worker, lead func() bool, log *zap.Logger) *Sweeper {
 	return &Sweeper{
 		bus: b, host: host, leads: lead, log: log.Named("sweeper"), every: sweepEvery, quiet: sweepQuiet, opening: sweepOpening,
-		candidates: make(map[events.SessionID]*candidate), lost: make(chan struct{}, 1),
+		candidates: make(map[events.SessionID]*candidate), now: make(chan struct{}, 1),
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *Sweeper) lead(ctx context.Context) {
 	defer moved.Close()
 	s.allMayHaveMoved(true) // timers may be gone since before any node ran
 	for ctx.Err() == nil && s.leads() {
-		if moved.Lost() {
+		if moved.Missed() {
 			s.allMayHaveMoved(false)
 		}
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
@@ -97,7 +97,7 @@ func (s *Sweeper) lead(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-s.lost:
+		case <-s.now:
 		case <-time.After(s.every):
 		}
 	}
@@ -123,13 +123,13 @@ func (s *Sweeper) allMayHaveMoved(timers bool) {
 	s.full, s.cold = true, s.cold || timers
 }
 
-// Lost reports that wakes were lost; timers: timers too. The next sweep runs at once, and sessions need not be quiet.
-func (s *Sweeper) Lost(timers bool) {
+// QueueLost reports that wakes were lost; timers: timers too. The next sweep runs at once, and sessions need not be quiet.
+func (s *Sweeper) QueueLost(timers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.soon, s.full, s.cold = true, true, s.cold || timers
 	select {
-	case s.lost <- struct{}{}:
+	case s.now <- struct{}{}:
 	default:
 	}
 }

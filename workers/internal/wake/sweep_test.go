@@ -25,7 +25,7 @@ func TestSweepWakesWhatNeedsAWorker(t *testing.T) {
 	t.Parallel()
 	for name, find := range map[string]func(b *bundle){
 		"moved": func(b *bundle) { b.sweep.Moved("s", 0, false) },
-		"full":  func(b *bundle) { b.sweep.Lost(false) },
+		"full":  func(b *bundle) { b.sweep.QueueLost(false) },
 		"queue deleted": func(b *bundle) {
 			b.sweep.Moved("s", 0, false)
 			deleteStream(b, "lash-work")
@@ -204,7 +204,7 @@ func TestSweepSetsTimers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	b.sweep.Lost(true)
+	b.sweep.QueueLost(true)
 	b.swept()
 	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.TurnKey("past")] {
 		t.Errorf("wakes: got %v, want what is due", wakes)
@@ -224,7 +224,7 @@ func TestSweepStoresTimersAgain(t *testing.T) {
 	if _, err := b.host.SubmitAt(t.Context(), "s", time.Now().Add(2*time.Second), api.Ask("go")); err != nil {
 		t.Fatal(err)
 	}
-	b.sweep.Lost(false)
+	b.sweep.QueueLost(false)
 	b.swept()
 	if err := b.bus.StoreTimer(t.Context(), "s", events.MillisOf(time.Now().Add(time.Hour))); err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestSweepClosesWhatNoCreatorFinishes(t *testing.T) {
 	b := setup(t)
 	b.append("s", "", &events.SessionOpened{Commits: 2})
 	b.sweep.opening = time.Hour
-	b.sweep.Lost(false)
+	b.sweep.QueueLost(false)
 	b.swept()
 	if s, err := b.host.State(t.Context(), "s"); err != nil || s.Status != projector.StatusOpening || !b.candidate("s") {
 		t.Fatalf("young: got %v, candidate %v, want it left open", err, b.candidate("s"))
@@ -293,7 +293,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 	b.submit("good", "t1")
 	b.fetchWake(bus.ClassTurn, true)
 	b.spoil("bad")
-	b.sweep.Lost(false)
+	b.sweep.QueueLost(false)
 	b.swept()
 	if wakes := b.wakes(); !wakes[hint.TurnKey("bad")] || !wakes[hint.TurnKey("good")] {
 		t.Errorf("wakes: got %v, want both", wakes)

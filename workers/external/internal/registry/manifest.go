@@ -53,10 +53,10 @@ func (r *Registry) restored(name string, read *row) *row {
 	mine := r.byName[name].row
 	r.mu.Unlock()
 	switch {
-	case mine.Hash == "", read.Hash != "" && read.Life == mine.Life:
+	case mine.Hash == "", read.Hash != "" && read.Table == mine.Table:
 		return read
 	case read.Hash == "":
-		mine.Life = ulid.Make().String()
+		mine.Table = ulid.Make().String()
 		return &mine
 	}
 	if known := merge(&mine, read); !known.same(read) {
@@ -128,7 +128,7 @@ func (r *Registry) knows(name string, now *row, revision uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.byName[name]
-	return k.row.Life == now.Life && k.revision >= revision
+	return k.row.Table == now.Table && k.revision >= revision
 }
 
 func (r *Registry) compile(name string, m *wire.Manifest) (*Offer, error) {
@@ -152,7 +152,7 @@ func (r *Registry) replace(name string, now *row, o *Offer, revision uint64) *wi
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.byName[name]
-	if now.Life == k.row.Life && revision <= k.revision {
+	if now.Table == k.row.Table && revision <= k.revision {
 		return nil // revisions of one table only grow
 	}
 	if k.row.Hash != "" && k.row.Hash != now.Hash {

@@ -152,7 +152,7 @@ func (r *Registry) store(name string, in *wire.Registration, o *Offer) (hash str
 		case err != nil || !fresh:
 			return next, err
 		case now.Hash == "":
-			next.Life = ulid.Make().String()
+			next.Table = ulid.Make().String()
 			return next, nil
 		}
 		return next, r.keepRow(ctx, name, now)

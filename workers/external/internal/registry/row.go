@@ -11,7 +11,7 @@ import (
 type row struct {
 	Hash     string        `json:"hash"`
 	Manifest wire.Manifest `json:"manifest"`
-	Life     string        `json:"life,omitempty"`  // new each time the row is made where none was
+	Table    string        `json:"life,omitempty"`  // names the table that the row is of: new each time the row is made where none was
 	Count    uint64        `json:"count,omitempty"` // of changes
 	Replaced []replaced    `json:"replaced,omitempty"`
 }
@@ -46,7 +46,7 @@ func (r *row) next(m *wire.Manifest, rollback bool) (*row, error) {
 	case at >= 0 && !rollback:
 		return nil, &wire.Error{Code: wire.CodeConflict, Field: "manifest.version", Message: fmt.Sprintf("version %q was replaced by version %q: register it as a rollback to make it the current one again", m.Version, r.Manifest.Version)}
 	}
-	next := &row{Hash: hash, Manifest: *m, Life: r.Life, Count: r.Count + 1, Replaced: slices.Clone(r.Replaced)}
+	next := &row{Hash: hash, Manifest: *m, Table: r.Table, Count: r.Count + 1, Replaced: slices.Clone(r.Replaced)}
 	if r.Hash != "" {
 		next.Replaced = slices.Insert(next.Replaced, 0, replaced{r.Manifest.Version, r.Hash, r.Count})
 	}
@@ -69,7 +69,7 @@ func (r *row) trim() {
 // instances have registered since. The later manifest is the one that the other side does not know as replaced; of two
 // that neither knows, the one of the new table.
 func merge(mine, theirs *row) *row {
-	out := &row{Hash: theirs.Hash, Manifest: theirs.Manifest, Life: theirs.Life, Count: max(mine.Count, theirs.Count) + 1}
+	out := &row{Hash: theirs.Hash, Manifest: theirs.Manifest, Table: theirs.Table, Count: max(mine.Count, theirs.Count) + 1}
 	first, second := theirs, mine
 	if mine.hasReplaced(theirs.Hash) && !theirs.hasReplaced(mine.Hash) {
 		out.Hash, out.Manifest, first, second = mine.Hash, mine.Manifest, mine, theirs
