@@ -12,6 +12,10 @@ func (s *State) applyScheduled(id events.TurnID, p *events.TurnScheduled, at eve
 		i--
 	}
 	due := ScheduledTurn{ID: id, Input: p.Input, At: p.At, Busy: p.Busy, Seq: s.Seq, Asked: at, Callers: p.Callers, Trace: p.Trace}
+	if i == len(s.Scheduled) {
+		s.Scheduled = append(s.Scheduled, due) // clones have clipped slices
+		return
+	}
 	s.Scheduled = slices.Concat(s.Scheduled[:i], []ScheduledTurn{due}, s.Scheduled[i:])
 }
 
@@ -22,7 +26,14 @@ func (s *State) unschedule(id events.TurnID) (ScheduledTurn, bool) {
 		return ScheduledTurn{}, false
 	}
 	due := s.Scheduled[i]
-	s.Scheduled = slices.Concat(s.Scheduled[:i], s.Scheduled[i+1:])
+	switch {
+	case len(s.Scheduled) == 1:
+		s.Scheduled = nil
+	case i == 0:
+		s.Scheduled = s.Scheduled[1:]
+	default:
+		s.Scheduled = slices.Concat(s.Scheduled[:i], s.Scheduled[i+1:])
+	}
 	return due, true
 }
 

@@ -14,6 +14,7 @@ import (
 func VerifyTestMain(m goleak.TestingM) {
 	runEightTestsAtOnce()
 	collectLess()
+	keepFilesInMemory()
 	goleak.VerifyTestMain(m, leftByLibraries()...)
 }
 
@@ -24,6 +25,7 @@ type LeakChecked struct{ M goleak.TestingM }
 func (l LeakChecked) Run() int {
 	runEightTestsAtOnce()
 	collectLess()
+	keepFilesInMemory()
 	code := l.M.Run()
 	if code != 0 {
 		return code

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,16 +45,23 @@ type byteReader struct {
 // TestDeepMsgpack sends nested values to every reader of msgpack.
 func TestDeepMsgpack(t *testing.T) {
 	t.Parallel()
+	const room = 64  // for a prefix
+	var whole []byte // and the nested value behind it, up to 50 MB: a copy for each of so many readers would take seconds
+	behind := func(prefix string) []byte {
+		data := whole[room-len(prefix):]
+		copy(data, prefix)
+		return data
+	}
 	transports := map[string]byteReader{
 		"commit": {func(data []byte) error { _, err := events.Decode(data); return err }, true},
-		"unknown_field": {func(data []byte) error {
-			_, err := events.Decode(append([]byte("\x82\xa1f\x01\xa1z"), data...))
+		"unknown_field": {func([]byte) error {
+			_, err := events.Decode(behind("\x82\xa1f\x01\xa1z"))
 			return err
 		}, true},
 		"request":   {func(data []byte) error { _, err := api.DecodeRequest(data); return err }, true},
 		"arguments": {func(data []byte) error { return api.DecodeStrict(data, new(api.CreateArgs)) }, true},
-		"unknown_argument": {func(data []byte) error {
-			return api.DecodeStrict(append([]byte("\x81\xa1z"), data...), new(api.CreateArgs))
+		"unknown_argument": {func([]byte) error {
+			return api.DecodeStrict(behind("\x81\xa1z"), new(api.CreateArgs))
 		}, true},
 		"snapshot": {func(data []byte) error { _, err := projector.Restore(data); return err }, true},
 		"archive": {func(data []byte) error {
@@ -63,17 +70,18 @@ func TestDeepMsgpack(t *testing.T) {
 		}, true},
 	}
 	for _, kind := range events.Kinds() {
-		transports["payload_"+string(kind)] = byteReader{func(data []byte) error {
-			commit := fmt.Appendf(nil, "\x82\xa1f\x01\xa1e\x91\x83\xa1k%c%s\xa1v\x01\xa1p", 0xa0+len(kind), kind)
-			_, err := events.Decode(append(commit, data...))
+		transports["payload_"+string(kind)] = byteReader{func([]byte) error {
+			_, err := events.Decode(behind("\x82\xa1f\x01\xa1e\x91\x83\xa1k\xd9" + string([]byte{byte(len(kind))}) + string(kind) + "\xa1v\x01\xa1p"))
 			return err
 		}, true}
 	}
 	for _, depth := range depths() {
-		for form, data := range map[string][]byte{
+		for form, nested := range map[string][]byte{
 			"arrays": harness.Nest(depth, "\x91", "\xc0", ""), "wide_arrays": harness.Nest(depth, "\xdd\x00\x00\x00\x01", "\xc0", ""), "maps": harness.Nest(depth, "\x81\xa1a", "\xc0", ""),
 			"maps_of_keys": harness.Nest(depth, "\x81", "\xc0", "\xc0"), "mixed": harness.Nest(depth/2, "\x91\x81\xa1p", "\xc0", ""), "extensions": harness.Nest(depth, "\xc7\x03\x01", "\xc0", ""),
 		} {
+			whole = slices.Concat(make([]byte, room), nested)
+			data := whole[room:]
 			for name, transport := range transports {
 				if err := transport.read(data); err == nil && transport.refuses {
 					t.Errorf("%s of %d %s: got no error", name, depth, form)

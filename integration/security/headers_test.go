@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,36 +99,45 @@ func TestHeadersForgeNoName(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme")
 	b.StartNode()
-	closing := func(id events.SessionID) []byte {
+	const each = 100 // requests for each session
+	name := func(i int) events.SessionID { return events.SessionID(fmt.Sprint("s", i/each)) }
+	input := func(i int) events.InputID { return events.InputID(fmt.Sprint("i", i)) }
+	inject := func(i int) []byte {
 		t.Helper()
-		body, err := events.EncodePayload(new("done"))
+		body, err := events.EncodePayload(&api.InjectRequest{ID: input(i), Parts: []events.Part{harness.Text("x")}})
 		harness.WantError(t, "encode", err, nil)
-		request, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Actor: "boss", Session: id, Body: body})
+		request, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Actor: "boss", Session: name(i), Body: body})
 		harness.WantError(t, "encode", err, nil)
 		return request
 	}
 	alice, cases := d.raw("alice@acme"), forgedHeaders()
-	name := func(i int) events.SessionID { return events.SessionID(fmt.Sprint("s", i)) }
-	for i, headers := range cases {
+	honest := []string{"NATS/1.0\r\n\r\n", "NATS/1.0\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\nX: y\r\n\r\n"}
+	all := slices.Concat(cases, honest)
+	for i := 0; i < len(all); i += each {
 		b.Open(api.CreateRequest{ID: name(i)})
-		alice.request("alice@acme", "close", headers, closing(name(i)))
+	}
+	for i, headers := range cases {
+		alice.request("alice@acme", "inject", headers, inject(i))
 		alice.pong()
 	}
-	for i, headers := range []string{"NATS/1.0\r\n\r\n", "NATS/1.0\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\nX: y\r\n\r\n"} {
-		id := name(len(cases) + i)
-		b.Open(api.CreateRequest{ID: id})
-		alice.request("alice@acme", "close", headers, closing(id))
-		b.AwaitPolling("an honest request is done", func() bool { return b.StateOf(id).Status == projector.StatusClosed })
+	for i, headers := range honest {
+		i += len(cases)
+		alice.request("alice@acme", "inject", headers, inject(i))
+		b.AwaitPolling("an honest request is done", func() bool {
+			return slices.ContainsFunc(b.StateOf(name(i)).Inputs, func(in projector.Input) bool { return in.ID == input(i) })
+		})
 	}
-	closed := 0
-	for i := range len(cases) + 2 {
+	performed := 0
+	for i := 0; i < len(all); i += each {
 		for entry, err := range b.Bus.Log().Read(b.Ctx, name(i), 2) {
 			harness.WantError(t, "read", err, nil)
+			in := entry.Commit.Events[0].Payload.(*events.InputInjected).Input
 			if actor := entry.Commit.Actor; actor != (events.Actor{Kind: events.ActorClient, ID: "alice"}) {
-				t.Errorf("got actor %v of %q, want alice", actor, cases[i])
+				n, _ := strconv.Atoi(string(in[1:]))
+				t.Errorf("got actor %v of %q, want alice", actor, all[n])
 			}
-			closed++
+			performed++
 		}
 	}
-	t.Logf("%d blocks of headers: %d requests were performed, as alice", len(cases)+2, closed)
+	t.Logf("%d blocks of headers: %d requests were performed, as alice", len(all), performed)
 }

@@ -9,16 +9,7 @@ import (
 
 // Nest is opening n times, inside, and closing n times.
 func Nest(n int, opening, inside, closing string) []byte {
-	var b bytes.Buffer
-	b.Grow(n*(len(opening)+len(closing)) + len(inside))
-	for range n {
-		b.WriteString(opening)
-	}
-	b.WriteString(inside)
-	for range n {
-		b.WriteString(closing)
-	}
-	return b.Bytes()
+	return bytes.Join([][]byte{bytes.Repeat([]byte(opening), n), []byte(inside), bytes.Repeat([]byte(closing), n)}, nil)
 }
 
 // PartsJSON is a list of parts as HTTP requests have it.
