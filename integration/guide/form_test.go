@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadmeForm checks the form of the README: five lines say what lash is, the chapters have an order, and the last one
-// ends in the table of places.
+// TestReadmeForm checks the form of the README: five lines say what lash is, the chapters have an order, and the last one says where
+// new behaviour goes. No table has a cell of several lines.
 func TestReadmeForm(t *testing.T) {
 	t.Parallel()
 	text := readText(t, "README.md")
@@ -21,7 +21,8 @@ func TestReadmeForm(t *testing.T) {
 	}
 	want := []string{
 		"# lash", "## First steps", "### 1. In a terminal", "### 2. In Go", "### 3. Over HTTP",
-		"## The life of a session", "## What it guarantees", "## What it does not do", "## Map", "### Where new behaviour goes",
+		"## The life of a session", "## What it guarantees", "## What it does not do",
+		"### Races", "### Limits", "### Security", "## Map",
 	}
 	if got := headings(text); !slices.Equal(got, want) {
 		t.Errorf("headings: got %q, want %q", got, want)
@@ -32,8 +33,13 @@ func TestReadmeForm(t *testing.T) {
 		t.Error("the life of a session has no picture")
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "| ") || !strings.Contains(text, "\n| you want | you write | in |\n") {
-		t.Errorf("the README ends in %q, want the table of places", last)
+	if last := lines[len(lines)-1]; !strings.Contains(last, "[CONTRIBUTING.md](CONTRIBUTING.md)") {
+		t.Errorf("the README ends in %q, want the link to where new behaviour goes", last)
+	}
+	for _, file := range []string{"README.md", "CONTRIBUTING.md"} {
+		if strings.Contains(readText(t, file), "<br>") {
+			t.Errorf("%s: a cell of a table has several lines", file)
+		}
 	}
 }
 
@@ -41,7 +47,7 @@ func TestReadmeForm(t *testing.T) {
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`)
-	for _, file := range []string{"README.md", "ARCHITECTURE.md", "GUIDE.md", "deploy/nats/OPERATING.md", "examples/typescript/README.md"} {
+	for _, file := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GUIDE.md", "deploy/nats/OPERATING.md", "examples/typescript/README.md"} {
 		links := link.FindAllStringSubmatch(readText(t, file), -1)
 		for _, m := range links {
 			to := file

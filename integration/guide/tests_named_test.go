@@ -29,7 +29,7 @@ func TestGuideNamesTests(t *testing.T) {
 		return err
 	})
 	harness.WantError(t, "look for tests", err, nil)
-	for _, guide := range []string{root + "/README.md", root + "/ARCHITECTURE.md", root + "/GUIDE.md", root + "/deploy/nats/OPERATING.md"} {
+	for _, guide := range []string{root + "/README.md", root + "/ARCHITECTURE.md", root + "/CONTRIBUTING.md", root + "/GUIDE.md", root + "/deploy/nats/OPERATING.md"} {
 		text, err := os.ReadFile(guide) //nolint:gosec // a file of this module
 		harness.WantError(t, "read", err, nil)
 		names := named.FindAllSubmatch(text, -1)

@@ -17,14 +17,14 @@ import (
 
 var build = flag.Bool("places", false, "also build the additions, and run the tests that show that they work")
 
-// addition is what the table of the README promises for a goal.
+// addition is what CONTRIBUTING.md promises for a goal.
 type addition struct {
 	name  string   // of the file in testdata
 	edits int      // at most; a file may have several
 	files []string // that are edited or added, sorted
 }
 
-// additions has the goals of the README's table by their words there.
+// additions has the goals of CONTRIBUTING.md by their words there.
 var additions = map[string]addition{
 	"a tool":           {"tool", 1, []string{"workers/builtin/greet/greet.go"}},
 	"a model provider": {"provider", 2, []string{"workers/llm/echo/echo.go", "workers/llm/echo/echo_test.go"}},
@@ -47,7 +47,7 @@ var additions = map[string]addition{
 	}},
 }
 
-// notAdded are the goals of the table that no addition stands for.
+// notAdded are the goals that no addition stands for.
 var notAdded = map[string]string{
 	"a hook, a prompt contribution, an action, a protocol, state": "the packages of examples show one each",
 	"a metric":                "a counter of one file",
@@ -56,29 +56,30 @@ var notAdded = map[string]string{
 	"a directive":             "its cases are in the tests of the directives there are",
 }
 
-// promises reads the README's table: by goal, patterns of the files that it names, of files in folders that it names,
-// and in packages of those.
+// promises reads the tables of CONTRIBUTING.md: by goal, patterns of the files that its table names, of files in folders that it
+// names, and in packages of those. "the same" stands for all of the goal above.
 func promises(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	harness.WantError(t, "README", err, nil)
-	_, table, found := strings.Cut(string(text), "### Where new behaviour goes\n")
-	harness.Equal(t, "table in the README", found, true)
-	table, _, _ = strings.Cut(table, "\n#")
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	harness.WantError(t, "CONTRIBUTING.md", err, nil)
+	_, tables, found := strings.Cut(string(text), "## Where new behaviour goes\n")
+	harness.Equal(t, "tables in CONTRIBUTING.md", found, true)
 	quoted, list := regexp.MustCompile("(a package of )?`([^`]+)`"), make(map[string][]string)
-	goal := ""
-	for line := range strings.Lines(table) {
+	goal, above := "", ""
+	for line := range strings.Lines(tables) {
+		if heading, ok := strings.CutPrefix(line, "### "); ok {
+			heading = strings.TrimSpace(heading)
+			goal, above = strings.ToLower(heading[:1])+heading[1:], goal
+			list[goal] = []string{}
+		}
 		cells := strings.Split(line, "|")
-		if len(cells) != 5 || strings.HasPrefix(cells[1], "-") || strings.Contains(cells[1], "you want") {
+		if len(cells) != 4 || strings.HasPrefix(cells[1], "-") {
 			continue
 		}
-		above := goal
-		goal = strings.TrimSpace(cells[1])
-		list[goal] = []string{}
-		if strings.Contains(cells[3], "the same") {
+		if strings.Contains(cells[2], "the same") {
 			list[goal] = slices.Clone(list[above])
 		}
-		for _, m := range quoted.FindAllStringSubmatch(cells[3], -1) {
+		for _, m := range quoted.FindAllStringSubmatch(cells[2], -1) {
 			info, err := os.Stat(filepath.Join(root, m[2]))
 			switch {
 			case err != nil: // a name in Go
@@ -94,12 +95,12 @@ func promises(t *testing.T) map[string][]string {
 	return list
 }
 
-// TestPlaces compares the README's table with the additions: each file that an addition touches is named there, or is
+// TestPlaces compares the tables of CONTRIBUTING.md with the additions: each file that an addition touches is named there, or is
 // in a folder that is, and the addition touches everything that is named. No addition needs more edits than promised.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	named, all := promises(t), make(files)
-	harness.EqualLists(t, "goals of the table", slices.Sorted(maps.Keys(named)), slices.Sorted(slices.Values(slices.Concat(
+	harness.EqualLists(t, "goals", slices.Sorted(maps.Keys(named)), slices.Sorted(slices.Values(slices.Concat(
 		slices.Collect(maps.Keys(additions)), slices.Collect(maps.Keys(notAdded))))))
 	for goal, a := range additions {
 		own, edits := make(files), 0
@@ -114,12 +115,12 @@ func TestPlaces(t *testing.T) {
 		harness.Equal(t, goal+": edits", edits, a.edits)
 		for file := range own {
 			if !slices.ContainsFunc(named[goal], func(place string) bool { return within(file, place) }) {
-				t.Errorf("%s: edits %s, and the README names %v", goal, file, named[goal])
+				t.Errorf("%s: edits %s, and CONTRIBUTING.md names %v", goal, file, named[goal])
 			}
 		}
 		for _, place := range named[goal] {
 			if !slices.ContainsFunc(a.files, func(file string) bool { return within(file, place) }) {
-				t.Errorf("%s: the README names %s, where nothing is edited", goal, place)
+				t.Errorf("%s: CONTRIBUTING.md names %s, where nothing is edited", goal, place)
 			}
 		}
 	}
