@@ -1,10 +1,12 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -12,18 +14,23 @@ import (
 )
 
 // CutOffError is a session whose stream is gone, with commits that neither its archive nor the stream that was made in
-// its place has. The session is refused until the stream is put back from a backup, or until [Bus.AcceptLoss].
+// its place has. The session is refused until the stream is put back from a backup, or until [Bus.AcceptLoss]. Of a session that was not
+// archived, all commits are gone: its id stays in use, and [Bus.PutTombstone] erases it.
 type CutOffError struct {
 	Session events.SessionID
 	Stream  string     // that is gone
-	Last    events.Seq // of the commits that are there
+	Last    events.Seq // of the commits that are there; 0: none
 	Known   events.Seq // of the commits that the session had, by its row in the directory; the last second of it may be missing there
 }
 
 // Error implements error.
 func (e *CutOffError) Error() string {
-	return fmt.Sprintf("session %s: commits %d to %d are lost with stream %s: put the stream back from a backup, or accept the loss",
-		e.Session, e.Last+1, e.Known, e.Stream)
+	decision := "accept the loss"
+	if e.Last == 0 {
+		decision = "erase the session"
+	}
+	return fmt.Sprintf("session %s: commits %d to %d are lost with stream %s: put the stream back from a backup, or %s",
+		e.Session, e.Last+1, e.Known, e.Stream, decision)
 }
 
 // checkWhole compares the end of a stream that takes no appends yet with the session's row. A session that becomes hot has a row
@@ -52,6 +59,22 @@ func (b *Bus) checkWhole(ctx context.Context, session events.SessionID, loc *loc
 	}
 	loc.last, loc.sealed = max(loc.last, end.last), end.sealed
 	return nil
+}
+
+// checkEmpty returns a [CutOffError] for a session without commits whose row shows some, and otherwise loc and err. A creator or an archiver
+// may have been faster than the two reads, so the session is located again after the row.
+func (b *Bus) checkEmpty(ctx context.Context, session events.SessionID, loc location, err error) (location, error) {
+	known, rowErr := b.rowSeq(ctx, session)
+	if rowErr != nil {
+		return loc, rowErr
+	}
+	if known == 0 {
+		return loc, err
+	}
+	if loc, err = b.find(ctx, session); !isEmpty(loc, err) {
+		return loc, err
+	}
+	return loc, &CutOffError{Session: session, Stream: cmp.Or(loc.stream, loc.entry.Stream, b.names.firstStream(session)), Known: known}
 }
 
 // DirectorySeq is what package bus reads of a session's row in the directory. The row is a JSON object that embeds it.
@@ -85,10 +108,16 @@ func (b *Bus) rowFields(ctx context.Context, session events.SessionID) (fields r
 	return fields, nil
 }
 
-// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. It removes the rows that have
-// them. A call that died can be repeated until the row of the directory is removed, which comes last: then the session continues, and
-// projectors find it. Errors: [ErrNotFound] where the session has no such commits, [ErrErasing].
-func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOffError, error) {
+// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. record makes the commit that
+// says so in the history; with it the session continues. Before, AcceptLoss removes the rows that have the lost commits, except that of the
+// directory, which shows the loss and comes last. A call that died can be repeated, until the record is there. Then only the row of the
+// directory may be left, which projectors replace.
+//
+// Errors: [ErrNotFound] where the session has no such commits; [ErrErasing]; [events.ErrInvalid] where it has no commit to continue after.
+func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID, record func(*CutOffError) *events.Commit) (*CutOffError, error) {
+	if err := b.Recreate(ctx, session); err != nil {
+		return nil, err
+	}
 	_, err := b.locate(ctx, session)
 	lost, ok := errors.AsType[*CutOffError](err)
 	if err == nil {
@@ -97,39 +126,98 @@ func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID) (*CutOff
 	if !ok {
 		return nil, err
 	}
-	if err = b.removeRowsAfter(ctx, session, lost.Last); err == nil {
-		err = b.MarkDirty(session)
+	if lost.Last == 0 {
+		return nil, fmt.Errorf("%w: %w: no commit is left to continue after, so the session can only be erased", events.ErrInvalid, lost)
 	}
-	if err == nil {
-		err = b.StoreWake(ctx, WakeKey{Class: ClassTurn, Session: session}, WakeHint{})
-	}
-	if err != nil {
+	if err = b.acceptLoss(ctx, lost, record(lost)); err != nil {
 		return nil, fmt.Errorf("accept the loss of session %s: %w", session, err)
 	}
 	return lost, nil
 }
 
+func (b *Bus) acceptLoss(ctx context.Context, lost *CutOffError, record *events.Commit) error {
+	if err := b.MarkDirty(lost.Session); err != nil { // first: the mark stays until the session can be read
+		return err
+	}
+	directory, err := b.removeRowsAfter(ctx, lost.Session, lost.Last)
+	if err != nil {
+		return err
+	}
+	for at := lost.Last; ; { // once the stream takes appends, another program may be faster
+		_, err := b.Log().Remaining().Append(ctx, record, at)
+		conflict, ok := errors.AsType[*events.ConflictError](err)
+		if !ok && err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		at = conflict.Last
+	}
+	if err := directory(); err != nil && !errors.Is(err, events.ErrMoved) { // a projector, an eraser or another program was faster
+		return err
+	}
+	return b.StoreWake(ctx, WakeKey{Class: ClassTurn, Session: lost.Session}, WakeHint{})
+}
+
 // removeRowsAfter removes the rows of a session that have commits after its end. Otherwise a snapshot of lost commits would be folded with
-// the new commits of the same sequences. The row of the directory is removed last, because it shows the loss. A session that is being erased
-// keeps its rows: the error is [ErrErasing]. An erasure that starts meanwhile replaces the row of the directory, which then stays too.
-func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end events.Seq) error {
+// the new commits of the same sequences. The row of the directory, which shows the loss, is left to the function that is returned. A session
+// that is being erased keeps its rows: the error is [ErrErasing]. An erasure that starts meanwhile replaces the row of the directory, which
+// then stays too.
+func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end events.Seq) (directory func() error, err error) {
 	row, err := b.rowFields(ctx, session)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case len(row.Erased) > 0:
-		return fmt.Errorf("session %s: %w", session, ErrErasing)
+		return nil, fmt.Errorf("session %s: %w", session, ErrErasing)
 	case row.Seq <= end:
-		return nil
+		return func() error { return nil }, nil
 	}
-	for _, rows := range []jetstream.KeyValue{b.snapshots, b.catalogs, b.index, b.directory} {
-		var options []jetstream.KVDeleteOpt
-		if rows == b.directory {
-			options = append(options, jetstream.LastRevision(row.revision))
-		}
-		if err := b.once(ctx, func(ctx context.Context) error { return rows.Purge(ctx, string(session), options...) }); err != nil {
+	purge := func(rows jetstream.KeyValue, options ...jetstream.KVDeleteOpt) error {
+		err := b.once(ctx, func(ctx context.Context) error { return rows.Purge(ctx, string(session), options...) })
+		if err != nil {
 			return fmt.Errorf("remove the row in %s: %w", rows.Bucket(), err)
 		}
+		return nil
 	}
-	return nil
+	for _, rows := range []jetstream.KeyValue{b.snapshots, b.catalogs, b.index} {
+		if err := purge(rows); err != nil {
+			return nil, err
+		}
+	}
+	return func() error { return purge(b.directory, jetstream.LastRevision(row.revision)) }, nil
+}
+
+// checkNew refuses the creation of a session whose commits are lost.
+func (b *Bus) checkNew(ctx context.Context, session events.SessionID) error {
+	known, err := b.rowSeq(ctx, session)
+	if err != nil || known == 0 {
+		return err
+	}
+	if _, err = b.locate(ctx, session); errors.As(err, new(*CutOffError)) {
+		return err
+	}
+	return nil // it exists: the append meets a conflict
+}
+
+// lostWhole lists the sessions of which only the row is left, of those that were not seen with a stream or an archive.
+func (b *Bus) lostWhole(ctx context.Context, seen map[events.SessionID]bool) iter.Seq2[events.SessionID, error] {
+	return func(yield func(events.SessionID, error) bool) {
+		for id, err := range b.Directory().Keys(ctx) {
+			if err == nil && !seen[id] {
+				_, err = b.locate(ctx, id)
+				lost, ok := errors.AsType[*CutOffError](err)
+				switch {
+				case ok && lost.Last == 0:
+					err = nil
+				case err == nil || ok || errors.Is(err, events.ErrNoSession): // it was made or erased meanwhile, or its row has no commits
+					continue
+				}
+			}
+			if !seen[id] && !yield(id, err) || err != nil {
+				return
+			}
+		}
+	}
 }

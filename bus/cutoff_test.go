@@ -1,10 +1,16 @@
 package bus_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -61,20 +67,139 @@ func TestLostStreamIsNoticed(t *testing.T) {
 			}
 		}
 	}
-	lost, err := other.AcceptLoss(t.Context(), "s")
+	record := func(lost *bus.CutOffError) *events.Commit { return bustest.LossRecord(lost, "record") }
+	lost, err := other.AcceptLoss(t.Context(), "s", record)
 	if err != nil || lost.Last != 3 || lost.Known != 5 {
 		t.Fatalf("accept: got %v, %v", lost, err)
 	}
-	if _, err := other.AcceptLoss(t.Context(), "s"); !errors.Is(err, bus.ErrNotFound) {
+	if _, err := other.AcceptLoss(t.Context(), "s", record); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("accept again: got %v, want %v", err, bus.ErrNotFound)
 	}
 	for name, on := range map[string]*bus.Bus{"owner": b, "other": other} {
-		if last, err := on.Log().Last(t.Context(), "s"); err != nil || last != 3 {
-			t.Errorf("%s: end after the loss was accepted: got %d, %v, want 3", name, last, err)
+		if last, err := on.Log().Last(t.Context(), "s"); err != nil || last != 4 {
+			t.Errorf("%s: end after the loss was accepted: got %d, %v, want 4", name, last, err)
 		}
 	}
-	if seq, err := b.Log().Append(t.Context(), commit("s", 4), 3); err != nil || seq != 4 {
+	if seq, err := b.Log().Append(t.Context(), commit("s", 5), 4); err != nil || seq != 5 {
 		t.Errorf("append after the loss was accepted: got %d, %v", seq, err)
+	}
+	for entry, err := range b.Log().Read(t.Context(), "s", 4) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := entry.Commit.Events[0].Payload.(*events.SessionLossAccepted); !ok || p.After != 3 || p.UpTo != 5 || p.By != "ops" {
+			t.Errorf("commit 4: got %+v, want the record of the loss", entry.Commit.Events[0])
+		}
+		break
+	}
+}
+
+// TestReaderAcceptsLoss accepts a loss, and erases a session, where no node came to the session since its server lost the stream: the program
+// is a reader, which otherwise makes no stream.
+func TestReaderAcceptsLoss(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	continued(t, b, "s", 5)
+	reader, err := bus.OpenReader(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := reader.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "lash-node dead accept-loss s") {
+		t.Errorf("read: got %v, want what makes the stream again", err)
+	}
+	if end := bustest.AcceptLoss(t, reader, "s"); end != 4 {
+		t.Errorf("end: got %d, want 4", end)
+	}
+}
+
+// TestAcceptLossDies kills the program that accepts a loss at each request. The session is refused, and the request can be repeated, or it
+// continues with the record; a projector then replaces what is left of the rows. No other commit is appended without the record before it.
+func TestAcceptLossDies(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	refused, continues := 0, 0
+	for k := 1; ; k++ {
+		id := events.SessionID(fmt.Sprint("s", k))
+		continued(t, b, id, 5)
+		accept := func(ctx context.Context, on *bus.Bus) error {
+			_, err := on.AcceptLoss(ctx, id, func(lost *bus.CutOffError) *events.Commit { return bustest.LossRecord(lost, "record") })
+			return err
+		}
+		done := bustest.KilledAt(t, server, k, false, accept)
+		last, err := b.Log().Last(t.Context(), id)
+		switch {
+		case errors.As(err, new(*bus.CutOffError)):
+			refused++
+			if seq, err := b.Log().Append(t.Context(), commit(id, 4), 3); err == nil {
+				t.Errorf("killed at %d: append: got %d, want a refusal", k, seq)
+			}
+			if err := accept(t.Context(), b); err != nil {
+				t.Errorf("killed at %d: repeated: %v", k, err)
+			}
+		case err == nil && last == 4:
+			continues++
+		default: // the stream takes appends, and has none: the archive's history
+			if err := accept(t.Context(), b); err != nil && !errors.Is(err, bus.ErrNotFound) {
+				t.Errorf("killed at %d: end %d, %v; repeated: %v", k, last, err, err)
+			}
+			t.Logf("killed at %d: end %d, %v", k, last, err)
+		}
+		if done {
+			break
+		}
+	}
+	if refused < 4 || continues < 2 {
+		t.Errorf("got %d refused and %d continued sessions, want several", refused, continues)
+	}
+}
+
+// TestAcceptLossAtOnce has three programs accept one loss while others append. Each accepted loss has its record.
+func TestAcceptLossAtOnce(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	for round := range 5 {
+		id := events.SessionID(fmt.Sprint("s", round))
+		continued(t, b, id, 5)
+		var all sync.WaitGroup
+		var accepted atomic.Int64
+		for n := range 3 {
+			on := bustest.Open(t, server)
+			all.Go(func() {
+				_, err := on.AcceptLoss(t.Context(), id, func(lost *bus.CutOffError) *events.Commit {
+					return bustest.LossRecord(lost, events.CommitID(fmt.Sprint("record-", n)))
+				})
+				if err == nil {
+					accepted.Add(1)
+				} else if !errors.Is(err, bus.ErrNotFound) {
+					t.Errorf("accept: %v", err)
+				}
+			})
+			all.Go(func() {
+				c := commit(id, 4)
+				c.ID = events.CommitID(fmt.Sprint("other-", n))
+				_, err := on.Log().Append(t.Context(), c, 3)
+				if err != nil && !errors.As(err, new(*bus.CutOffError)) && !errors.As(err, new(*events.ConflictError)) {
+					t.Errorf("append: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		records := int64(0)
+		for entry, err := range b.Log().Read(t.Context(), id, 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if entry.Commit.Events[0].Kind == events.KindSessionLossAccepted {
+				records++
+			}
+		}
+		if records != accepted.Load() || records == 0 {
+			t.Errorf("%s: got %d records for %d accepted losses", id, records, accepted.Load())
+		}
 	}
 }
 
@@ -87,10 +212,10 @@ func TestStreamWithoutLoss(t *testing.T) {
 	if seq, err := b.Log().Append(t.Context(), commit("s", 4), 3); err != nil || seq != 4 {
 		t.Errorf("append: got %d, %v", seq, err)
 	}
-	if _, err := b.AcceptLoss(t.Context(), "s"); !errors.Is(err, bus.ErrNotFound) {
+	if _, err := b.AcceptLoss(t.Context(), "s", nil); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("accept: got %v, want %v", err, bus.ErrNotFound)
 	}
-	if _, err := b.AcceptLoss(t.Context(), "none"); !errors.Is(err, events.ErrNoSession) {
+	if _, err := b.AcceptLoss(t.Context(), "none", nil); !errors.Is(err, events.ErrNoSession) {
 		t.Errorf("accept in no session: got %v, want %v", err, events.ErrNoSession)
 	}
 }

@@ -74,10 +74,11 @@ func (b *Bus) Tombstone(ctx context.Context, session events.SessionID) (Tombston
 
 func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone, sign SignFunc) (Tombstone, error) {
 	loc, err := b.locate(ctx, session)
+	lost := errors.As(err, new(*CutOffError))
 	switch {
 	case !loc.entry.Erased.IsZero():
 		return loc.entry.Erased, nil
-	case end == nil && errors.As(err, new(*CutOffError)): // what is left is erased
+	case end == nil && lost: // what is left is erased
 	case err != nil:
 		return t, err
 	}
@@ -91,7 +92,7 @@ func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end 
 		}
 		loc.last = max(stream.last, loc.entry.Last)
 	}
-	if loc.last == 0 {
+	if loc.last == 0 && !lost {
 		return t, noHistory(session)
 	}
 	if end != nil && *end != loc.last {

@@ -112,3 +112,12 @@ func (b *Bus) CloseSecondary() { b.secondary.made.Load().nc.Close() }
 
 // ForgetStoreKey makes a bus without keys one that has not read that the store has some.
 func (b *Bus) ForgetStoreKey() { b.bodies.store.Store(0) }
+
+// PutEmptyEntry puts the archive entry of a session that never had a commit, and deletes its first stream.
+func (b *Bus) PutEmptyEntry(ctx context.Context, session events.SessionID) error {
+	entry := archiveEntry{Stream: b.names.firstStream(session)}
+	if err := b.putEntry(ctx, session, &entry); err != nil {
+		return err
+	}
+	return b.deleteStream(ctx, entry.Stream)
+}

@@ -70,12 +70,12 @@ func listPage[T any](ctx context.Context, b *Bus, api, subject string, offset in
 	return p, err
 }
 
-// Sessions lists every session, in no order.
+// Sessions lists every session, in no order; also those with no commit left, see [CutOffError].
 func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
-		cold := make(map[events.SessionID]bool)
+		seen := make(map[events.SessionID]bool)
 		for id, err := range b.Archived(ctx) { // first: a session that becomes cold meanwhile is in the second list
-			if cold[id] = true; !yield(id, err) || err != nil {
+			if seen[id] = true; !yield(id, err) || err != nil {
 				return
 			}
 		}
@@ -84,7 +84,16 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 				yield("", fmt.Errorf("list sessions: %w", err))
 				return
 			}
-			if id, ok := b.names.sessionOf(name); ok && !cold[id] && !yield(id, nil) {
+			id, ok := b.names.sessionOf(name)
+			if !ok || seen[id] {
+				continue
+			}
+			if seen[id] = true; !yield(id, nil) {
+				return
+			}
+		}
+		for id, err := range b.lostWhole(ctx, seen) {
+			if !yield(id, err) || err != nil {
 				return
 			}
 		}

@@ -29,6 +29,23 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (location, e
 	if err := events.CheckToken("session", session); err != nil {
 		return location{}, err
 	}
+	loc, err := b.find(ctx, session)
+	if isEmpty(loc, err) {
+		return b.checkEmpty(ctx, session, loc, err)
+	}
+	return loc, err
+}
+
+// isEmpty reports whether a session was located that has no commit, and was not erased.
+func isEmpty(loc location, err error) bool {
+	if err == nil {
+		return loc.last == 0
+	}
+	return errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError))
+}
+
+// find is [Bus.locate] without the commits that only the session's row shows.
+func (b *Bus) find(ctx context.Context, session events.SessionID) (location, error) {
 	loc := location{stream: b.names.firstStream(session), first: 1}
 	end, err := b.streamEnd(ctx, loc.stream)
 	loc.last, loc.sealed = end.last, end.sealed
@@ -118,9 +135,34 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 // saw the seal gets [ErrStale]. Where the entry was replaced meanwhile, no stream is made.
 func (b *Bus) recreateStream(ctx context.Context, session events.SessionID, entry archiveEntry) error {
 	if b.reader {
-		return fmt.Errorf("%w: the server lacks stream %s of session %s; a node that comes to the session makes it again, with what the disk has",
-			events.ErrOutcomeUnknown, entry.Next, session)
+		return &streamGoneError{session: session, entry: entry}
 	}
+	return b.makeStreamAgain(ctx, session, entry)
+}
+
+// Recreate makes the stream of a session again if the server lacks it, also on a bus of [OpenReader]. A bus of [Open] does so at every
+// request. Errors of the session itself are left to the request that follows.
+func (b *Bus) Recreate(ctx context.Context, session events.SessionID) error {
+	_, err := b.locate(ctx, session)
+	if gone, ok := errors.AsType[*streamGoneError](err); ok {
+		return b.makeStreamAgain(ctx, session, gone.entry)
+	}
+	return nil
+}
+
+// streamGoneError is a stream that the server lacks, and that a reader does not make again.
+type streamGoneError struct {
+	session events.SessionID
+	entry   archiveEntry
+}
+
+func (e *streamGoneError) Error() string {
+	return fmt.Sprintf("%v: the server lacks stream %s of session %s; a node that comes to the session, lash-node dead accept-loss %s, or lash-node erase makes it again, with what the disk has",
+		events.ErrOutcomeUnknown, e.entry.Next, e.session, e.session)
+}
+func (*streamGoneError) Unwrap() error { return events.ErrOutcomeUnknown }
+
+func (b *Bus) makeStreamAgain(ctx context.Context, session events.SessionID, entry archiveEntry) error {
 	cfg := b.openingConfig(session, entry, ulid.Make().String())
 	cfg.Name = entry.Next
 	if entry.LastPut == 0 {
@@ -302,8 +344,8 @@ func (b *Bus) removeEmpty(ctx context.Context, session events.SessionID) error {
 	if err == nil {
 		err = b.Discard(ctx, session)
 	}
-	if errors.As(err, new(*events.ConflictError)) || errors.Is(err, events.ErrNoSession) {
-		return nil // it has a commit now, or another process removed it
+	if errors.As(err, new(*events.ConflictError)) || errors.Is(err, events.ErrNoSession) || errors.As(err, new(*CutOffError)) {
+		return nil // it has a commit now, or another process removed it, or [Bus.Restore] died on it
 	}
 	return err
 }

@@ -26,7 +26,7 @@ const (
 // Log is every session's history, one stream each. It implements [events.Log].
 type Log struct {
 	b         *Bus
-	remaining bool // reads do not refuse a session with lost commits
+	remaining bool // a session with lost commits is not refused
 }
 
 // Log is the log of this bus.
@@ -146,8 +146,12 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 				err = l.b.removeArchivedStreams(ctx, session, entry)
 			}
 			return errors.Join(l.createArchived(ctx, session, entry), err)
-		case made:
-			return nil
+		}
+		if !l.remaining {
+			err = l.b.checkNew(ctx, session)
+		}
+		if err != nil || made {
+			return err
 		}
 		if err = l.b.reserveNew(ctx, session); err == nil {
 			err = l.b.makeStream(ctx, l.b.sessionConfig(session, firstStream))
@@ -257,7 +261,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 	if errors.Is(refusal, events.ErrSealed) {
 		refusal = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)
 	}
-	loc, err := l.b.locate(ctx, session)
+	loc, err := l.accepts(l.b.locate(ctx, session))
 	if err == nil && loc.sealed {
 		if err = l.b.Archive(ctx, session, 0); err == nil {
 			err = l.b.Discard(ctx, session)

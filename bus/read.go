@@ -41,7 +41,7 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
 		loc, err := l.accepts(l.b.locateFrom(ctx, session, max(from, 1)))
-		if err == nil && loc.last == 0 && mustExist {
+		if err == nil && loc.last == 0 && mustExist && !l.remaining {
 			err = noHistory(session)
 		}
 		if err == nil && mustExist && from > loc.last+1 {

@@ -60,26 +60,33 @@ func (b *Bus) Restore(ctx context.Context, session events.SessionID, from events
 	}
 }
 
+// locateToRestore is [Bus.locate], without the [CutOffError] of a session with no commit left: an older history may take its place.
+func (b *Bus) locateToRestore(ctx context.Context, session events.SessionID) (location, error) {
+	loc, err := b.locate(ctx, session)
+	if loc.last > 0 {
+		return loc, err
+	}
+	return b.Log().Remaining().accepts(loc, err)
+}
+
 // mayRestore refuses a session that has commits, or was erased.
 func (b *Bus) mayRestore(ctx context.Context, session events.SessionID) error {
-	loc, err := b.locate(ctx, session)
+	loc, err := b.locateToRestore(ctx, session)
 	switch {
-	case errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)):
+	case isEmpty(loc, err):
 		return nil
 	case err != nil:
 		return err
-	case loc.last > 0:
-		return &events.ConflictError{Session: session, Last: loc.last}
 	}
-	return nil
+	return &events.ConflictError{Session: session, Last: loc.last}
 }
 
 // restore takes the session's place, and puts the entry.
 func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []archiveRun, last events.Seq, redactions []events.RedactionRecord) error {
-	loc, err := b.locate(ctx, session)
-	if errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) || err == nil && loc.stream == "" && loc.last == 0 {
-		if err = b.Log().create(ctx, session); err == nil {
-			loc, err = b.locate(ctx, session)
+	loc, err := b.locateToRestore(ctx, session)
+	if isEmpty(loc, err) && loc.stream == "" {
+		if err = b.Log().Remaining().create(ctx, session); err == nil {
+			loc, err = b.locateToRestore(ctx, session)
 		}
 	}
 	if err != nil {
@@ -99,7 +106,7 @@ func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []arch
 	if err != nil {
 		return err
 	}
-	now, err := b.locate(ctx, session)
+	now, err := b.locateToRestore(ctx, session)
 	if err != nil {
 		return err
 	}
@@ -109,7 +116,11 @@ func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []arch
 	if !now.sealed || now.stream != loc.stream || entry.Next != loc.stream {
 		return ErrStale
 	}
-	if err := b.removeRowsAfter(ctx, session, last); err != nil { // of a lost history, of which this is an older part
+	directory, err := b.removeRowsAfter(ctx, session, last) // of a lost history, of which this is an older part
+	if err == nil {
+		err = directory()
+	}
+	if err != nil {
 		return err
 	}
 	entry.Runs, entry.Last, entry.Stream, entry.Next, entry.Redactions = runs, last, loc.stream, "", redactions

@@ -59,14 +59,18 @@ func (e *ErasedError) Error() string {
 func (e *ErasedError) Unwrap() error { return ErrNoSession }
 
 // LostError is a session that refuses requests, because its last commits are lost: until they are there again, or an operator
-// accepts the loss.
+// accepts the loss. Where it has lost the first one too, it can only be erased.
 type LostError struct {
 	Session  SessionID
 	From, To Seq // the lost commits
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("session %s: commits %d to %d are lost: put their stream back from a backup, or accept the loss", e.Session, e.From, e.To)
+	decision := "accept the loss"
+	if e.From == 1 {
+		decision = "erase the session"
+	}
+	return fmt.Sprintf("session %s: commits %d to %d are lost: put their stream back from a backup, or %s", e.Session, e.From, e.To, decision)
 }
 
 // ConflictError is an append whose expected sequence is not the last one. The log is unchanged.

@@ -39,6 +39,7 @@ var kinds = map[Kind]kindInfo{
 	KindSessionConfigured:      kindRow[SessionConfigured](1, given),
 	KindSessionClosed:          kindRow[SessionClosed](1, given),
 	KindSessionGranted:         kindRow[SessionGranted](1, given),
+	KindSessionLossAccepted:    kindRow[SessionLossAccepted](1, given),
 	KindSessionOverlaid:        kindRow[SessionOverlaid](1, given),
 	KindSessionExtended:        kindRow[SessionExtended](1, given),
 	KindSessionExtensionsSet:   kindRow[SessionExtensionsSet](1, given),
@@ -120,6 +121,7 @@ const (
 	KindSessionConfigured      Kind = "session.configured"
 	KindSessionClosed          Kind = "session.closed"
 	KindSessionGranted         Kind = "session.granted"
+	KindSessionLossAccepted    Kind = "session.loss_accepted"
 	KindSessionOverlaid        Kind = "session.overlaid"
 	KindSessionExtended        Kind = "session.extended"
 	KindSessionExtensionsSet   Kind = "session.extensions_set"

@@ -63,6 +63,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionGranted: {&events.SessionGranted{
 		To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}, By: "alice",
 	}},
+	events.KindSessionLossAccepted: {&events.SessionLossAccepted{After: 3, UpTo: 5, By: "ops", Reason: "no backup"}},
 	events.KindSessionOverlaid: {&events.SessionOverlaid{
 		Tools: []events.ToolEntry{{
 			Name: "extra", Description: "one more", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,

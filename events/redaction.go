@@ -10,7 +10,7 @@ import (
 type RedactionRecord struct {
 	At     Millis   `msgpack:"t"`
 	By     string   `msgpack:"b"`           // the caller
-	Reason string   `msgpack:"r"`           // at most MaxRedactionReasonBytes
+	Reason string   `msgpack:"r"`           // at most MaxReasonBytes
 	What   []string `msgpack:"w"`           // kinds, patterns of kinds, and ids of events
 	Events int64    `msgpack:"e"`           // number of payloads
 	Note   string   `msgpack:"g,omitempty"` // the same, signed: see proof.RedactionRecord; empty: not signed
@@ -21,8 +21,8 @@ const (
 	// MaxRedactionsBytes bounds the records of one session together, as encoded. They share a message with the session's
 	// small files.
 	MaxRedactionsBytes = 128 << 10
-	// MaxRedactionReasonBytes bounds a reason.
-	MaxRedactionReasonBytes = 1000
+	// MaxReasonBytes bounds a reason.
+	MaxReasonBytes = 1000
 
 	maxRedactionNames     = 64  // of one record
 	maxRedactionNameBytes = 300 // of one name
@@ -80,8 +80,8 @@ func (r *RedactionRecord) Check() error {
 		return err
 	}
 	switch {
-	case len(r.Reason) > MaxRedactionReasonBytes:
-		return tooLarge("reason", len(r.Reason), MaxRedactionReasonBytes)
+	case len(r.Reason) > MaxReasonBytes:
+		return tooLarge("reason", len(r.Reason), MaxReasonBytes)
 	case len(r.By) > MaxIDBytes:
 		return tooLarge("by", len(r.By), MaxIDBytes)
 	case r.Events < 0:

@@ -297,3 +297,26 @@ func (p *FrameOpened) Validate() error {
 	}
 	return ValidateNodes(p.Nodes)
 }
+
+// SessionLossAccepted records that an operator let the session continue without commits that were lost with its stream.
+type SessionLossAccepted struct {
+	After  Seq    `msgpack:"f"` // the last commit that was left, at least 1
+	UpTo   Seq    `msgpack:"u"` // the last lost commit that was known
+	By     string `msgpack:"b"` // the operator
+	Reason string `msgpack:"r"` // at most [MaxReasonBytes]
+}
+
+// Validate implements [Payload].
+func (p *SessionLossAccepted) Validate() error {
+	switch {
+	case p.After < 1:
+		return invalid("after", "is 0, want at least 1")
+	case p.UpTo <= p.After:
+		return invalid("up_to", fmt.Sprintf("is %d, want more than %d", p.UpTo, p.After))
+	case p.Reason == "":
+		return invalid("reason", "is empty")
+	case len(p.Reason) > MaxReasonBytes:
+		return tooLarge("reason", len(p.Reason), MaxReasonBytes)
+	}
+	return checkID("by", p.By, true)
+}

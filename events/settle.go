@@ -38,8 +38,8 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 			return 0, err
 		}
 		seq, backErr := p.readBack(ctx, errors.Is(err, ErrMoved))
-		if _, conflict := errors.AsType[*ConflictError](backErr); conflict || seq != 0 || errors.Is(err, ErrMoved) && (p.gone(backErr) || errors.Is(backErr, ErrMalformed)) {
-			return seq, backErr // a malformed commit is another one, and stays
+		if _, conflict := errors.AsType[*ConflictError](backErr); conflict || seq != 0 || errors.Is(err, ErrMoved) && p.stays(backErr) {
+			return seq, backErr
 		}
 		// The tail does not contain the commit: the refusal was wrong, the publish never arrived, or the tail was
 		// unreadable. In all three cases the same publish is safe to repeat.
@@ -49,11 +49,12 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 	}
 }
 
-// gone reports whether the history does not exist and cannot appear later. A history that this commit creates may
-// still appear.
-func (p Publication) gone(err error) bool {
+// stays reports whether an error of the read-back stays after a refusal. A history that this commit creates may still appear; a malformed
+// commit is another one.
+func (p Publication) stays(err error) bool {
 	_, erased := errors.AsType[*ErasedError](err)
-	return erased || errors.Is(err, ErrNoSession) && p.At > 0
+	_, lost := errors.AsType[*LostError](err)
+	return erased || lost || errors.Is(err, ErrMalformed) || errors.Is(err, ErrNoSession) && p.At > 0
 }
 
 // readBack searches the tail for the commit. It returns the commit's sequence, a [ConflictError] if another commit

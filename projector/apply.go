@@ -139,8 +139,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		}
 	case *events.SessionExtensionsSet:
 		s.Extensions, s.Replaced = p.Extensions, s.Seq
-	case *events.BodyStored, *events.AuditHeadSigned:
-		// the body itself is not part of the state; the proof has the head
+	case *events.BodyStored, *events.SessionLossAccepted, *events.AuditHeadSigned:
+		// neither the body nor who accepted a loss is part of the state; the proof has the head
 	case *events.GraphAppended:
 		s.appendNodes(p, ev.Turn, at)
 	case *events.GraphBranched:

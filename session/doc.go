@@ -68,7 +68,7 @@
 //
 //	decide and append   host.go commitmeta.go append.go
 //	sessions            create.go creation.go creationbase.go parents.go branch.go close.go erase.go redact.go
-//	                    grant.go snapshot.go configure.go deadletter.go
+//	                    loss.go grant.go snapshot.go configure.go deadletter.go
 //	turns               turns.go schedule.go cancel.go approval.go input.go
 //	conversation        graph.go frame.go systemmessages.go compact.go blob.go completion.go
 //	plugins and tools   plugins.go pluginfirst.go action.go extension.go overlay.go toolsource.go toolstate.go

@@ -152,15 +152,18 @@ func (c *deadDropCmd) drop(ctx context.Context, s *streams, on *client, letter *
 
 type deadAcceptCmd struct {
 	Session events.SessionID `arg:"" help:"The session."`
-	clientFlags
-	JSON bool `name:"json" help:"Print one JSON object."`
+	personFlags
+
+	Reason string `required:"" help:"Why. It is kept in the history." placeholder:"TEXT"`
+	Yes    bool   `help:"Do it. Without this nothing is done."`
+	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (*deadAcceptCmd) Help() string {
 	return "Where the stream of a session is gone that was archived and continued, nodes make it again, without the commits after the archive. " +
 		"They refuse the session, and name those commits, until the stream is put back from a backup or this command accepts the loss. " +
 		"Tool calls of those commits were made. Nodes may run: they notice that another stream is in the place of the lost one, and drop what they have in memory of it. " +
-		"lash-node erase removes the session instead.\n\nExit codes: 0 done, 1 the session has lost nothing that its row shows, 2 it could not be done."
+		"The history records who accepted the loss, when and why. lash-node erase removes the session instead.\n\n  lash-node dead accept-loss SESSION --reason TEXT --yes\n\nExit codes: 0 done, 1 the session has lost nothing that its row shows, 2 it could not be done."
 }
 
 var errNoLoss = program.Difference("the session has all commits that its row shows: there is nothing to accept, lash-replay show prints it")
@@ -173,22 +176,18 @@ type acceptedLoss struct {
 }
 
 func (c *deadAcceptCmd) Run(ctx context.Context, s *streams) error {
+	if !c.Yes {
+		return program.Unconfirmed("continues without the lost commits of session %s", c.Session)
+	}
 	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.accept(ctx, s, on) })
 }
 
 func (c *deadAcceptCmd) accept(ctx context.Context, s *streams, on *client) error {
-	lost, err := on.bus.AcceptLoss(ctx, c.Session)
+	lost, err := on.AcceptLoss(ctx, c.Session, c.Reason)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return errNoLoss
 	case err != nil:
-		return on.explain(err, c.Session)
-	}
-	letter, err := on.bus.DeadLetter(ctx, c.Session)
-	if err == nil {
-		err = on.RetryDeadLetter(ctx, &letter)
-	}
-	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return on.explain(err, c.Session)
 	}
 	if c.JSON {

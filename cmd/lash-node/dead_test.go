@@ -86,7 +86,7 @@ func TestServeAcceptsLoss(t *testing.T) {
 	defer s.stop(t, syscall.SIGTERM)
 	accept := func(want int, args ...string) string {
 		t.Helper()
-		out, errs, code := lashNode(t, append(append([]string{"dead", "accept-loss"}, args...), "--store", s.store)...)
+		out, errs, code := lashNode(t, append([]string{"dead", "accept-loss", "--store", s.store, "--reason", "no backup", "--as", "kim"}, args...)...)
 		if code != want {
 			t.Errorf("%q: got exit code %d, %q, want %d", args, code, errs, want)
 		}
@@ -110,7 +110,7 @@ func TestServeAcceptsLoss(t *testing.T) {
 		row, err := b.Directory().Get(ctx, "cut")
 		return err == nil && strings.Contains(string(row.Value), `"seq":2`)
 	})
-	if out := accept(exitDifferent, "cut"); !strings.Contains(out, "there is nothing to accept") {
+	if out := accept(exitDifferent, "cut", "--yes"); !strings.Contains(out, "there is nothing to accept") {
 		t.Errorf("accept without a loss: got %q", out)
 	}
 	js, err := jetstream.New(b.Conn())
@@ -129,11 +129,19 @@ func TestServeAcceptsLoss(t *testing.T) {
 	if err := h.Configure(ctx, "cut", api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "m"; return c }}); err == nil {
 		t.Error("configure: got no error while a commit is missing")
 	}
-	if out := accept(exitOK, "cut", "--json"); !strings.Contains(out, `"last":1,"lost_up_to":2`) && !strings.Contains(out, `"lost_up_to": 2`) {
+	if out := accept(exitFailed, "cut"); !strings.Contains(out, "--yes continues without the lost commits of session cut") {
+		t.Errorf("accept without --yes: got %q", out)
+	}
+	if out := accept(exitOK, "cut", "--yes", "--json"); !strings.Contains(out, `"last":1,"lost_up_to":2`) && !strings.Contains(out, `"lost_up_to": 2`) {
 		t.Errorf("accept: got %q", out)
 	}
 	must(h.Configure(ctx, "cut", api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "m"; return c }}))
-	if last, err := b.Log().Last(ctx, "cut"); err != nil || last != 2 {
-		t.Errorf("end: got %d, %v, want 2", last, err)
+	if last, err := b.Log().Last(ctx, "cut"); err != nil || last != 3 {
+		t.Errorf("end: got %d, %v, want 3", last, err)
+	}
+	entry, err := b.Log().CommitAt(ctx, "cut", 2)
+	must(err)
+	if p, ok := entry.Commit.Events[0].Payload.(*events.SessionLossAccepted); !ok || p.By != "kim" || p.Reason != "no backup" || p.After != 1 || p.UpTo != 2 || entry.Commit.Actor.ID != "kim" {
+		t.Errorf("record: got %+v of %+v", p, entry.Commit.Actor)
 	}
 }

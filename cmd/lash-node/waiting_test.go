@@ -63,7 +63,7 @@ func TestWaitsAreNamed(t *testing.T) {
 		"dead retry": {"s1"},
 		"dead drop":  {"s1"},
 
-		"dead accept-loss": {"s1"},
+		"dead accept-loss": {"s1", "--reason", "gone", "--yes"},
 	}
 	for _, command := range leaves(t) {
 		args, connects := commands[command]

@@ -32,6 +32,8 @@ func (a *act) line() string {
 		what = "taken over"
 	case events.KindModelFailed:
 		what = "model call failed"
+	case events.KindSessionLossAccepted:
+		what = "loss"
 	case events.KindModelInterrupted:
 		return "partial reply, which later turns do not read, at " + a.event.Time
 	default:

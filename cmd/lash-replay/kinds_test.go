@@ -81,6 +81,7 @@ func (h *badHistory) kindsOfSession() {
 		},
 		&events.SessionFirstInputTaken{By: "driver"},
 		&events.SessionGranted{To: "guest", Rights: []events.SessionRight{events.GrantRead, events.GrantApprove}, By: "boss"},
+		&events.SessionLossAccepted{After: 1, UpTo: 4, By: "ops", Reason: "no backup"},
 		&events.SessionOverlaid{Tools: []events.ToolEntry{{Name: "extra"}}, Contributions: []events.Contribution{{Slot: events.SlotGuidance, Content: "use extra"}}},
 		&events.SessionExtended{Extension: events.Extension{Type: "globals", Body: []byte(`{"x":1}`)}},
 		&events.SessionExtensionsSet{Extensions: []events.Extension{{Type: "globals", Body: []byte(`{"x":1}`)}}},

@@ -124,7 +124,7 @@ func (r *reading) actOf(ev *events.Event) string {
 			return ""
 		}
 		return summary(ev)
-	case *events.TurnCancelRequested, *events.ModelInterrupted, *events.ModelFailed:
+	case *events.TurnCancelRequested, *events.ModelInterrupted, *events.ModelFailed, *events.SessionLossAccepted:
 		return summary(ev)
 	}
 	return ""

@@ -40,6 +40,7 @@ type sessionJSON struct {
 	Partial  []eventjson.Event `json:"partial_replies"`     // of cancelled and failed model calls, in order
 	Hooks    []eventjson.Event `json:"hooks"`               // decisions and failures of hooks, in order
 	Failures []eventjson.Event `json:"model_failures"`      // in order
+	Losses   []eventjson.Event `json:"losses"`              // commits that were lost with their stream, which somebody accepted
 	Takeover []eventjson.Event `json:"takeovers"`           // later attempts of turns, in order
 	Cost     micros            `json:"cost_micro_usd,omitzero"`
 	NodesAll int64             `json:"nodes"` // on all branches
@@ -99,7 +100,7 @@ func (v *shownSession) json() sessionJSON {
 		Catalog: eventjson.Value{V: s.Catalog}, Sources: eventjson.Value{V: s.ToolSources}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
 		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(events.KindToolApprovalGiven, events.KindTurnCancelRequested), Asked: v.actsJSON(events.KindToolApprovalAsked),
 		By: eventjson.Value{V: v.by}, Partial: v.actsJSON(events.KindModelInterrupted),
-		Hooks: v.actsJSON(events.KindHookRan), Failures: v.actsJSON(events.KindModelFailed), Takeover: v.actsJSON(events.KindTurnStarted),
+		Hooks: v.actsJSON(events.KindHookRan), Failures: v.actsJSON(events.KindModelFailed), Takeover: v.actsJSON(events.KindTurnStarted), Losses: v.actsJSON(events.KindSessionLossAccepted),
 		Cost: v.prices.total(s.Usage().Entries),
 	}
 	for _, n := range v.shown {

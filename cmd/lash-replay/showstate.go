@@ -19,6 +19,9 @@ func (v *shownSession) printOrigin(e *env) {
 	for _, g := range s.Grants {
 		e.println("grant:", grantSummary(g.To, g.Rights))
 	}
+	for i := range v.acts[""] { // no turn has them: accepted losses
+		e.println(v.acts[""][i].line())
+	}
 	if s.Parent != "" {
 		e.println(joined(string(s.Relation)+" of "+string(s.Parent), prefixed("its usage counts as ", s.Source)))
 	}

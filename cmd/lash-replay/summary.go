@@ -29,6 +29,8 @@ func summary(ev *events.Event) string {
 		return configSummary(p.Config)
 	case *events.SessionGranted:
 		return joined(grantSummary(p.To, p.Rights), prefixed("by ", p.By))
+	case *events.SessionLossAccepted:
+		return joined(fmt.Sprintf("commits %d to %d were lost with their stream", p.After+1, p.UpTo), "accepted by "+p.By, short(p.Reason))
 	case *events.BodyStored:
 		return joined(fmt.Sprintf("%d bytes, digest %.12s", p.Blob.Size, p.Blob.Digest), prefixed("by ", p.By))
 	case *events.SessionClosed:

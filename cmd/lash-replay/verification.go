@@ -156,9 +156,11 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	v.addAll(v.verifier.Check())
 	for i := range e.Commit.Events {
 		ev := &e.Commit.Events[i]
-		switch ev.Payload.(type) {
+		switch p := ev.Payload.(type) {
 		case *events.ModelReplied, *events.ModelFailed, *events.ModelInterrupted:
 			v.found.Prompts++
+		case *events.SessionLossAccepted: // explains a head of the lost commits
+			v.note(fmt.Sprintf("commit %d says that commits %d to %d were lost with their stream, and that %s accepted that: %s", e.Seq, p.After+1, p.UpTo, p.By, p.Reason))
 		}
 		err := blob.Visit(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {
 			return v.blob(ctx, e.Seq, i, ref)

@@ -38,6 +38,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}, func(r events.SessionRight) events.SessionRight { return r })
 		return &events.SessionGranted{To: token[string](t), Rights: rights, By: maybe(t, id[string])}
 	},
+	events.KindSessionLossAccepted: func(t *rapid.T) events.Payload {
+		after := rapid.Uint64Range(1, 1<<40).Draw(t, "after")
+		return &events.SessionLossAccepted{
+			After: events.Seq(after), UpTo: events.Seq(after + rapid.Uint64Range(1, 1<<40).Draw(t, "lost")), By: id[string](t), Reason: token[string](t),
+		}
+	},
 	events.KindBodyStored: func(t *rapid.T) events.Payload {
 		ref := blob(t)
 		ref.Size = rapid.Int64Range(1, events.MaxBlobBytes).Draw(t, "size")

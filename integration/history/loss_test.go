@@ -44,8 +44,7 @@ func TestLossWhileNodeRuns(t *testing.T) {
 			if _, err := operator.Log().Last(b.Ctx, id); !errors.As(err, new(*bus.CutOffError)) {
 				t.Fatalf("got %v, want the loss", err)
 			}
-			_, err = operator.AcceptLoss(b.Ctx, id)
-			harness.WantError(t, "accept", err, nil)
+			bustest.AcceptLoss(t, operator, id)
 			other := b.NewHost(operator)
 			for n := range elsewhere {
 				turn := events.TurnID(fmt.Sprint("other", n))

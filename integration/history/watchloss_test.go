@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector/follow"
@@ -32,8 +33,8 @@ func TestWatchersAfterLoss(t *testing.T) {
 			slow.run(resume)
 			harness.Receive(b, "seen by the fast one", fast.reached)
 			harness.Receive(b, "seen by the slow one", slow.reached)
-			acceptLoss(b, id)
-			commits(b, id, kept, fresh, "new")
+			end := acceptLoss(b, id)
+			commits(b, id, end, fresh, "new")
 			close(resume)
 			for name, w := range map[string]*watcher{"fast": fast, "slow": slow} {
 				err := harness.Receive(b, "the end", w.ended)
@@ -60,7 +61,7 @@ func TestAwaitLostTurn(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t)
 			id := b.Open(api.CreateRequest{})
-			kept := archiveNow(b, id)
+			archiveNow(b, id)
 			_, err := b.Submit(b.Ctx, id, harness.TurnRequest("t1", "go"))
 			harness.WantError(t, "submit", err, nil)
 			waits, ended := make(chan struct{}), make(chan error, 1)
@@ -70,8 +71,8 @@ func TestAwaitLostTurn(t *testing.T) {
 				ended <- err
 			}()
 			harness.Receive(b, "the wait", waits)
-			acceptLoss(b, id)
-			commits(b, id, kept, fresh, "new")
+			end := acceptLoss(b, id)
+			commits(b, id, end, fresh, "new")
 			if err := harness.Receive(b, "the end of the wait", ended); !errors.Is(err, api.ErrUnknownTurn) && !errors.As(err, new(*bus.CutOffError)) {
 				t.Errorf("got %v, want %v", err, api.ErrUnknownTurn)
 			}
@@ -138,11 +139,10 @@ func commits(b *harness.System, id events.SessionID, after events.Seq, n int, te
 	}
 }
 
-// acceptLoss writes the row of a session, loses what came after its archive, and accepts that.
-func acceptLoss(b *harness.System, id events.SessionID) {
+// acceptLoss writes the row of a session, loses what came after its archive, and accepts that. It returns the new end.
+func acceptLoss(b *harness.System, id events.SessionID) events.Seq {
 	b.T.Helper()
 	harness.WantError(b.T, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 	loseStream(b, id)
-	_, err := b.Bus.AcceptLoss(b.Ctx, id)
-	harness.WantError(b.T, "accept", err, nil)
+	return bustest.AcceptLoss(b.T, b.Bus, id)
 }

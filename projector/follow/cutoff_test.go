@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
@@ -23,12 +24,8 @@ import (
 func TestAcceptedLoss(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, lost := range []int{1, 2, 3} {
-		for _, fresh := range []int{1, 2, 3, 4} {
+		for fresh := range 5 {
 			id := events.SessionID(fmt.Sprintf("s-%d-%d", lost, fresh))
 			write(t, b, id, 3, "old")
 			if err := b.Archive(t.Context(), id, 3); err != nil {
@@ -42,19 +39,9 @@ func TestAcceptedLoss(t *testing.T) {
 			if _, err := follow.Save(t.Context(), b, refold(t, b, id)); err != nil {
 				t.Fatal(err)
 			}
-			names := js.StreamNames(t.Context(), jetstream.WithStreamListSubject("lash.s."+string(id)+".>"))
-			for name := range names.Name() {
-				if err := js.DeleteStream(t.Context(), name); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := b.Log().Last(t.Context(), id); !errors.As(err, new(*bus.CutOffError)) {
-				t.Fatalf("got %v", err)
-			}
-			if _, err := b.AcceptLoss(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
-			more(t, b, id, 3, fresh, "new")
+			loseStream(t, b, id)
+			end := bustest.AcceptLoss(t, b, id)
+			more(t, b, id, int(end), fresh, "new")
 			want := refold(t, b, id)
 			got, err := follow.Whole(t.Context(), b, id)
 			if err != nil || !bytes.Equal(encoded(t, got), encoded(t, want)) || got.LastCommit() != want.LastCommit() {
@@ -86,14 +73,14 @@ func TestStateOfLostCommits(t *testing.T) {
 						s.SetLastCommit("")
 					}
 					return s
-				}, func(kept *projector.State) {
-					more(t, b, id, 3, fresh, "new")
+				}, func(kept *projector.State, end events.Seq) {
+					more(t, b, id, int(end), fresh, "new")
 					for hot, err := range node.Hot(t.Context()) {
 						if err != nil {
 							t.Fatal(err, hot)
 						}
 					}
-					if fresh > 0 && !follow.IsStale(node, kept) { // before, appends are refused
+					if !follow.IsStale(node, kept) {
 						t.Errorf("%s: the process does not know that its state is stale", id)
 					}
 					want := refold(t, b, id)
@@ -111,7 +98,7 @@ func TestStateOfLostCommits(t *testing.T) {
 
 // cutOff loses commits of a session after its archive of three, and accepts that. keep is called before, and then after the loss
 // was accepted, with what it returned.
-func cutOff(t *testing.T, b *bus.Bus, id events.SessionID, lost int, keep func() *projector.State, then func(*projector.State)) {
+func cutOff(t *testing.T, b *bus.Bus, id events.SessionID, lost int, keep func() *projector.State, then func(kept *projector.State, end events.Seq)) {
 	t.Helper()
 	write(t, b, id, 3, "old")
 	if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
@@ -121,14 +108,19 @@ func cutOff(t *testing.T, b *bus.Bus, id events.SessionID, lost int, keep func()
 	mustProject(t, b, id)
 	kept := keep()
 	loseStream(t, b, id)
-	if _, err := b.AcceptLoss(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	then(kept)
+	then(kept, bustest.AcceptLoss(t, b, id))
 }
 
 // loseStream deletes the stream of a session that continued after its archive.
 func loseStream(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	deleteStreams(t, b, id)
+	if _, err := b.Log().Last(t.Context(), id); !errors.As(err, new(*bus.CutOffError)) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func deleteStreams(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
 	if err != nil {
@@ -138,9 +130,6 @@ func loseStream(t *testing.T, b *bus.Bus, id events.SessionID) {
 		if err := js.DeleteStream(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := b.Log().Last(t.Context(), id); !errors.As(err, new(*bus.CutOffError)) {
-		t.Fatalf("got %v", err)
 	}
 }
 
@@ -155,10 +144,21 @@ func more(t *testing.T, b *bus.Bus, id events.SessionID, at, n int, prefix strin
 	}
 }
 
-// TestEraseAfterLossDies kills the eraser of a session with lost commits at each request. Once the row has the mark, no append, no accepted
-// loss and no import continues the session, and an archiver finishes the erasure.
+// TestEraseAfterLossDies kills the eraser of a session with lost commits at each request: of those after its archive, and of all of a session
+// that was never archived. Once the row has the mark, no append, no accepted loss and no creation continues the session, and an archiver
+// finishes the erasure.
 func TestEraseAfterLossDies(t *testing.T) {
 	t.Parallel()
+	for _, kept := range []events.Seq{0, 3} {
+		t.Run(fmt.Sprint("kept ", kept), func(t *testing.T) {
+			t.Parallel()
+			eraseAfterLossDies(t, kept)
+		})
+	}
+}
+
+func eraseAfterLossDies(t *testing.T, kept events.Seq) {
+	t.Helper()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
@@ -166,8 +166,10 @@ func TestEraseAfterLossDies(t *testing.T) {
 	for k := 1; ; k++ {
 		id := events.SessionID(fmt.Sprintf("s-%d", k))
 		write(t, b, id, 3, "old")
-		if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
-			t.Fatal(err)
+		if kept > 0 {
+			if err := errors.Join(b.Archive(t.Context(), id, kept), b.Discard(t.Context(), id)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		more(t, b, id, 3, 2, "old")
 		mustProject(t, b, id)
@@ -178,16 +180,17 @@ func TestEraseAfterLossDies(t *testing.T) {
 		})
 		if row := directoryRow(t, b, id); row.Erased != nil {
 			c := &events.Commit{ID: "new", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionConfigured{})}}
-			if seq, err := b.Log().Append(t.Context(), c, 3); err == nil {
+			if seq, err := b.Log().Append(t.Context(), c, kept); err == nil {
 				t.Errorf("killed at %d: append: got sequence %d, want an error", k, seq)
 			}
-			if _, err := b.AcceptLoss(t.Context(), id); !errors.Is(err, bus.ErrErasing) && !errors.As(err, new(*events.ErasedError)) {
+			_, err := b.AcceptLoss(t.Context(), id, func(lost *bus.CutOffError) *events.Commit { return bustest.LossRecord(lost, "late") })
+			if !errors.Is(err, bus.ErrErasing) && !errors.As(err, new(*events.ErasedError)) && (kept > 0 || !errors.Is(err, events.ErrInvalid)) {
 				t.Errorf("killed at %d: accept: got %v, want %v", k, err, bus.ErrErasing)
 			}
 			if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
 				t.Fatal(err)
 			}
-			erased(t, b, id, 3)
+			erased(t, b, id, kept)
 			marked++
 		}
 		if done {
@@ -197,4 +200,27 @@ func TestEraseAfterLossDies(t *testing.T) {
 	if marked < 5 {
 		t.Errorf("got %d erasures that had begun, want several", marked)
 	}
+}
+
+// TestReaderErasesLoss erases a session with lost commits by a program that reads, before a node came to the session.
+func TestReaderErasesLoss(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	write(t, b, "s", 3, "old")
+	if err := errors.Join(b.Archive(t.Context(), "s", 3), b.Discard(t.Context(), "s")); err != nil {
+		t.Fatal(err)
+	}
+	more(t, b, "s", 3, 2, "old")
+	mustProject(t, b, "s")
+	deleteStreams(t, b, "s")
+	reader, err := bus.OpenReader(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := follow.Erase(t.Context(), reader, "s", nil, stone("s"), nil); err != nil {
+		t.Fatal(err)
+	}
+	erased(t, b, "s", 3)
 }

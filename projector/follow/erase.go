@@ -36,6 +36,9 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 	if err := t.Check(); err != nil { // before the mark, after which archivers finish the erasure
 		return t, fmt.Errorf("erase: %w", err)
 	}
+	if err := b.Recreate(ctx, session); err != nil {
+		return t, fmt.Errorf("erase: %w", err)
+	}
 	last, err := b.Log().Last(ctx, session)
 	known := last
 	if lost, ok := errors.AsType[*bus.CutOffError](err); ok && end == nil { // the mark replaces the row that shows the loss, and shows it too

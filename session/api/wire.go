@@ -131,10 +131,14 @@ func EncodeError(err error) ErrorBody {
 
 // advice is what an operator has to do, where the request fails until then.
 func advice(err error) string {
-	if lost, ok := errors.AsType[*events.LostError](err); ok {
-		return ": lash-node dead accept-loss " + string(lost.Session)
+	lost, ok := errors.AsType[*events.LostError](err)
+	switch {
+	case !ok:
+		return ""
+	case lost.From == 1:
+		return ": lash-node erase " + string(lost.Session)
 	}
-	return ""
+	return ": lash-node dead accept-loss " + string(lost.Session)
 }
 
 // sentence is the error inside err with the same code and data, and the least context: "session s: no such session" of

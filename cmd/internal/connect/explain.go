@@ -118,7 +118,10 @@ func (f *Flags) user() (user, name string) {
 func Advised(err error) error {
 	advice := ""
 	if lost, ok := errors.AsType[*bus.CutOffError](err); ok {
-		advice = "lash-node dead accept-loss " + string(lost.Session)
+		if advice = "lash-node dead accept-loss "; lost.Last == 0 {
+			advice = "lash-node erase "
+		}
+		advice += string(lost.Session)
 	} else if errors.As(err, new(*events.KeyError)) {
 		advice = "--bodies-key FILE"
 	}

@@ -64,9 +64,10 @@ func TestAdvised(t *testing.T) {
 		err  error
 		want string
 	}{
-		"lost":   {fmt.Errorf("fork: %w", &bus.CutOffError{Session: "s1", Last: 3, Known: 5}), ": lash-node dead accept-loss s1"},
-		"locked": {fmt.Errorf("show: %w", &events.KeyError{ID: 7}), "key 7, which is not here: --bodies-key FILE"},
-		"other":  {other, "it rains"},
+		"all lost": {fmt.Errorf("fork: %w", &bus.CutOffError{Session: "s1", Known: 5}), ": lash-node erase s1"},
+		"lost":     {fmt.Errorf("fork: %w", &bus.CutOffError{Session: "s1", Last: 3, Known: 5}), ": lash-node dead accept-loss s1"},
+		"locked":   {fmt.Errorf("show: %w", &events.KeyError{ID: 7}), "key 7, which is not here: --bodies-key FILE"},
+		"other":    {other, "it rains"},
 	} {
 		if got := connect.Advised(tc.err); !errors.Is(got, tc.err) || !strings.HasSuffix(got.Error(), tc.want) {
 			t.Errorf("%s: got %q, want its end to be %q", name, got, tc.want)

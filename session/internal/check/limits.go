@@ -11,7 +11,7 @@ import (
 // MaxReasonBytes bounds the reason and the origin of a cancel, and the reason of a close, an erase and a frame. The
 // reason of a close is in the commit that ends all turns and tasks which wait in the session, and the reasons of cancels
 // stay in the state while their turns wait.
-const MaxReasonBytes = 1000
+const MaxReasonBytes = events.MaxReasonBytes
 
 // Reason refuses a text of more than [MaxReasonBytes], or one that is not UTF-8. field names it in the error.
 func Reason(field, text string) error {

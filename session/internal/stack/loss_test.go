@@ -39,8 +39,7 @@ func TestPluginsAfterLoss(t *testing.T) {
 				_, release := b.open(t, state)
 				release()
 				if loses {
-					lose(t, on)
-					appendTo(t, on, 3, fresh, "new")
+					appendTo(t, on, int(lose(t, on)), fresh, "new")
 				} else {
 					archive(t, on, 5)
 					appendTo(t, on, 5, fresh, "new")
@@ -98,8 +97,8 @@ func archive(t *testing.T, b *bus.Bus, last events.Seq) {
 	}
 }
 
-// lose deletes the stream of the session, and accepts that.
-func lose(t *testing.T, b *bus.Bus) {
+// lose deletes the stream of the session, and accepts that. It returns the new end.
+func lose(t *testing.T, b *bus.Bus) events.Seq {
 	t.Helper()
 	if err := follow.NewProjector(b, nil).Project(t.Context(), "s"); err != nil {
 		t.Fatal(err)
@@ -113,7 +112,5 @@ func lose(t *testing.T, b *bus.Bus) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.AcceptLoss(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	return bustest.AcceptLoss(t, b, "s")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -35,9 +36,7 @@ func TestRunAfterLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.Bus.AcceptLoss(t.Context(), sid); err != nil {
-		t.Fatal(err)
-	}
+	last = bustest.AcceptLoss(t, b.Bus, sid)
 	if err := r.catchUp(t.Context()); !errors.Is(err, wake.ErrSuperseded) {
 		t.Fatalf("got %v, want %v", err, wake.ErrSuperseded)
 	}

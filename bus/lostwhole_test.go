@@ -1,0 +1,168 @@
+package bus_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// lostWhole makes a session of three commits that was never archived, with a row, and deletes its stream.
+func lostWhole(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	appendUpTo(t, b, id, nil, 3)
+	if _, err := b.Directory().Put(t.Context(), id, []byte(`{"seq":3}`), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-s-"+string(id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantLostWhole fails the test unless err names the commits of [lostWhole].
+func wantLostWhole(t *testing.T, what string, err error) {
+	t.Helper()
+	if lost, ok := errors.AsType[*bus.CutOffError](err); !ok || lost.Last != 0 || lost.Known != 3 || !strings.Contains(err.Error(), "commits 1 to 3 are lost") {
+		t.Errorf("%s: got %v, want the loss of commits 1 to 3", what, err)
+	}
+}
+
+// TestLostWhole deletes the stream of a session that was never archived. Every request says that its commits are lost, and no other session
+// gets its id: before, it was taken for a session that never was.
+func TestLostWhole(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	for _, left := range []string{"nothing", "an empty stream", "an empty sealed stream", "an archive without commits"} {
+		t.Run(left, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.Open(t, server)
+			id := events.SessionID("s-" + strings.ReplaceAll(left, " ", "-"))
+			lostWhole(t, b, id)
+			js := jetStream(t, b)
+			if left != "nothing" { // of a creator that had read no row yet
+				cfg := jetstream.StreamConfig{Name: "lash-s-" + string(id), Subjects: []string{"lash.s." + string(id) + ".>"}, AllowDirect: true}
+				_, err := js.CreateStream(t.Context(), cfg)
+				if cfg.Sealed = left == "an empty sealed stream"; err == nil && cfg.Sealed {
+					_, err = js.UpdateStream(t.Context(), cfg)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left == "an archive without commits" {
+				if err := b.PutEmptyEntry(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				_, err := b.Log().Last(t.Context(), id)
+				wantLostWhole(t, "last", err)
+				_, err = b.Log().Append(t.Context(), commit(id, 4), 3)
+				wantLostWhole(t, "append", err)
+				_, err = b.Log().Append(t.Context(), commit(id, 1), 0)
+				wantLostWhole(t, "create", err)
+				_, err = b.Cold(t.Context(), id)
+				wantLostWhole(t, "cold", err)
+				for _, err = range b.Log().Read(t.Context(), id, 1) {
+					break
+				}
+				wantLostWhole(t, "read", err)
+				wantLostWhole(t, "archive", b.Archive(t.Context(), id, 0))
+				if err := b.SweepOrphans(t.Context()); err != nil {
+					t.Errorf("sweep: %v", err)
+				}
+			}
+			if _, err := b.AcceptLoss(t.Context(), id, nil); !errors.Is(err, events.ErrInvalid) || !strings.Contains(err.Error(), "can only be erased") {
+				t.Errorf("accept: got %v, want that it can only be erased", err)
+			}
+			var listed []events.SessionID
+			for one, err := range b.Sessions(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				listed = append(listed, one)
+			}
+			if n := len(listed); !slices.Contains(listed, id) || n != len(slices.Compact(slices.Sorted(slices.Values(listed)))) {
+				t.Errorf("sessions: got %v, want each once, and %s", listed, id)
+			}
+			end := events.Seq(3)
+			if _, err := b.PutTombstone(t.Context(), id, &end, bus.Tombstone{At: 1, By: "tester"}, nil); err == nil {
+				t.Error("erase at an end that is lost: got no error")
+			}
+			gone, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1, By: "tester", Reason: "lost"}, nil)
+			if err != nil || gone.Last != 0 {
+				t.Errorf("erase: got %+v, %v", gone, err)
+			}
+			if err := b.Purge(t.Context(), id); err != nil {
+				t.Errorf("purge: %v", err)
+			}
+			if _, err := b.Log().Append(t.Context(), commit(id, 1), 0); !errors.As(err, new(*events.ErasedError)) {
+				t.Errorf("create after the erasure: got %v", err)
+			}
+		})
+	}
+}
+
+// TestLostWholeIsImported imports an older part of a session of which all commits are lost: it continues from there.
+func TestLostWholeIsImported(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	lostWhole(t, b, "s")
+	log, want := written(t, "s", 2, "")
+	if err := b.Restore(t.Context(), "s", log); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(t, b, "s", 1); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	appendUpTo(t, b, "s", want, 3)
+}
+
+// TestLostWholeKeepsBodies sweeps beside a session of which all commits are lost: it can be put back from a backup, so its bodies stay.
+func TestLostWholeKeepsBodies(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	lostWhole(t, b, "s")
+	for m, err := range b.BlobMentions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Unread != nil && m.Unread.Session == "s" && m.Unread.Since.IsZero() {
+			return
+		}
+	}
+	t.Error("the sweep does not know that the session refers to bodies")
+}
+
+// TestLostWholeUnderCreators loses the stream of a session, again and again, while creators of its id compete. No creator that begins after the
+// loss is accepted.
+func TestLostWholeUnderCreators(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	others := []*bus.Bus{bustest.Open(t, server), bustest.Open(t, server), bustest.Open(t, server)}
+	for round := range 10 {
+		id := events.SessionID(fmt.Sprint("s", round))
+		lostWhole(t, b, id)
+		var all sync.WaitGroup
+		for n, other := range others {
+			all.Go(func() {
+				c := commit(id, 1)
+				c.ID += events.CommitID(fmt.Sprint("-", n))
+				if seq, err := other.Log().Append(t.Context(), c, 0); !errors.As(err, new(*bus.CutOffError)) {
+					t.Errorf("%s, creator %d: got %d, %v, want the loss", id, n, seq, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
