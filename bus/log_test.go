@@ -246,3 +246,24 @@ func jetStream(t *testing.T, b *bus.Bus) jetstream.JetStream {
 	}
 	return js
 }
+
+// TestReadWithoutDirect reads a session whose stream somebody edited: the error says what is wrong with it.
+func TestReadWithoutDirect(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	appendUpTo(t, b, "s", nil, 3)
+	stream, err := jetStream(t, b).Stream(t.Context(), "lash-s-s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.AllowDirect = false
+	if _, err := jetStream(t, b).UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range b.Log().Read(t.Context(), "s", 1) {
+		if !errors.Is(err, events.ErrMalformed) || !strings.Contains(err.Error(), "--allow-direct") {
+			t.Errorf("got %v, want that direct reads are not allowed", err)
+		}
+	}
+}

@@ -178,7 +178,7 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 			}
 			err := pause(ctx, try)
 			if err == nil {
-				_, err = l.b.streamEnd(ctx, stream) // the stream may have been archived
+				err = l.b.checkDirect(ctx, stream) // the stream may have been archived
 			}
 			if err != nil && !isUnknown(err) {
 				yield(rawEntry{}, err)
@@ -186,6 +186,15 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 			}
 		}
 	}
+}
+
+// checkDirect refuses a stream whose settings somebody changed: its server answers no direct reads, and a reader would wait for ever.
+func (b *Bus) checkDirect(ctx context.Context, stream string) error {
+	info, err := b.streamInfo(ctx, stream)
+	if err == nil && !info.Config.AllowDirect {
+		err = fmt.Errorf("%w: stream %s does not allow direct reads: nats stream edit %s --allow-direct", events.ErrMalformed, stream, stream)
+	}
+	return err
 }
 
 // batchReader reads a history batch by batch. The next batch is requested while one is yielded.
