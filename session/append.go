@@ -15,11 +15,12 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// appendSigned appends a commit at the sequence of the state that it was decided on, with a head where it needs one. It
-// is the only append of hosts and runs, and the only place that signs. It returns the commit as it is in the log. A
-// commit without place for a head gets none, and the next one does.
+// appendSigned appends a commit at the sequence of the state that it was decided on, with a head where it needs one, and folds it
+// into the cached state, whose lock the caller has. It is the only append of hosts and runs, and the only place that signs. A
+// commit without place for a head gets none, and the next one does. fold gets the commit as it is in the log, and returns the state with
+// it. Where that fails, the commit stays in the history; the entry loses its state, and the next Load folds the log.
 //
-// After the append, its caller has these duties:
+// What fold does, and what follows:
 //
 //	                        a host: appendLocked        a run: AppendCommit, and committed of workers/internal/run
 //	fold the commit         State.Apply                 the function after: Committed, as the run's state has its events
@@ -30,49 +31,53 @@ import (
 //	wake, timer             hints.Commit                none: the run has the wake, and sets the timer at its end
 //	wakes of tasks          hints.Commit                hints.Tasks
 //	plugins, traces         none                        stackCommitted, trace.Commit
-func (h *Host) appendSigned(ctx context.Context, c *events.Commit, on *projector.State) (*events.Commit, events.Seq, error) {
+func (h *Host) appendSigned(ctx context.Context, s *states.Entry, c *events.Commit, on *projector.State, fold func(events.Entry) (*projector.State, error)) (events.Seq, error) {
 	c, err := h.b.Encrypted(c) // the head is about what is stored
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	signed, head, err := h.sign(c, on)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
+	expected := on.Seq + 1 // fold may change the state
 	seq, err := h.log.Append(ctx, signed, on.Seq)
-	if err == nil && head != nil && seq == on.Seq+1 && h.cfg.Signed != nil {
+	if err != nil {
+		return 0, err
+	}
+	if head != nil && seq == expected && h.cfg.Signed != nil {
 		h.cfg.Signed(head)
 	}
-	return signed, seq, err
+	if s.State, err = fold(events.Entry{Seq: seq, Commit: signed}); err != nil {
+		s.State = nil
+		return 0, err
+	}
+	return seq, nil
 }
 
-// appendLocked appends a host's events at the sequence of the locked state, folds them, and publishes the hints. The
-// caller has the lock of the entry. Where the fold fails, the commit stays in the history; the entry loses its state, and the next
-// Load folds the log.
+// appendLocked appends a host's events at the sequence of the locked state, folds them, and publishes the hints.
 func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMeta, list []events.Event) error {
 	c, err := h.commit(ctx, s.State.Session, meta, list)
 	if err != nil {
 		return err
 	}
-	c, seq, err := h.appendSigned(ctx, c, s.State)
+	_, err = h.appendSigned(ctx, s, c, s.State, func(e events.Entry) (*projector.State, error) {
+		api.RecordSeq(ctx, e.Commit.Session, e.Seq)
+		now, due := s.State, turn.Due(s.State)
+		if err := now.Apply(e); err != nil {
+			return nil, err
+		}
+		h.quota.Record(now)
+		if !turn.NeedsWorker(now, 0) { // else the worker that runs the session marks it dirty
+			_ = h.b.MarkDirty(e.Commit.Session)
+		}
+		h.hints.Commit(now, e.Commit.Events, due)
+		return now, nil
+	})
 	if errors.Is(err, bus.ErrFull) {
 		err = &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err}
 	}
-	if err != nil {
-		return err
-	}
-	api.RecordSeq(ctx, c.Session, seq)
-	due := turn.Due(s.State)
-	if err := s.State.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
-		s.State = nil
-		return err
-	}
-	h.quota.Record(s.State)
-	if !turn.NeedsWorker(s.State, 0) { // else the worker that runs the session marks it dirty
-		_ = h.b.MarkDirty(c.Session)
-	}
-	h.hints.Commit(s.State, c.Events, due)
-	return nil
+	return err
 }
 
 // AppendCommit appends a commit that a worker of this process decided on a state. It holds the session's lock, as the
@@ -84,15 +89,17 @@ func (w Worker) AppendCommit(ctx context.Context, c *events.Commit, on *projecto
 		return 0, err
 	}
 	defer s.Unlock()
-	c, seq, err := w.Host.appendSigned(ctx, c, on)
-	if err == nil && seq == on.Seq+1 {
-		if s.State, err = after(c); err != nil {
-			s.State = nil
-			return 0, err
+	expected := on.Seq + 1
+	return w.Host.appendSigned(ctx, s, c, on, func(e events.Entry) (*projector.State, error) {
+		if e.Seq != expected {
+			return s.State, nil // the worker decides again
 		}
-		w.Host.hints.Tasks(s.State, c.Events)
-	}
-	return seq, err
+		now, err := after(e.Commit)
+		if err == nil {
+			w.Host.hints.Tasks(now, e.Commit.Events)
+		}
+		return now, err
+	})
 }
 
 // sign returns the commit with its head; the commit itself and nil where it gets none.

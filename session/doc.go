@@ -85,8 +85,7 @@
 //	        states.LockYielding              the session's cached state, under its lock
 //	        decideOrRepeat    commitmeta.go  finds a repeat by its key, else calls the decision
 //	        appendLocked      append.go      builds the commit
-//	          appendSigned    append.go      signs it; bus.Log.Append expects the state's sequence
-//	          State.Apply                    folds it
+//	          appendSigned    append.go      signs it; bus.Log.Append expects the state's sequence; folds it with State.Apply
 //	          hints.Commit                   publishes the wake
 //
 // [Host.Cancel], [Host.Approve] and the other requests take the same path from decideUntilAppended on.
