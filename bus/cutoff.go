@@ -91,7 +91,7 @@ func (b *Bus) rowSeq(ctx context.Context, session events.SessionID) (events.Seq,
 // rowFields is what package bus reads of a row.
 type rowFields struct {
 	DirectorySeq
-	Erased   json.RawMessage `json:"erased"` // of a session whose erasure has begun
+	Erased   json.RawMessage `json:"erased"` // of a session that is being erased, or is erased
 	revision uint64
 }
 

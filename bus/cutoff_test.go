@@ -94,7 +94,7 @@ func TestLostStreamIsNoticed(t *testing.T) {
 	}
 }
 
-// TestReaderAcceptsLoss accepts a loss, and erases a session, where no node came to the session since its server lost the stream: the program
+// TestReaderAcceptsLoss accepts a loss, and erases a session, of which no node has noticed that the server lost the stream: the program
 // is a reader, which otherwise makes no stream.
 func TestReaderAcceptsLoss(t *testing.T) {
 	t.Parallel()

@@ -247,7 +247,7 @@ func jetStream(t *testing.T, b *bus.Bus) jetstream.JetStream {
 	return js
 }
 
-// TestReadWithoutDirect reads a session whose stream somebody edited: the error says what is wrong with it.
+// TestReadWithoutDirect reads a session whose stream was edited: the error says what is wrong with it.
 func TestReadWithoutDirect(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

@@ -188,7 +188,7 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 	}
 }
 
-// checkDirect refuses a stream whose settings somebody changed: its server answers no direct reads, and a reader would wait for ever.
+// checkDirect refuses a stream whose settings were changed: its server answers no direct reads, and a reader would wait forever.
 func (b *Bus) checkDirect(ctx context.Context, stream string) error {
 	info, err := b.streamInfo(ctx, stream)
 	if err == nil && !info.Config.AllowDirect {

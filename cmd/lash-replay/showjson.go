@@ -40,7 +40,7 @@ type sessionJSON struct {
 	Partial  []eventjson.Event `json:"partial_replies"`     // of cancelled and failed model calls, in order
 	Hooks    []eventjson.Event `json:"hooks"`               // decisions and failures of hooks, in order
 	Failures []eventjson.Event `json:"model_failures"`      // in order
-	Losses   []eventjson.Event `json:"losses"`              // commits that were lost with their stream, which somebody accepted
+	Losses   []eventjson.Event `json:"losses"`              // commits that were lost with their stream, with who accepted that
 	Takeover []eventjson.Event `json:"takeovers"`           // later attempts of turns, in order
 	Cost     micros            `json:"cost_micro_usd,omitzero"`
 	NodesAll int64             `json:"nodes"` // on all branches

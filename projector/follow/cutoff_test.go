@@ -202,7 +202,7 @@ func eraseAfterLossDies(t *testing.T, kept events.Seq) {
 	}
 }
 
-// TestReaderErasesLoss erases a session with lost commits by a program that reads, before a node came to the session.
+// TestReaderErasesLoss erases a session with lost commits by a reader, before a node has noticed the loss.
 func TestReaderErasesLoss(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
