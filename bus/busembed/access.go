@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"github.com/lash-go/lash/events/localfile"
 )
 
 // accessName is the file in the store directory with the store's [Access]. Only its owner can read it.
@@ -37,7 +39,7 @@ func ReadAccess(store string) (Access, error) {
 
 func readAccess(name string) (Access, error) {
 	var a Access
-	data, err := os.ReadFile(name) //nolint:gosec // a file of the store
+	data, err := localfile.Read(name, localfile.MaxBytes)
 	if errors.Is(err, fs.ErrPermission) {
 		return a, fmt.Errorf("%w: only the user that started the node can read it", err)
 	}

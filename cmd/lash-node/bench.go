@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -10,12 +11,13 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/cmd/internal/bench"
+	"github.com/lash-go/lash/events/localfile"
 )
 
 type benchCmd struct {
 	JSON       bool   `name:"json" help:"Print one JSON object."`
 	Only       string `help:"Measure only the parts whose name holds this." placeholder:"TEXT"`
-	CPUProfile string `name:"cpuprofile" help:"Write a profile of where the time goes." placeholder:"FILE" type:"path"`
+	CPUProfile string `name:"cpuprofile" help:"Write a profile of where the time goes." placeholder:"FILE" type:"path" writes:""`
 	Scale      int    `help:"Divide how much is measured, for a quick look: such figures are not comparable." default:"1"`
 	Cold       int    `help:"Sessions that are cold; 0 measures none." default:"4000"`
 	Hot        int    `help:"Sessions that are hot beside the cold ones." default:"1000"`
@@ -57,9 +59,9 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that remains is no failure
 	if c.CPUProfile != "" {
-		f, err := os.Create(c.CPUProfile)
+		f, err := localfile.Create(c.CPUProfile)
 		if err != nil {
-			return err
+			return fmt.Errorf("--cpuprofile: %w", err)
 		}
 		defer f.Close() //nolint:errcheck // the profile is complete once it is stopped
 		if err := pprof.StartCPUProfile(f); err != nil {

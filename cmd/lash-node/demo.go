@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
@@ -60,7 +61,7 @@ func (c *demoCmd) read() ([]recording.Conversation, error) {
 	}
 	var all []recording.Conversation
 	for _, name := range c.Chats {
-		f, err := os.Open(name) //nolint:gosec // the user names the file
+		f, err := localfile.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("--chats: %w", err)
 		}

@@ -128,6 +128,12 @@ func refusedFiles(t *testing.T) map[string]string {
 // failing runs a command line that fails, and returns its messages.
 func failing(t *testing.T, args []string) string {
 	t.Helper()
+	return failingIn(t, map[string]string{"LASH_TOKEN": "x"}, args)
+}
+
+// failingIn is failing with variables.
+func failingIn(t *testing.T, variables map[string]string, args []string) string {
+	t.Helper()
 	var messages bytes.Buffer
 	in, err := os.Open(os.DevNull)
 	if err != nil {
@@ -135,7 +141,7 @@ func failing(t *testing.T, args []string) string {
 	}
 	defer func() { _ = in.Close() }()
 	ended := make(chan int, 1)
-	env := func(name string) string { return map[string]string{"LASH_TOKEN": "x"}[name] }
+	env := func(name string) string { return variables[name] }
 	go func() {
 		ended <- line(&cli{}).Run(t.Context(), args, &streams{Out: io.Discard, Err: &messages, In: in, Env: env})
 	}()

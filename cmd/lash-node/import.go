@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/exchange"
@@ -130,7 +129,7 @@ func (c *importCmd) read() ([]importSource, error) {
 }
 
 func (c *importCmd) readFile(name string) (*events.Archive, []recording.Conversation, error) {
-	f, err := os.Open(filepath.Clean(name))
+	f, err := localfile.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}

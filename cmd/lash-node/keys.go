@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -98,7 +97,7 @@ func showKeys(s *streams, dir string, asJSON bool) error {
 	if err := program.CheckFiles(dir, keyring.NodeKey, keyring.Certificate, keyring.TenantPub); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
-	public, err := os.ReadFile(filepath.Join(dir, keyring.TenantPub)) //nolint:gosec // the operator names it
+	public, err := program.ReadSetting(filepath.Join(dir, keyring.TenantPub))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: --dir DIR names another directory, lash-node keys make makes one", err)
 	}

@@ -64,6 +64,9 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 	if err := c.checkMCP(); err != nil {
 		return err
 	}
+	if err := c.setInstance(s); err != nil {
+		return err
+	}
 	cfg, err := c.program(s, log)
 	if err != nil {
 		return err
@@ -91,6 +94,15 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 		return nil // a signal ended it before it was registered
 	}
 	return err
+}
+
+// setInstance fills in the name of the instance, and checks it.
+func (c *pluginRunCmd) setInstance(s *streams) error {
+	from := "--instance"
+	if c.Instance == "" {
+		from, c.Instance = "LASH_PLUGIN_INSTANCE", s.Env("LASH_PLUGIN_INSTANCE")
+	}
+	return remote.CheckInstance(from, c.Instance)
 }
 
 // checkMCP refuses flags of programs with --mcp, whose file has the command, its variables and its limits.
@@ -139,7 +151,7 @@ func (c *pluginRunCmd) mcpServer(s *streams) (*mcp.Server, error) {
 
 // serveMCP runs a server until ctx ends.
 func (c *pluginRunCmd) serveMCP(ctx context.Context, s *streams, cfg mcp.Config) error {
-	cfg.Prefix, cfg.Instance = c.Prefix, cmp.Or(c.Instance, s.Env("LASH_PLUGIN_INSTANCE"))
+	cfg.Prefix, cfg.Instance = c.Prefix, c.Instance
 	source, err := mcp.Start(ctx, cfg)
 	if err != nil {
 		return err
@@ -171,7 +183,7 @@ func (c *pluginRunCmd) serve(ctx context.Context, s *streams, conn *nats.Conn, c
 	defer adapter.Close()
 	over := s.Waiting("a node to answer the registration")
 	i, err := remote.Start(ctx, remote.Config{
-		Conn: conn, Plugin: adapter, Prefix: c.Prefix, Instance: cmp.Or(c.Instance, s.Env("LASH_PLUGIN_INSTANCE")), Rollback: c.Rollback,
+		Conn: conn, Plugin: adapter, Prefix: c.Prefix, Instance: c.Instance, Rollback: c.Rollback,
 		Grace: c.Grace, Logger: cfg.Logger,
 	})
 	over()
@@ -212,13 +224,16 @@ func (c *pluginRunCmd) program(s *streams, log *zap.Logger) (stdio.Config, error
 
 // connect connects as the plugin. end is called if the servers close the connection for good.
 func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *nats.Conn, err error) {
-	if c.NATS+c.Nkey == "" && !c.Named() {
-		c.Connection = cmp.Or(c.Connection, s.Env("LASH_PLUGIN_CONNECTION"))
+	from := "--connection"
+	if c.Connection == "" && c.NATS+c.Nkey == "" && !c.Named() {
+		from, c.Connection = "LASH_PLUGIN_CONNECTION", s.Env("LASH_PLUGIN_CONNECTION")
 	}
 	if c.Connection != "" && (c.NATS+c.Nkey != "" || c.Named() || c.Inbox != connect.DefaultInbox) {
 		return nil, errors.New("--connection names the servers and the credentials: without --nats, --nkey, --creds, --tls-* and --inbox")
 	}
-	c.fromEnv(s)
+	if err := c.fromEnv(s); err != nil {
+		return nil, err
+	}
 	if c.NATS+c.Connection == "" {
 		return nil, errors.New("--connection, --nats, LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS is missing: it names the servers")
 	}
@@ -230,10 +245,11 @@ func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *n
 		nats.ClosedHandler(func(conn *nats.Conn) { end(cmp.Or(conn.LastError(), nats.ErrConnectionClosed)) }))
 	if c.Connection != "" {
 		if err := program.CheckFile(c.Connection); err != nil {
-			return nil, fmt.Errorf("--connection: %w", err)
+			return nil, fmt.Errorf("%s: %w", from, err)
 		}
-		if conn, err = remote.Connect(c.Connection, opts...); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("--connection: %w", err)
+		conn, err = remote.Connect(c.Connection, opts...)
+		if _, wrong := errors.AsType[*events.FieldError](err); wrong || errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w", from, err)
 		}
 	} else {
 		if c.Nkey != "" {
@@ -254,25 +270,33 @@ func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *n
 	return conn, nil
 }
 
-// fromEnv fills in the connection flags that are not given. With --connection that is the prefix only.
-func (c *pluginRunCmd) fromEnv(s *streams) {
+// fromEnv fills in the connection flags that are not given. With --connection that is the prefix only. A variable that names a file must
+// name a regular one.
+func (c *pluginRunCmd) fromEnv(s *streams) error {
 	for _, v := range []struct {
 		flag          *string
 		name, without string
+		file          bool
 	}{
-		{&c.Prefix, "PREFIX", events.DefaultPrefix},
-		{&c.NATS, "NATS", ""},
-		{&c.Nkey, "NKEY", ""},
-		{&c.TLSCA, "TLS_CA", ""},
-		{&c.TLSCert, "TLS_CERT", ""},
-		{&c.TLSKey, "TLS_KEY", ""},
-		{&c.Inbox, "INBOX", connect.DefaultInbox},
+		{&c.Prefix, "PREFIX", events.DefaultPrefix, false},
+		{&c.NATS, "NATS", "", false},
+		{&c.Nkey, "NKEY", "", true},
+		{&c.TLSCA, "TLS_CA", "", true},
+		{&c.TLSCert, "TLS_CERT", "", true},
+		{&c.TLSKey, "TLS_KEY", "", true},
+		{&c.Inbox, "INBOX", connect.DefaultInbox, false},
 	} {
 		if *v.flag == v.without {
 			*v.flag = cmp.Or(s.Env("LASH_PLUGIN_"+v.name), v.without)
+			if v.file && *v.flag != "" {
+				if err := program.CheckFile(*v.flag); err != nil {
+					return fmt.Errorf("LASH_PLUGIN_%s: %w", v.name, err)
+				}
+			}
 		}
 		if c.Connection != "" {
-			return
+			return nil
 		}
 	}
+	return nil
 }

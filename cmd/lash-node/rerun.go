@@ -17,7 +17,7 @@ import (
 )
 
 type rerunCmd struct {
-	Targets []string `arg:"" name:"file" help:"Archives of lash-replay export, or folders of them (*.lash)." type:"path"`
+	Targets []string `arg:"" name:"file" help:"Archives of lash-replay export, or folders of them (*.lash)." type:"path" folders:""`
 
 	From         events.TurnID `placeholder:"TURN" help:"The first turn that runs again. The conversation before it stays as recorded. Default: the first turn."`
 	Provider     string        `placeholder:"NAME" help:"The model's provider. Default: the one whose key is in the environment."`

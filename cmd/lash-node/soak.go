@@ -21,7 +21,7 @@ type soakCmd struct {
 	MCP      int           `name:"mcp" help:"Sessions at once that call tools of a server of the Model Context Protocol, which each node then runs as a program on stdin and stdout; 0: none." default:"0" placeholder:"N"`
 	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server), wakes (kill a node, and lose every wake in the queue), plugin (kill or freeze a process of the plugin; none with --plugins 0), mcp (kill a server of --mcp; none without)." default:"kill,freeze,server,partition,wakes,plugin,mcp" placeholder:"FAULT"`
 	Duration time.Duration `help:"How long faults happen." default:"1m"`
-	Chats    []string      `help:"Recorded conversations, as for demo. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"existingfile"`
+	Chats    []string      `help:"Recorded conversations, as for demo. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"path"`
 	Think    time.Duration `help:"About how long the scripted model takes for a reply; a tool takes a third." default:"60ms"`
 	Seed     uint64        `help:"Of the faults. Defaults to a new one, which is printed."`
 	Store    string        `help:"Directory of the servers' stores, the ledgers and what children print. Defaults to a temporary one." placeholder:"DIR" type:"path"`

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"os"
-	"path/filepath"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	sessionarchive "github.com/lash-go/lash/session/archive"
@@ -30,7 +29,7 @@ type archive struct {
 var errDamaged = errors.New("the archive is damaged")
 
 func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error) {
-	f, err := os.Open(filepath.Clean(path))
+	f, err := localfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: lash-replay export writes an archive", err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/recheck"
@@ -12,7 +13,7 @@ import (
 
 type checkCmd struct {
 	Targets []string `arg:"" optional:"" name:"session" help:"Sessions; archive files or folders of them (*.lash) when no source is given. Default: every session of the source."`
-	JUnit   string   `name:"junit" placeholder:"FILE" help:"Also write the results to this file, as JUnit's XML: one test case a session."`
+	JUnit   string   `name:"junit" placeholder:"FILE" help:"Also write the results to this file, as JUnit's XML: one test case a session." writes:""`
 	Whole   bool     `help:"A session with redacted payloads is one that cannot be checked."`
 	JSON    bool     `name:"json" help:"Print one JSON object."`
 }
@@ -42,7 +43,7 @@ func (c *checkCmd) Run(ctx context.Context, e *env) error {
 	}
 	if c.JUnit != "" {
 		if err := r.WriteJUnit(c.JUnit, "lash-replay check"); err != nil {
-			return err
+			return fmt.Errorf("--junit: %w", err)
 		}
 	}
 	if c.JSON {

@@ -18,7 +18,7 @@ import (
 
 type exportCmd struct {
 	Session  string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	Out      string `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
+	Out      string `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session." writes:""`
 	Format   string `default:"archive" help:"One of the formats above. Default: ${default}."`
 	All      bool   `help:"Every session of the source, each in a file of the folder that -o names."`
 	Key      string `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`

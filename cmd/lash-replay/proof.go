@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/keyring"
@@ -29,7 +29,7 @@ const checkProof projector.Rule = "proof"
 type proofFlags struct {
 	Keys          []string `name:"key" sep:"none" placeholder:"KEY" help:"Public key of the tenant that certifies the nodes' keys: a file, or the key itself as name+hash+base64. May be given several times. Defaults to keys/tenant.pub in the store."`
 	Heads         []string `name:"head" sep:"none" placeholder:"FILE" help:"Head that you got earlier, from another place than this history: a signed note, or lines of JSON as lash-node serve --heads writes them. The history must contain what it covers, and be verified here; of lines of JSON, --all requires that. May be given several times."`
-	WriteHead     string   `placeholder:"FILE" help:"Write the last head that verified to this file, as a signed note: for --head later, or for witnesses. For one session."`
+	WriteHead     string   `placeholder:"FILE" help:"Write the last head that verified to this file, as a signed note: for --head later, or for witnesses. For one session." writes:""`
 	AllowUnsigned bool     `help:"Accept turns that end under no signed head, for example of an older version."`
 }
 
@@ -274,7 +274,10 @@ func (r *verifyRun) writeHead(path string) error {
 	case r.found.lastHead == nil:
 		return errors.New("--write-head: no head verified")
 	}
-	return os.WriteFile(filepath.Clean(path), []byte(r.found.lastHead.Note), 0o600)
+	if err := localfile.Write(path, []byte(r.found.lastHead.Note)); err != nil {
+		return fmt.Errorf("--write-head: %w", err)
+	}
+	return nil
 }
 
 func headSummary(p *events.AuditHeadSigned) string {

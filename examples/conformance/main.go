@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -25,11 +24,18 @@ import (
 )
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(2)
+	}
+}
+
+func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	name, cfg, err := remote.FromEnv(os.Getenv)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer cfg.Conn.Close()
 	ofEcho := []string{"echo"}
@@ -38,11 +44,9 @@ func main() {
 	cfg.Prompt = []wire.Fragment{{Slot: events.SlotGuidance, Content: "Conformance is here.", Tools: ofEcho}}
 	i, err := remote.Start(ctx, cfg)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	if err := i.Run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return i.Run(ctx)
 }
 
 // conformance is the plugin.

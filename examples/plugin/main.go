@@ -22,7 +22,7 @@ import (
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "plugin:", err)
-		os.Exit(1)
+		os.Exit(2)
 	}
 }
 

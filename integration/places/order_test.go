@@ -18,7 +18,7 @@ const module = "github.com/lash-go/lash/"
 
 // floors are all packages but those of integration, from the lowest up. A package may import those before it only.
 var floors = []struct{ name, packages string }{
-	{"events", "events events/bodykey events/proof events/eventjson events/tracing events/eventstest"},
+	{"events", "events events/localfile events/bodykey events/proof events/eventjson events/tracing events/eventstest"},
 	{"the fold", "projector projector/index"},
 	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/schema session/api session/turn session/task session/lock
 		session/transcript session/plugin/wire session/plugin/output session/plugin`},

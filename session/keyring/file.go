@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/lash-go/lash/events/localfile"
 )
 
 // algorithm is the byte before the key in note's form of an Ed25519 key.
@@ -75,8 +77,11 @@ func readSecret(path string) ([]byte, error) {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s: other users can read the key: chmod 600 it, or make a new one", path)
 	}
-	return os.ReadFile(path) //nolint:gosec // the operator names it
+	return readFile(path)
 }
+
+// readFile reads a file of keys.
+func readFile(path string) ([]byte, error) { return localfile.Read(path, localfile.MaxBytes) }
 
 // writeFile replaces a file atomically. Only its owner can read it.
 func writeFile(path, text string) error {

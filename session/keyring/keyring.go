@@ -79,11 +79,11 @@ func Load(dir string, now time.Time) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := os.ReadFile(filepath.Join(dir, Certificate))
+	certificate, err := readFile(filepath.Join(dir, Certificate))
 	if err != nil {
 		return nil, err
 	}
-	tenants, err := os.ReadFile(filepath.Join(dir, TenantPub))
+	tenants, err := readFile(filepath.Join(dir, TenantPub))
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func Certify(dir, tenant, name string, now time.Time, validity time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	public, err := os.ReadFile(filepath.Join(tenant, TenantPub))
+	public, err := readFile(filepath.Join(tenant, TenantPub))
 	if err != nil {
 		return nil, err
 	}

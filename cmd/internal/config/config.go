@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -19,21 +18,18 @@ import (
 const MaxBytes = 1 << 20
 
 // ErrTooLarge means that the configuration file exceeds [MaxBytes].
-var ErrTooLarge = fmt.Errorf("configuration: the file is above the limit of %d bytes", MaxBytes)
+var ErrTooLarge = fmt.Errorf("the file is above the limit of %d bytes", MaxBytes)
 
 // JSON is [kong.JSON] with the flag names of --help. It refuses keys that name no flag, because a misspelt key would
-// have no effect. It reads at most one byte more than [MaxBytes]. Errors: [ErrTooLarge].
-func JSON(r io.Reader) (kong.Resolver, error) {
+// have no effect. It reads at most one byte more than [MaxBytes]. Its errors begin with from, which names the file. Errors:
+// [ErrTooLarge].
+func JSON(from string, r io.Reader) (kong.Resolver, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err == nil && len(data) > MaxBytes {
+		err = ErrTooLarge
+	}
 	if err != nil {
-		return nil, err
-	}
-	if len(data) > MaxBytes {
-		return nil, ErrTooLarge
-	}
-	from := "configuration"
-	if f, ok := r.(*os.File); ok {
-		from += " " + f.Name()
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	written := make(map[string]json.RawMessage)
 	if err := json.Unmarshal(data, &written); err != nil {

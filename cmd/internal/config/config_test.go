@@ -28,14 +28,14 @@ func TestConfigBounded(t *testing.T) {
 		const file = `{"store":"x"}`
 		return strings.NewReader(file + strings.Repeat(" ", size-len(file)))
 	}
-	if _, err := config.JSON(padded(limit)); err != nil {
+	if _, err := config.JSON("--config x", padded(limit)); err != nil {
 		t.Errorf("got %v, want a file of the limit read", err)
 	}
-	if _, err := config.JSON(padded(limit + 1)); !errors.Is(err, config.ErrTooLarge) || !strings.Contains(err.Error(), "1048576 bytes") {
+	if _, err := config.JSON("--config x", padded(limit+1)); !errors.Is(err, config.ErrTooLarge) || err.Error() != "--config x: the file is above the limit of 1048576 bytes" {
 		t.Errorf("got %v, want %v", err, config.ErrTooLarge)
 	}
 	e := &endless{}
-	if _, err := config.JSON(e); !errors.Is(err, config.ErrTooLarge) || e.read > 2*limit {
+	if _, err := config.JSON("--config x", e); !errors.Is(err, config.ErrTooLarge) || e.read > 2*limit {
 		t.Errorf("got %v after %d bytes, want %v and no more than is needed read", err, e.read, config.ErrTooLarge)
 	}
 }
@@ -46,7 +46,7 @@ func TestDeepConfig(t *testing.T) {
 	for _, depth := range []int{20_000, 100_000} {
 		for _, pair := range []struct{ open, end string }{{"[", "]"}, {`{"a":`, "}"}} {
 			file := `{"store":` + strings.Repeat(pair.open, depth) + "1" + strings.Repeat(pair.end, depth) + "}"
-			if _, err := config.JSON(strings.NewReader(file)); err == nil {
+			if _, err := config.JSON("--config x", strings.NewReader(file)); err == nil {
 				t.Errorf("%d of %q: got no error", depth, pair.open)
 			}
 		}

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events/localfile"
 )
 
 const (
@@ -164,7 +165,7 @@ func parseKeys(data []byte) ([]jose.JSONWebKey, error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
+	file, err := localfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

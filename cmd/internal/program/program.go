@@ -17,7 +17,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/lash-go/lash/cmd/internal/config"
 	"github.com/lash-go/lash/cmd/internal/terminal"
 	"github.com/lash-go/lash/cmd/internal/version"
 )
@@ -131,6 +130,9 @@ func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 	if err != nil {
 		return fail(s, fmt.Errorf("%w (see %s --help)", err, c.commandOf(err)))
 	}
+	if err := checkNamedFiles(parsed); err != nil {
+		return fail(s, err)
+	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err = parsed.Run(); err == nil {
 		return OK
@@ -158,7 +160,7 @@ func (c *CLI) Parser(s *Streams, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c.Flags,
 		kong.Name(c.Name), kong.Description(c.Description), kong.Bind(s),
 		kong.Writers(s.Out, s.Err), kong.Exit(exit),
-		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"version": version.Of(c.Name)},
+		kong.UsageOnError(), kong.Vars{"version": version.Of(c.Name)},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 }

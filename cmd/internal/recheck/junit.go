@@ -3,9 +3,10 @@ package recheck
 import (
 	"encoding/xml"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/lash-go/lash/events/localfile"
 )
 
 // junitSuites is the root of JUnit's XML, as tools for continuous integration read it.
@@ -62,5 +63,5 @@ func (r *Report) WriteJUnit(path, command string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Clean(path), append([]byte(xml.Header), append(body, '\n')...), 0o600)
+	return localfile.Write(path, append([]byte(xml.Header), append(body, '\n')...))
 }

@@ -3,12 +3,12 @@ package soak
 import (
 	"fmt"
 	"hash/fnv"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/playback"
@@ -26,9 +26,9 @@ type chats struct {
 func readChats(files []string) (*chats, error) {
 	all := &chats{}
 	for _, name := range files {
-		f, err := os.Open(name) //nolint:gosec // the user names the file
+		f, err := localfile.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--chats: %w", err)
 		}
 		convs, err := recording.Read(name, f)
 		_ = f.Close()

@@ -36,12 +36,12 @@ var ErrDecidedOtherwise = program.Silent("this program decides in another way")
 
 // CheckCommand is the command line of a check. Kong fills its flags.
 type CheckCommand struct {
-	Targets []string `arg:"" name:"file" help:"Archives of lash-replay export, or folders of them (*.lash)." type:"path"`
+	Targets []string `arg:"" name:"file" help:"Archives of lash-replay export, or folders of them (*.lash)." type:"path" folders:""`
 	PluginFlags
 	connect.BodiesFlags
 	Locks  string `help:"File of what sessions cannot change, as lash-node serve has it." placeholder:"FILE" type:"path"`
 	MaxMiB int64  `name:"max-mib" default:"1024" placeholder:"N" help:"Refuse an archive whose content is larger, in MiB: it is read into memory. Default: ${default}."`
-	JUnit  string `name:"junit" placeholder:"FILE" help:"Also write the results to this file, as JUnit's XML: one test case a session." type:"path"`
+	JUnit  string `name:"junit" placeholder:"FILE" help:"Also write the results to this file, as JUnit's XML: one test case a session." type:"path" writes:""`
 	Whole  bool   `help:"A session with redacted payloads is one that cannot be checked."`
 	JSON   bool   `name:"json" help:"Print one JSON object."`
 
@@ -78,7 +78,7 @@ func (c *CheckCommand) Run(ctx context.Context, s *program.Streams) error {
 	}
 	if c.JUnit != "" {
 		if err := r.WriteJUnit(c.JUnit, s.Name+" check"); err != nil {
-			return err
+			return fmt.Errorf("--junit: %w", err)
 		}
 	}
 	if c.JSON {

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/lash-go/lash/cmd/internal/config"
 )
 
 // TestConcurrencyFlag reads the classes of the flag, from the command line and from a configuration.
@@ -53,7 +51,7 @@ func TestConcurrencyFlag(t *testing.T) {
 			var cli struct {
 				Serve Command `cmd:""`
 			}
-			parser, err := kong.New(&cli, kong.Configuration(config.JSON))
+			parser, err := kong.New(&cli)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"encoding/json"
-	"os"
 	"sync"
 	"sync/atomic"
 
@@ -29,11 +28,6 @@ type headLine struct {
 	Session events.SessionID `json:"session"`
 	Size    events.Seq       `json:"size"` // number of commits that it covers
 	Note    string           `json:"note"` // signed note
-}
-
-// openHeads opens a file for appends. It need not be readable, and may be owned by another user.
-func openHeads(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the operator names it
 }
 
 func (w *headWriter) start(to []func(*proof.Head, []byte) error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/session/keyring"
 	"github.com/lash-go/lash/workers"
@@ -17,7 +18,7 @@ import (
 type keyFlags struct {
 	Keys         string `help:"Directory with this node's key and certificate, for the signed heads of histories; lash-node keys makes one. New files there are used at once. Defaults to keys in --store, where the node makes it. With --nats and without it no heads are signed." placeholder:"DIR" type:"path"`
 	Unsigned     bool   `help:"Sign no heads of histories."`
-	Heads        string `help:"Append every signed head to this file, as a line of JSON, for auditors: lash-replay verify --head FILE finds histories that were rolled back. Let another user own it, append-only, or give a named pipe. Never waits: a head that cannot be written is lost and counted; the next one covers the same commits." placeholder:"FILE" type:"path"`
+	Heads        string `help:"Append every signed head to this file, as a line of JSON, for auditors: lash-replay verify --head FILE finds histories that were rolled back. Let another user own it, append-only, or give a named pipe, whose reader must run before the node. Never waits: a head that cannot be written is lost and counted; the next one covers the same commits." placeholder:"FILE" type:"path" writes:""`
 	HeadsSubject string `name:"heads-subject" help:"Publish every signed head on this NATS subject, where a stream of another account can keep it. The subject takes the session as its last token." placeholder:"SUBJECT"`
 }
 
@@ -68,7 +69,7 @@ func (c *Command) sendHeads(n *Node, cfg *workers.Config) error {
 	var to []func(*proof.Head, []byte) error
 	w := &headWriter{log: cfg.Logger.Named("heads"), heads: make(chan *proof.Head, headsWaiting)}
 	if c.Heads != "" {
-		file, err := openHeads(c.Heads)
+		file, err := localfile.Append(c.Heads) // it may be owned by another user
 		if err != nil {
 			return fmt.Errorf("--heads: %w", err)
 		}

@@ -50,7 +50,7 @@ func (cfg Config) cli(name string, into *standalone) *program.CLI {
 
 // Command is the command line of a serving node. Kong fills its flags; [Config] has the additions of the program.
 type Command struct {
-	Config kong.ConfigFlag `help:"Read flags from a JSON object, by their names. Flags on the command line win." placeholder:"FILE"`
+	Config program.ConfigFlag `help:"Read flags from a JSON object, by their names. Flags on the command line win." placeholder:"FILE"`
 
 	Store   string           `help:"Directory of the embedded server. Defaults to .lash in the working directory." default:".lash" placeholder:"DIR" type:"path"`
 	Listen  string           `help:"Address at which the embedded server takes clients. Defaults to 127.0.0.1:4222." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
@@ -79,7 +79,7 @@ type Command struct {
 	Locks        string        `help:"File of what sessions cannot change, for every caller: a JSON object, each field of which may be left out: {\"plugins\": [\"gate\"], \"providers\": [], \"models\": [\"gpt-*\"], \"protocols\": [\"standard\"], \"max_iterations\": 50, \"max_output_tokens\": 8000, \"least_retain\": \"720h\"}. Options of plugins that it names are this node's alone." placeholder:"FILE" type:"path"`
 	Retain       time.Duration `help:"How long a session without such a setting of its own is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
 	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what is recorded of them; a call that takes longer is cancelled." default:"10s"`
-	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
+	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path" writes:""`
 	Debug        bool          `help:"Log every commit: what happened, not what was said."`
 	telemetryFlags
 	keyFlags

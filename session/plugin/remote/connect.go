@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/localfile"
 )
 
 // connection is a JSON file with the address of the servers and the credentials of a plugin: a key, or a certificate.
@@ -38,13 +38,16 @@ func Connect(file string, more ...nats.Option) (*nats.Conn, error) {
 
 // readConnection reads a connection's file. Its errors name it.
 func readConnection(file string) (c connection, opts []nats.Option, err error) {
-	data, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	data, err := localfile.Read(file, localfile.MaxBytes)
 	if err != nil {
 		return c, nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err = dec.Decode(&c); err == nil {
+		err = c.check()
+	}
+	if err == nil {
 		opts, err = c.options()
 	}
 	if err != nil {
@@ -55,11 +58,11 @@ func readConnection(file string) (c connection, opts []nats.Option, err error) {
 
 // FromEnv connects a plugin with the variables LASH_PLUGIN… of the protocol, which getenv looks up, for example
 // [os.Getenv]. LASH_PLUGIN_CONNECTION names a file as [Connect] reads it. FromEnv returns the plugin's name and a [Config]
-// with the connection, the prefix and the instance's name. Errors: an [*events.FieldError] of a variable, those of the
-// files that variables name, and those of [Dial].
+// with the connection, the prefix and the instance's name. Errors: an [*events.FieldError] of a variable whose value is wrong, and
+// those of [Dial].
 func FromEnv(getenv func(variable string) string) (name string, cfg Config, err error) {
-	env := func(variable string) string { return getenv("LASH_PLUGIN" + variable) }
-	if err := events.CheckToken("LASH_PLUGIN", env("")); err != nil {
+	env := func(variable string) string { return getenv(prefix + variable) }
+	if err := checkEnv(env); err != nil {
 		return "", cfg, err
 	}
 	url, opts, err := connectionOf(env)
@@ -75,22 +78,16 @@ func connectionOf(env func(variable string) string) (url string, opts []nats.Opt
 	if file := env("_CONNECTION"); file != "" {
 		c, opts, err := readConnection(file)
 		if err != nil {
-			return "", nil, fmt.Errorf("LASH_PLUGIN_CONNECTION: %w", err)
+			return "", nil, wrong("_CONNECTION", err)
 		}
 		return c.URL, opts, nil
-	}
-	if env("_NATS") == "" {
-		return "", nil, &events.FieldError{Field: "LASH_PLUGIN_NATS", Reason: "is required: the URLs of the servers, or LASH_PLUGIN_CONNECTION with a file", Err: events.ErrInvalid}
 	}
 	c := connection{URL: env("_NATS"), CA: env("_TLS_CA"), Cert: env("_TLS_CERT"), Key: env("_TLS_KEY"), Inbox: env("_INBOX")}
 	if opts, err = c.options(); err != nil || env("_NKEY") == "" {
 		return c.URL, opts, err
 	}
-	key, err := nats.NkeyOptionFromSeed(env("_NKEY"))
-	if err != nil {
-		return "", nil, fmt.Errorf("LASH_PLUGIN_NKEY: %w", err)
-	}
-	return c.URL, append(opts, key), nil
+	key, err := keyOption(env("_NKEY"))
+	return c.URL, append(opts, key), err
 }
 
 // Dial connects a plugin to servers, URLs separated by commas. The connection is made again for ever after it breaks.
@@ -115,9 +112,6 @@ func withoutPasswords(urls string) string {
 }
 
 func (c *connection) options() (opts []nats.Option, err error) {
-	if c.URL == "" {
-		return nil, &events.FieldError{Field: "url", Reason: "is required", Err: events.ErrInvalid}
-	}
 	if c.Inbox != "" {
 		opts = append(opts, nats.CustomInboxPrefix(c.Inbox))
 	}

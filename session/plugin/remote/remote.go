@@ -132,11 +132,10 @@ func instanceID(name string) (string, error) {
 	if name == "" {
 		return rand.Text(), nil
 	}
-	if len(name) > wire.MaxInstanceName {
-		return "", &events.FieldError{Field: "config.instance", Reason: fmt.Sprintf("has %d characters, limit is %d", len(name), wire.MaxInstanceName), Err: events.ErrInvalidID}
+	if err := CheckInstance("config.instance", name); err != nil {
+		return "", err
 	}
-	id := name + "-" + rand.Text()[:randomChars]
-	return id, events.CheckToken("config.instance", id)
+	return name + "-" + rand.Text()[:randomChars], nil
 }
 
 // endWork lets no more work begin.
