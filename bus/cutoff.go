@@ -181,8 +181,8 @@ func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end
 		}
 		return nil
 	}
-	for _, rows := range []jetstream.KeyValue{b.snapshots, b.catalogs, b.index} {
-		if err := purge(rows); err != nil {
+	for _, rows := range b.Projections() {
+		if err := purge(rows.kv); err != nil {
 			return nil, err
 		}
 	}

@@ -204,7 +204,7 @@ type assetPart struct{ stream, subjects string }
 // sessionParts are a session's messages in the shared streams, without the archive entry, the directory's row and the
 // row of the index.
 func (b *Bus) sessionParts(session events.SessionID) []assetPart {
-	return []assetPart{
+	parts := []assetPart{
 		{b.names.timerStream(), b.names.timerSession(session)},
 		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
 		{b.names.workStream(), b.names.taskWakes(session)},
@@ -212,9 +212,13 @@ func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 		{b.names.deadStream(), b.names.trial(session)},
 		{b.names.dirtyStream(), b.names.dirty(session)},
 		{b.names.deltaStream(), b.names.deltaSession(session)},
-		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
-		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
 	}
+	for _, rows := range b.Projections() {
+		if bucket := rows.kv.Bucket(); bucket != b.names.index() {
+			parts = append(parts, assetPart{b.names.rowStream(bucket), b.names.row(bucket, session)})
+		}
+	}
+	return parts
 }
 
 // purgeSubject removes every message of a subject from a stream. A missing stream is no error.

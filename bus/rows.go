@@ -37,6 +37,16 @@ func (b *Bus) Snapshots() Rows { return Rows{b: b, kv: b.snapshots} }
 // Index has what a search finds of every session. Only a reader of a store that is older than the index has none.
 func (b *Bus) Index() (rows Rows, ok bool) { return Rows{b: b, kv: b.index}, b.index != nil }
 
+// Projections are the tables whose rows are made again from a session's history: each table of [Rows] except the directory, whose
+// row also says what is not in the history. Only a reader of a store that is older than the index has no table of it.
+func (b *Bus) Projections() []Rows {
+	list := []Rows{b.Snapshots(), b.Catalogs()}
+	if index, ok := b.Index(); ok {
+		list = append(list, index)
+	}
+	return list
+}
+
 // Row is a value with its revision, which a replacement names.
 type Row struct {
 	Value    []byte

@@ -236,11 +236,7 @@ func (s *BlobSweeper) removeStaleRows(ctx context.Context) error {
 	if len(erased) == 0 {
 		return nil
 	}
-	tables := []bus.Rows{s.b.Snapshots(), s.b.Catalogs()}
-	if index, ok := s.b.Index(); ok {
-		tables = append(tables, index)
-	}
-	for _, rows := range tables {
+	for _, rows := range s.b.Projections() {
 		for id, err := range rows.Keys(ctx) {
 			if err == nil && erased[id] {
 				err = s.b.Purge(ctx, id)

@@ -15,33 +15,31 @@ import (
 // rewind removes what rows have of commits that the session's history does not have: an older history replaced it. Rows
 // never replace newer ones, so these would stay, and a snapshot would be wrong once the history is as long again.
 func rewind(ctx context.Context, b *bus.Bus, s *projector.State) error {
-	empty := func(rows bus.Rows, newer func(old []byte) bool) error {
+	errs := []error{rewindDirectory(ctx, b, s)}
+	for _, rows := range b.Projections() {
 		_, err := rows.Update(ctx, s.Session, func(have bus.Row) ([]byte, error) {
-			if have.Revision == 0 || !newer(have.Value) {
+			if have.Revision == 0 || !isNewer(b, rows, have.Value, s) {
 				return nil, nil
 			}
 			return []byte{}, nil // an empty row is made again
 		})
-		return err
-	}
-	errs := []error{
-		empty(b.Snapshots(), func(old []byte) bool {
-			var have snapshotRow
-			return events.DecodePayload(old, &have) == nil && have.Seq > s.Seq
-		}),
-		empty(b.Catalogs(), func(old []byte) bool {
-			var have projector.Catalog
-			return events.DecodePayload(old, &have) == nil && have.Generation > s.Catalog.Generation
-		}),
-		rewindDirectory(ctx, b, s),
-	}
-	if rows, ok := b.Index(); ok {
-		errs = append(errs, empty(rows, func(old []byte) bool {
-			have, err := index.Decode(old)
-			return err == nil && have.Seq > s.Seq
-		}))
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// isNewer reports whether a row of a table has commits after a state's.
+func isNewer(b *bus.Bus, rows bus.Rows, value []byte, s *projector.State) bool {
+	switch rows {
+	case b.Snapshots():
+		var have snapshotRow
+		return events.DecodePayload(value, &have) == nil && have.Seq > s.Seq
+	case b.Catalogs():
+		var have projector.Catalog
+		return events.DecodePayload(value, &have) == nil && have.Generation > s.Catalog.Generation
+	}
+	have, err := index.Decode(value) // the only other one
+	return err == nil && have.Seq > s.Seq
 }
 
 // rewindIfEnded is [rewind] where the history still ends at s. Otherwise another projector wrote the newer row.
