@@ -108,17 +108,21 @@ func (b *Bus) rowFields(ctx context.Context, session events.SessionID) (fields r
 	return fields, nil
 }
 
-// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. record makes the commit that
-// says so in the history; with it the session continues. Before, AcceptLoss removes the rows that have the lost commits, except that of the
-// directory, which shows the loss and comes last. A call that died can be repeated, until the record is there. Then only the row of the
-// directory may be left, which projectors replace.
+// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. The order of its steps:
+//
+//	remove rows    those that have the lost commits, except that of the directory, which shows the loss
+//	append         the stream takes the commit of record, which says so in the history, and still refuses others
+//	remove row     that of the directory: the session continues
+//	bind           the stream takes every append
+//
+// A call that died can be repeated, and appends no second record, until the session continues.
 //
 // Errors: [ErrNotFound] where the session has no such commits; [ErrErasing]; [events.ErrInvalid] where it has no commit to continue after.
 func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID, record func(*CutOffError) *events.Commit) (*CutOffError, error) {
 	if err := b.Recreate(ctx, session); err != nil {
 		return nil, err
 	}
-	_, err := b.locate(ctx, session)
+	loc, err := b.locate(ctx, session)
 	lost, ok := errors.AsType[*CutOffError](err)
 	if err == nil {
 		err = fmt.Errorf("lost commits of session %s: %w", session, ErrNotFound)
@@ -129,12 +133,37 @@ func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID, record f
 	if lost.Last == 0 {
 		return nil, fmt.Errorf("%w: %w: no commit is left to continue after, so the session can only be erased", events.ErrInvalid, lost)
 	}
-	if err = b.acceptLoss(ctx, lost, record(lost)); err != nil {
+	accepted, err := b.acceptedLoss(ctx, loc, lost)
+	if err == nil && accepted != nil {
+		lost = &CutOffError{Session: session, Stream: lost.Stream, Last: accepted.After, Known: accepted.UpTo}
+		err = b.acceptLoss(ctx, lost, nil)
+	} else if err == nil {
+		err = b.acceptLoss(ctx, lost, record(lost))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("accept the loss of session %s: %w", session, err)
 	}
 	return lost, nil
 }
 
+// acceptedLoss is the record of the loss where a call of [Bus.AcceptLoss] died after it; nil without one.
+func (b *Bus) acceptedLoss(ctx context.Context, loc location, lost *CutOffError) (*events.SessionLossAccepted, error) {
+	if loc.last == loc.entry.Last { // a record in the archive is of another loss
+		return nil, nil
+	}
+	entry, err := b.Log().Remaining().CommitAt(ctx, lost.Session, loc.last)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entry.Commit.Events {
+		if p, ok := entry.Commit.Events[i].Payload.(*events.SessionLossAccepted); ok && p.UpTo >= lost.Known {
+			return p, nil
+		}
+	}
+	return nil, nil
+}
+
+// acceptLoss takes the steps of [Bus.AcceptLoss]. record is nil where the history has it.
 func (b *Bus) acceptLoss(ctx context.Context, lost *CutOffError, record *events.Commit) error {
 	if err := b.MarkDirty(lost.Session); err != nil { // first: the mark stays until the session can be read
 		return err
@@ -143,21 +172,41 @@ func (b *Bus) acceptLoss(ctx context.Context, lost *CutOffError, record *events.
 	if err != nil {
 		return err
 	}
-	for at := lost.Last; ; { // once the stream takes appends, another program may be faster
-		_, err := b.Log().Remaining().Append(ctx, record, at)
-		conflict, ok := errors.AsType[*events.ConflictError](err)
-		if !ok && err != nil {
+	if record != nil {
+		if err := b.recordLoss(ctx, record, lost.Last); err != nil {
 			return err
 		}
-		if !ok {
-			break
-		}
-		at = conflict.Last
 	}
-	if err := directory(); err != nil && !errors.Is(err, events.ErrMoved) { // a projector, an eraser or another program was faster
+	if err := directory(); errors.Is(err, events.ErrMoved) { // an eraser, another program or a projector was faster
+		row, err := b.rowFields(ctx, lost.Session)
+		if err == nil && len(row.Erased) > 0 {
+			err = fmt.Errorf("session %s: %w", lost.Session, ErrErasing)
+		}
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	if _, err := b.Log().Remaining().makeHot(ctx, lost.Session, nil); err != nil {
 		return err
 	}
 	return b.StoreWake(ctx, WakeKey{Class: ClassTurn, Session: lost.Session}, WakeHint{})
+}
+
+// recordLoss appends the record of a loss. The stream takes no other commits before, so a process that dies leaves a session that is refused,
+// or one with the record.
+func (b *Bus) recordLoss(ctx context.Context, record *events.Commit, at events.Seq) error {
+	log := b.Log().Remaining()
+	log.only = b.names.lossRecord(record.Session)
+	for {
+		_, err := log.Append(ctx, record, at)
+		conflict, ok := errors.AsType[*events.ConflictError](err)
+		if !ok {
+			return err
+		}
+		at = conflict.Last // another program was faster
+	}
 }
 
 // removeRowsAfter removes the rows of a session that have commits after its end. Otherwise a snapshot of lost commits would be folded with
@@ -195,15 +244,22 @@ func (b *Bus) checkNew(ctx context.Context, session events.SessionID) error {
 	if err != nil || known == 0 {
 		return err
 	}
-	if _, err = b.locate(ctx, session); errors.As(err, new(*CutOffError)) {
-		return err
+	if _, err = b.locate(ctx, session); errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
+		return nil // its row is gone by now
 	}
-	return nil // it exists: the append meets a conflict
+	return err // nil: it exists, so the append meets a conflict
 }
 
 // lostWhole lists the sessions of which only the row is left, of those that were not seen with a stream or an archive.
 func (b *Bus) lostWhole(ctx context.Context, seen map[events.SessionID]bool) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
+		for id, err := range b.Erased(ctx) { // these keep their rows
+			if err != nil {
+				yield("", err)
+				return
+			}
+			seen[id] = true
+		}
 		for id, err := range b.Directory().Keys(ctx) {
 			if err == nil && !seen[id] {
 				_, err = b.locate(ctx, id)

@@ -114,41 +114,70 @@ func TestReaderAcceptsLoss(t *testing.T) {
 	}
 }
 
-// TestAcceptLossDies kills the program that accepts a loss at each request. The session is refused, and the request can be repeated, or it
-// continues with the record; a projector then replaces what is left of the rows. No other commit is appended without the record before it.
+// TestReaderKeepsReplicas accepts a loss with a reader of a cluster: the stream has as many replicas as the others.
+func TestReaderKeepsReplicas(t *testing.T) {
+	t.Parallel()
+	cluster := bustest.StartCluster(t)
+	b := cluster.Open(t)
+	continued(t, b, "s", 5)
+	reader, err := bus.OpenReader(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{cluster.Servers[0].InProcess()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	bustest.AcceptLoss(t, reader, "s")
+	if got, want := reader.Replicas(), b.Replicas(); got != want {
+		t.Errorf("got %d replicas, want %d", got, want)
+	}
+	for info := range jetStream(t, b).ListStreams(t.Context()).Info() {
+		if strings.HasPrefix(info.Config.Name, "lash-s-") && info.Config.Replicas != b.Replicas() {
+			t.Errorf("%s: got %d replicas, want %d", info.Config.Name, info.Config.Replicas, b.Replicas())
+		}
+	}
+}
+
+// TestAcceptLossDies kills the program that accepts a loss, of one commit and of two, at each request. The session is refused, and the request can
+// be repeated, or it continues with the record. Until then it takes no other commit. There is one record in the end.
 func TestAcceptLossDies(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
 	refused, continues := 0, 0
-	for k := 1; ; k++ {
-		id := events.SessionID(fmt.Sprint("s", k))
-		continued(t, b, id, 5)
+	for k, known, ended := 1, events.Seq(4), 0; ended < 2; k++ {
+		id := events.SessionID(fmt.Sprint("s", known, "-", k))
+		continued(t, b, id, known)
 		accept := func(ctx context.Context, on *bus.Bus) error {
 			_, err := on.AcceptLoss(ctx, id, func(lost *bus.CutOffError) *events.Commit { return bustest.LossRecord(lost, "record") })
 			return err
 		}
 		done := bustest.KilledAt(t, server, k, false, accept)
-		last, err := b.Log().Last(t.Context(), id)
+		_, err := b.Log().Last(t.Context(), id)
 		switch {
 		case errors.As(err, new(*bus.CutOffError)):
 			refused++
-			if seq, err := b.Log().Append(t.Context(), commit(id, 4), 3); err == nil {
-				t.Errorf("killed at %d: append: got %d, want a refusal", k, seq)
+			for _, at := range []events.Seq{3, 4} {
+				c := commit(id, int(at)+1)
+				c.ID += "-other"
+				if seq, err := b.Log().Append(t.Context(), c, at); err == nil {
+					t.Errorf("%s: append at %d: got %d, want a refusal", id, at, seq)
+				}
 			}
 			if err := accept(t.Context(), b); err != nil {
-				t.Errorf("killed at %d: repeated: %v", k, err)
+				t.Errorf("%s: repeated: %v", id, err)
 			}
-		case err == nil && last == 4:
+		case err == nil:
 			continues++
-		default: // the stream takes appends, and has none: the archive's history
-			if err := accept(t.Context(), b); err != nil && !errors.Is(err, bus.ErrNotFound) {
-				t.Errorf("killed at %d: end %d, %v; repeated: %v", k, last, err, err)
-			}
-			t.Logf("killed at %d: end %d, %v", k, last, err)
+		default:
+			t.Errorf("%s: %v", id, err)
+		}
+		if seq, err := b.Log().Append(t.Context(), commit(id, 5), 4); err != nil || seq != 5 {
+			t.Errorf("%s: append after the record: got %d, %v", id, seq, err)
+		}
+		if got := records(t, b, id); len(got) != 1 || got[0].After != 3 || got[0].UpTo != known {
+			t.Errorf("%s: got the records %+v, want one of commits 4 to %d", id, got, known)
 		}
 		if done {
-			break
+			k, known, ended = 0, 5, ended+1
 		}
 	}
 	if refused < 4 || continues < 2 {
@@ -156,7 +185,7 @@ func TestAcceptLossDies(t *testing.T) {
 	}
 }
 
-// TestAcceptLossAtOnce has three programs accept one loss while others append. Each accepted loss has its record.
+// TestAcceptLossAtOnce has three programs accept one loss while others append. The accepted loss has a record.
 func TestAcceptLossAtOnce(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -188,19 +217,24 @@ func TestAcceptLossAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		records := int64(0)
-		for entry, err := range b.Log().Read(t.Context(), id, 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if entry.Commit.Events[0].Kind == events.KindSessionLossAccepted {
-				records++
-			}
-		}
-		if records != accepted.Load() || records == 0 {
-			t.Errorf("%s: got %d records for %d accepted losses", id, records, accepted.Load())
+		if n := int64(len(records(t, b, id))); n > accepted.Load() || n == 0 { // a program that finds the record of another appends none
+			t.Errorf("%s: got %d records for %d accepted losses", id, n, accepted.Load())
 		}
 	}
+}
+
+// records are those of accepted losses in a history.
+func records(t *testing.T, b *bus.Bus, id events.SessionID) (list []*events.SessionLossAccepted) {
+	t.Helper()
+	for entry, err := range b.Log().Read(t.Context(), id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := entry.Commit.Events[0].Payload.(*events.SessionLossAccepted); ok {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // TestStreamWithoutLoss deletes a stream whose session has no row of later commits: it continues after its archive, as before. Nothing is

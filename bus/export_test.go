@@ -115,6 +115,9 @@ func (b *Bus) ForgetStoreKey() { b.bodies.store.Store(0) }
 
 // PutEmptyEntry puts the archive entry of a session that never had a commit, and deletes its first stream.
 func (b *Bus) PutEmptyEntry(ctx context.Context, session events.SessionID) error {
+	if err := events.CheckToken("session", session); err != nil {
+		return err
+	}
 	entry := archiveEntry{Stream: b.names.firstStream(session)}
 	if err := b.putEntry(ctx, session, &entry); err != nil {
 		return err

@@ -248,9 +248,10 @@ func (b *Bus) openingConfig(session events.SessionID, entry archiveEntry, nonce 
 	return cfg
 }
 
-// bind lets a session's next stream take the session's appends. The caller has located the stream since the entry names it: see
-// [Bus.checkWhole]. Errors: [events.ErrNoSession] where the stream was archived meanwhile.
-func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveEntry) error {
+// bind lets a session's next stream take the session's appends. Unless only is empty, the stream takes those with this subject, and else stays
+// as one that takes none. The caller has located the stream since the entry names it: see [Bus.checkWhole]. Errors: [events.ErrNoSession]
+// where the stream was archived meanwhile.
+func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveEntry, only string) error {
 	if err := b.removeArchivedStreams(ctx, session, entry); err != nil {
 		return err
 	}
@@ -259,9 +260,13 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveE
 		return err
 	}
 	cfg := info.Config
-	want := []string{b.names.sessionAll(session)}
-	if cfg.Sealed || slices.Equal(cfg.Subjects, want) {
+	opening := slices.IndexFunc(cfg.Subjects, b.names.isOpening)
+	if cfg.Sealed || opening < 0 || only != "" && slices.Contains(cfg.Subjects, only) {
 		return nil
+	}
+	want := []string{b.names.sessionAll(session)}
+	if only != "" {
+		want = []string{cfg.Subjects[opening], only}
 	}
 	now, err := b.readEntry(ctx, session) // the stream may have been made again too late
 	if err == nil && now.Next != entry.Next {
@@ -327,7 +332,7 @@ func (b *Bus) sweepOpening(ctx context.Context, session events.SessionID, name s
 		case err != nil || loc.stream != name: // archived meanwhile
 			return err
 		}
-		return b.bind(ctx, session, loc.entry)
+		return b.bind(ctx, session, loc.entry, "")
 	case entry.Revision != 0:
 		if err := b.putEntry(ctx, session, &entry); err != nil {
 			return err

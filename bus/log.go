@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ const (
 // Log is every session's history, one stream each. It implements [events.Log].
 type Log struct {
 	b         *Bus
-	remaining bool // a session with lost commits is not refused
+	remaining bool   // a session with lost commits is not refused
+	only      string // unless empty, the subject of commits of this log, for which alone it opens a stream: see [Bus.bind]
 }
 
 // Log is the log of this bus.
@@ -141,17 +143,22 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.Revision != 0:
+		case entry.Revision == 0 || entry.Last == 0 && entry.Erased.IsZero():
+			if !l.remaining {
+				err = l.b.checkNew(ctx, session)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if entry.Revision != 0 {
 			if made {
 				err = l.b.removeArchivedStreams(ctx, session, entry)
 			}
 			return errors.Join(l.createArchived(ctx, session, entry), err)
 		}
-		if !l.remaining {
-			err = l.b.checkNew(ctx, session)
-		}
-		if err != nil || made {
-			return err
+		if made {
+			return nil
 		}
 		if err = l.b.reserveNew(ctx, session); err == nil {
 			err = l.b.makeStream(ctx, l.b.sessionConfig(session, firstStream))
@@ -222,7 +229,7 @@ var errWasCold = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown
 
 // publish tries once, and once more where the session was cold.
 func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
-	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
+	msg := &nats.Msg{Subject: cmp.Or(l.only, l.b.names.commit(c)), Data: data, Header: nats.Header{
 		jetstream.MsgIDHeader:           {string(c.ID)},
 		jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(uint64(at), 10)},
 		headerKinds:                     {kindsOf(c)},
@@ -286,7 +293,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 		return false, err // nothing was written, and a retry would not help
 	case err != nil || loc.entry.Next == "":
 		return false, refusal
-	case l.b.bind(ctx, session, loc.entry) != nil:
+	case l.b.bind(ctx, session, loc.entry, l.only) != nil:
 		return false, refusal
 	}
 	return true, nil

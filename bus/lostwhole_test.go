@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -164,5 +165,56 @@ func TestLostWholeUnderCreators(t *testing.T) {
 			})
 		}
 		all.Wait()
+	}
+}
+
+// TestLostWholeImportDies kills an import over a session of which all commits are lost, at each request. No creator gets its id.
+func TestLostWholeImportDies(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	for k := 1; ; k++ {
+		id := events.SessionID(fmt.Sprint("s", k))
+		lostWhole(t, b, id)
+		log, _ := written(t, id, 2, "")
+		done := bustest.KilledAt(t, server, k, false, func(ctx context.Context, victim *bus.Bus) error { return victim.Restore(ctx, id, log) })
+		c := commit(id, 1)
+		c.ID = "of-a-creator"
+		seq, err := b.Log().Append(t.Context(), c, 0)
+		if !errors.As(err, new(*bus.CutOffError)) && !errors.As(err, new(*events.ConflictError)) {
+			t.Errorf("killed at %d: create: got %d, %v", k, seq, err)
+		}
+		if done {
+			break
+		}
+	}
+}
+
+// TestErasedAreNotLocated lists sessions beside erased ones, which keep their rows. The list needs no request for each of these.
+func TestErasedAreNotLocated(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	requests := func() uint64 {
+		before := b.Conn().Stats().OutMsgs
+		for _, err := range b.Sessions(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.Conn().Stats().OutMsgs - before
+	}
+	want := requests()
+	for n := range 20 {
+		id := events.SessionID(fmt.Sprint("s", n))
+		lostWhole(t, b, id)
+		if _, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1, By: "tester", Reason: "lost"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Purge(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := requests(); got > want+10 {
+		t.Errorf("got %d requests, %d without erased sessions", got, want)
 	}
 }

@@ -21,6 +21,7 @@ func (b *Bus) findAssets(ctx context.Context) error {
 	if errors.Is(err, ErrNotFound) { // a store that is older than the archives has none
 		return nil
 	}
+	b.learnReplicas()
 	return err
 }
 
@@ -77,6 +78,13 @@ func (b *Bus) findArchives(ctx context.Context) error {
 		b.archives = found
 	}
 	return err
+}
+
+// learnReplicas raises the replicas of the streams that a reader makes, as it makes a lost or a cold session hot, to those of the shared ones.
+func (b *Bus) learnReplicas() {
+	if b.archives != nil {
+		b.replicas = max(b.replicas, b.archives.CachedInfo().Config.Replicas)
+	}
 }
 
 // lookup repeats a request until it is answered: while a cluster elects its leader the server has no answer.

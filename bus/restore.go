@@ -116,13 +116,16 @@ func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []arch
 	if !now.sealed || now.stream != loc.stream || entry.Next != loc.stream {
 		return ErrStale
 	}
-	directory, err := b.removeRowsAfter(ctx, session, last) // of a lost history, of which this is an older part
-	if err == nil {
-		err = directory()
-	}
+	directory, err := b.removeRowsAfter(ctx, session, 0) // all rows are of a lost history, which this one may differ from at any commit
 	if err != nil {
 		return err
 	}
 	entry.Runs, entry.Last, entry.Stream, entry.Next, entry.Redactions = runs, last, loc.stream, "", redactions
-	return b.putEntry(ctx, session, &entry)
+	if err := b.putEntry(ctx, session, &entry); err != nil {
+		return err
+	}
+	if err := directory(); err != nil && !errors.Is(err, events.ErrMoved) { // after the entry: without both, the id would be free
+		return err
+	}
+	return nil
 }

@@ -224,3 +224,31 @@ func TestReaderErasesLoss(t *testing.T) {
 	}
 	erased(t, b, "s", 3)
 }
+
+// TestImportOverLostWhole imports another history of a session of which all commits are lost, shorter, as long and longer. No state has a lost
+// commit.
+func TestImportOverLostWhole(t *testing.T) {
+	t.Parallel()
+	b, source := bustest.Start(t), bustest.Start(t)
+	for n := 1; n <= 5; n++ {
+		id := events.SessionID(fmt.Sprint("s", n))
+		write(t, b, id, 3, "old")
+		mustProject(t, b, id)
+		if _, err := follow.Save(t.Context(), b, refold(t, b, id)); err != nil {
+			t.Fatal(err)
+		}
+		loseStream(t, b, id)
+		write(t, source, id, n, "new")
+		if err := b.Restore(t.Context(), id, source.Log()); err != nil {
+			t.Fatal(err)
+		}
+		more(t, b, id, n, 3, "new")
+		want := refold(t, b, id)
+		got, err := follow.Whole(t.Context(), b, id)
+		if err != nil || !bytes.Equal(encoded(t, got), encoded(t, want)) || got.LastCommit() != want.LastCommit() {
+			t.Errorf("%s: state: got %v, another history than %d, %q", id, err, want.Seq, want.LastCommit())
+		}
+		mustProject(t, b, id)
+		rowsAreOf(t, b, id, want)
+	}
+}

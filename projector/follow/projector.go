@@ -25,7 +25,8 @@ const (
 	snapshotTail = 32
 	// idleAfter is the time without commits after which a session counts as idle.
 	idleAfter = 3 * time.Second
-	// lockedWait is the delay of a mark of a session whose key is not here, for a projector that has it.
+	// lockedWait is the delay of a mark of a session whose key is not here, for a projector that has it, and of one that is refused until an
+	// operator acts.
 	lockedWait = 5 * time.Second
 	// fetchWait limits the time of one fetch of marks.
 	fetchWait = 5 * time.Second
@@ -124,7 +125,7 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	case errors.Is(err, events.ErrNoSession):
 		p.states.Remove(j.Session)
 		_ = j.Ack()
-	case errors.Is(err, events.ErrLocked):
+	case errors.Is(err, events.ErrLocked), errors.As(err, new(*events.LostError)):
 		cached.state = nil
 		_ = j.Nak(lockedWait)
 	default:
