@@ -1,6 +1,8 @@
 package external
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -219,18 +222,88 @@ func TestLimitsOfSDK(t *testing.T) {
 	runIn(t, filepath.Join(modules(t), "sdk"), "node", "--test")
 }
 
-// TestTypeScriptSaysWhatIsWrong starts a program with a connection that is wrong: it prints what to do, and no stack.
+// TestReadmeInTypeScript compiles the programs of the SDK's README as TypeScript, with the options that the README has, and runs one.
+func TestReadmeInTypeScript(t *testing.T) {
+	t.Parallel()
+	dir := modules(t)
+	for _, block := range readmeBlocks(t, dir) {
+		harness.WantError(t, "rename", os.Rename(block, strings.TrimSuffix(block, ".mjs")+".ts"), nil)
+	}
+	readme, err := os.ReadFile(filepath.Join(sdk, "README.md"))
+	harness.WantError(t, "README", err, nil)
+	options := regexp.MustCompile("(?s)```json\n(\\{\\s*\"compilerOptions\".*?)```").FindSubmatch(readme)
+	if options == nil || !strings.Contains(string(readme), "npm install --save-dev typescript @types/node") || !strings.Contains(string(readme), "`npm pkg set type=module`") {
+		t.Fatal("README: has no options of the compiler, or not what is installed")
+	}
+	harness.WantError(t, "options", os.WriteFile(filepath.Join(dir, "tsconfig.json"), options[1], 0o600), nil)
+	harness.WantError(t, "package", os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600), nil)
+	runIn(t, dir, "npm", "pkg", "set", "type=module")
+	runIn(t, dir, filepath.Join(dir, "node_modules", ".bin", "tsc"))
+	s := start(t)
+	s.node()
+	s.launch("i1", exec.CommandContext(s.Ctx, "node", filepath.Join(dir, "build", "block0.js"))) //nolint:gosec // a file of this test
+	s.alive(1)
+}
+
+// TestTypeScriptSaysThatItServes starts a program before its node. It says that it waits for one, and then that it is registered.
+func TestTypeScriptSaysThatItServes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	cmd := exec.CommandContext(s.Ctx, "node", copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs"))) //nolint:gosec // a file of this test
+	cmd.Env = append(os.Environ(), "LASH_PLUGIN=notes", "LASH_PLUGIN_NATS="+s.on.url, "LASH_PLUGIN_PREFIX="+s.on.prefix)
+	stderr, err := cmd.StderrPipe()
+	harness.WantError(t, "output", err, nil)
+	harness.WantError(t, "start", cmd.Start(), nil)
+	t.Cleanup((&process{t, cmd}).kill)
+	lines := bufio.NewReader(stderr)
+	line, err := lines.ReadString('\n')
+	harness.WantError(t, "first line", err, nil)
+	harness.Equal(t, "first line", line, "no node answers the registration of plugin notes: waiting for one\n")
+	s.node()
+	line, err = lines.ReadString('\n')
+	harness.WantError(t, "second line", err, nil)
+	harness.Equal(t, "second line", line, "plugin notes is registered\n")
+}
+
+// wrongVariables are values that the variables refuse, with a part of the reason: PROTOCOL.md has the rules. PIPE is a named pipe, DIR a
+// folder, TEXT a file with a text, CA_PIPE a connection whose tls_ca is the pipe.
+func wrongVariables() map[string]map[string]string {
+	const token, missing, noFile = "must be 1 to 64 characters of A-Z a-z 0-9 _ -", "no such file", "is not a regular file"
+	return map[string]map[string]string{
+		"LASH_PLUGIN": {"no token": token}, "LASH_PLUGIN_PREFIX": {"a.b": token}, "LASH_PLUGIN_INSTANCE": {"a b": token, strings.Repeat("n", 52): "has 52 characters, limit is 51"},
+		"LASH_PLUGIN_NATS": {"": "is required", "http://x": "nats://HOST:PORT", "nats://x:port": "nats://HOST:PORT"}, "LASH_PLUGIN_INBOX": {"_INBOX.": "_INBOX.USER", "a b": "_INBOX.USER"},
+		"LASH_PLUGIN_CONNECTION": {"NONE": missing, "PIPE": noFile, "DIR": noFile, "TEXT": "TEXT: Unexpected token", "NO_URL": "NO_URL: url: is required", "CA_PIPE": "tls_ca: "},
+		"LASH_PLUGIN_NKEY":       {"NONE": missing, "PIPE": noFile, "/dev/zero": noFile, "TEXT": "has no seed of an nkey"},
+		"LASH_PLUGIN_TLS_CA":     {"NONE": missing, "PIPE": noFile, "TEXT": "has no certificate in PEM"},
+		"LASH_PLUGIN_TLS_CERT":   {"NONE": missing, "PIPE": noFile},
+		"LASH_PLUGIN_TLS_KEY":    {"NONE": missing, "PIPE": noFile},
+	}
+}
+
+// TestTypeScriptSaysWhatIsWrong starts a program with each variable of the protocol wrong: it ends with status 2 and one line, which names the
+// variable and the rule.
 func TestTypeScriptSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	path := copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs"))
-	wrong := filepath.Join(t.TempDir(), "wrong.json")
-	harness.WantError(t, "file", os.WriteFile(wrong, []byte(`{`), 0o600), nil)
-	for _, file := range []string{filepath.Join(t.TempDir(), "none.json"), wrong} {
-		cmd := exec.CommandContext(t.Context(), "node", path) //nolint:gosec // a file of this test
-		cmd.Env = append(os.Environ(), "LASH_PLUGIN=notes", "LASH_PLUGIN_CONNECTION="+file)
-		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "LASH_PLUGIN_CONNECTION: ") || strings.Contains(string(out), "    at ") {
-			t.Errorf("%s: got %v, %s, want what is wrong, without a stack", filepath.Base(file), err, out)
+	path, dir := copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs")), t.TempDir()
+	files := map[string]string{"NONE": filepath.Join(dir, "none"), "PIPE": filepath.Join(dir, "pipe"), "DIR": dir}
+	for name, text := range map[string]string{"TEXT": "text", "NO_URL": "{}", "CA_PIPE": `{"url":"nats://x","tls_ca":"` + files["PIPE"] + `"}`} {
+		files[name] = filepath.Join(dir, name)
+		harness.WantError(t, "file", os.WriteFile(files[name], []byte(text), 0o600), nil)
+	}
+	harness.WantError(t, "pipe", syscall.Mkfifo(files["PIPE"], 0o600), nil)
+	values := wrongVariables()
+	for _, variable := range remote.Variables() { // those of the other SDK
+		if len(values[variable]) == 0 {
+			t.Errorf("%s: has no wrong value", variable)
+		}
+		for value, want := range values[variable] {
+			cmd := exec.CommandContext(harness.Context(t), "node", path) //nolint:gosec // a file of this test
+			cmd.Env = append(os.Environ(), "LASH_PLUGIN=notes", "LASH_PLUGIN_NATS=nats://127.0.0.1:1", variable+"="+cmp.Or(files[value], value))
+			out, err := cmd.CombinedOutput()
+			line, rest, _ := strings.Cut(string(out), "\n")
+			if cmd.ProcessState.ExitCode() != 2 || rest != "" || !strings.HasPrefix(line, "plugin notes: "+variable+": ") || !strings.Contains(line, want) {
+				t.Errorf("%s=%.30s: got %v, %q, want status 2 and one line with the variable: %s", variable, value, err, out, want)
+			}
 		}
 	}
 }

@@ -233,7 +233,9 @@ export class Refused extends Error {
 }
 
 /**
- * Connects, registers the plugin, and serves it until a drain. Returns when nodes have registered it; it waits while no
- * node runs. Rejects with {@link Refused} where the registration is refused.
+ * Connects, registers the plugin, and serves it until a drain. Returns when nodes have registered it, and says so on standard
+ * error; it waits while no node runs. Rejects with {@link Refused} where the registration is refused. A variable LASH_PLUGIN*
+ * whose value is wrong ends the program with status 2 and one line, which names the variable and the rule; in `options.env` it
+ * makes the promise reject.
  */
 export function serve(plugin: Plugin, options?: Options): Promise<Instance>;

@@ -4,6 +4,7 @@ import { RequestError, TimeoutError } from "@nats-io/transport-node";
 import { Calls } from "./calls.js";
 import { connect, plain } from "./connect.js";
 import { Refused, manifest } from "./define.js";
+import { WrongVariable } from "./environment.js";
 import { clip, messageOf, report } from "./exception.js";
 import { leaveMs, maxMachine, registerRepeatMs, signEveryMs } from "./limits.js";
 import { Sessions } from "./sessions.js";
@@ -20,7 +21,11 @@ const machine = clip(Buffer.from(hostname()), maxMachine).toString();
 
 /** @type {typeof api.serve} */
 export async function serve(plugin, options = {}) {
-  const connection = await connect(plugin, options.env ?? process.env);
+  const connection = await connect(plugin, options.env ?? process.env).catch((err) => {
+    if (options.env || !(err instanceof WrongVariable)) throw err;
+    console.error(`plugin ${plugin.name}: ${err.message}`);
+    process.exit(2);
+  });
   const instance = new Instance(plugin, connection, options.rollback);
   try {
     await instance.start();
@@ -28,6 +33,7 @@ export async function serve(plugin, options = {}) {
     await connection.nc.close();
     throw err;
   }
+  console.error(`plugin ${instance.name} is registered`);
   return instance;
 }
 
@@ -131,7 +137,7 @@ class Instance {
   }
 
   async #register() {
-    for (;;) {
+    for (let waits = false; ; ) {
       const next = sleep(registerRepeatMs);
       try {
         const message = await this.nc.request(`${this.subjects.requests}.register`, JSON.stringify({ ...this.registration, term: this.#term }), { timeout: registerRepeatMs });
@@ -148,6 +154,8 @@ class Instance {
         return;
       } catch (err) {
         if (!unanswered(err)) throw err;
+        if (!waits) console.error(`no node answers the registration of plugin ${this.name}: waiting for one`);
+        waits = true;
         await next;
       }
     }
