@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lash-go/lash/cmd/internal/program"
 )
@@ -33,8 +34,25 @@ func (w *awaited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCountsOnTerminal has check and stats read archives of which the second one is a pipe, which the test writes after the command has said
-// how many are done. It says so on a terminal only, and not with --json.
+// leased holds a lease on a file: a program that opens it waits until the lease is returned, or for 45 s.
+func leased(t *testing.T, path string) (end func()) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no leases on files here: %v", err)
+	}
+	return func() {
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCountsOnTerminal has check and stats read archives of which the second one is leased, until the command has said how many are done. It says so on a terminal only, and not with --json.
 func TestCountsOnTerminal(t *testing.T) {
 	t.Parallel()
 	const whole = "testdata/archives/answered.lash"
@@ -55,9 +73,10 @@ func TestCountsOnTerminal(t *testing.T) {
 		t.Run(strings.Join(append([]string{tt.command}, tt.more...), "_"), func(t *testing.T) {
 			t.Parallel()
 			slow := filepath.Join(t.TempDir(), "slow.lash")
-			if err := syscall.Mkfifo(slow, 0o600); err != nil {
+			if err := os.WriteFile(slow, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
+			open := leased(t, slow)
 			errs := &awaited{text: tt.want, seen: make(chan struct{})}
 			if tt.want == "" {
 				errs.text = "waiting for " + slow + " to be read\n" // which has the same patience
@@ -76,9 +95,7 @@ func TestCountsOnTerminal(t *testing.T) {
 			case code := <-ended:
 				t.Fatalf("got exit code %d before the output %q: %s", code, errs.text, errs.all.String())
 			}
-			if err := os.WriteFile(slow, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			open()
 			if code := <-ended; code != 0 {
 				t.Errorf("got exit code %d: %s", code, errs.all.String())
 			}

@@ -48,7 +48,21 @@ func mustBeRegular(path string, info os.FileInfo) error {
 	if info.Mode().IsRegular() {
 		return nil
 	}
-	return fmt.Errorf("%s is not a regular file, but %s: name a file", path, info.Mode().Type())
+	return fmt.Errorf("%s is not a regular file: it is %s, name a file", path, kindOf(info.Mode()))
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "something else"
 }
 
 // notOpened is the error of opening a file whose description cannot be read.

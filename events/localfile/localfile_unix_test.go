@@ -33,9 +33,9 @@ func TestOpen(t *testing.T) {
 	}{
 		{file, ""},
 		{link, ""},
-		{fifo, "is not a regular file"},
-		{dir, "is not a regular file"},
-		{"/dev/zero", "is not a regular file"},
+		{fifo, "is not a regular file: it is a named pipe"},
+		{dir, "is not a regular file: it is a directory"},
+		{"/dev/zero", "is not a regular file: it is a device"},
 		{filepath.Join(dir, "none"), "no such file"},
 	} {
 		f, err := localfile.Open(c.path)
