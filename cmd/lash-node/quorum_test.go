@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
@@ -24,7 +25,10 @@ func TestLostQuorumIsNamed(t *testing.T) {
 	cluster.Servers[1].Stop()
 	last := cluster.Servers[2].URL()
 	_, errs, code := lashNode(t, "approvals", "--nats", last)
+	pause := time.NewTicker(time.Second / 4)
+	defer pause.Stop()
 	for ctx := limited(t); code == exitOK && ctx.Err() == nil; { // a server answers until it has noticed that the others are gone
+		<-pause.C
 		_, errs, code = lashNode(t, "approvals", "--nats", last)
 	}
 	if code == exitOK || !strings.Contains(errs, "but JetStream does not answer: of a cluster") || strings.Contains(errs, "starts one") {
