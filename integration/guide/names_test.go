@@ -37,6 +37,9 @@ func TestCommandsAndFlags(t *testing.T) {
 			if program != "" && len(tokens) > 1 && regexp.MustCompile(`^[a-z-]+$`).MatchString(tokens[1]) && !flag.MatchString(tokens[1]) {
 				command += " " + tokens[1]
 			}
+			if len(tokens) > 2 && strings.Contains(helps.of(command), "\n  "+tokens[1]+" "+tokens[2]+" ") { // a command of a group
+				command += " " + tokens[2]
+			}
 			help := helps.of(command)
 			for _, token := range tokens {
 				if name := flag.FindString(token); name != "" && !regexp.MustCompile(regexp.QuoteMeta(name)+`[= \n]`).MatchString(help) {

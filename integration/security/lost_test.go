@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
@@ -36,6 +37,12 @@ func TestLostSessionOverEveryAPI(t *testing.T) {
 	d := b.ServeHTTP(httpapi.Config{Agents: serve.Agents})
 	b.Open(api.CreateRequest{ID: "s"})
 	want := lostText(b.LoseCommits("s"))
+	b.Open(api.CreateRequest{ID: "whole"})
+	all := b.LastSeq("whole")
+	harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, "whole"), nil)
+	b.LoseStream("whole")
+	got := d.WantProblem(http.StatusConflict, "commits_lost", http.MethodGet, "/v1/sessions/whole", "").Field("detail")
+	harness.Equal(t, "lost whole", got, fmt.Sprintf("session whole: commits 1 to %d are lost: put their stream back from a backup, or erase the session: lash-node erase whole", all))
 	t.Run("http", func(t *testing.T) { lostOverHTTP(t, d, want) })
 	t.Run("nats", func(t *testing.T) { lostOverNATS(t, b, want) })
 	t.Run("mcp", func(t *testing.T) { lostOverMCP(t, d, want) })
