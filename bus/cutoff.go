@@ -61,18 +61,23 @@ func (b *Bus) checkWhole(ctx context.Context, session events.SessionID, loc *loc
 	return nil
 }
 
-// checkEmpty returns a [CutOffError] for a session without commits whose row shows some, and otherwise loc and err. A creator or an archiver
+// checkEmpty returns a [CutOffError] for a session without commits whose row shows some, a [*events.KeyError] where the key of the row is not
+// here, and otherwise loc and err. A creator or an archiver
 // may have been faster than the two reads, so the session is located again after the row.
 func (b *Bus) checkEmpty(ctx context.Context, session events.SessionID, loc location, err error) (location, error) {
-	known, rowErr := b.rowSeq(ctx, session)
+	row, rowErr := b.rowFields(ctx, session)
 	if rowErr != nil {
 		return loc, rowErr
 	}
-	if known == 0 {
+	known := row.Seq
+	if known == 0 && row.locked == nil {
 		return loc, err
 	}
 	if loc, err = b.find(ctx, session); !isEmpty(loc, err) {
 		return loc, err
+	}
+	if row.locked != nil {
+		return loc, row.locked
 	}
 	return loc, &CutOffError{Session: session, Stream: cmp.Or(loc.stream, loc.entry.Stream, b.names.firstStream(session)), Known: known}
 }
@@ -93,11 +98,15 @@ type rowFields struct {
 	DirectorySeq
 	Erased   json.RawMessage `json:"erased"` // of a session that is being erased, or is erased
 	revision uint64
+	locked   error // the row's key is not here
 }
 
 func (b *Bus) rowFields(ctx context.Context, session events.SessionID) (fields rowFields, err error) {
-	row, err := b.Directory().Get(ctx, session) // no row has no value
-	if errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrMalformed) {
+	row, err := b.Directory().getAtLeader(ctx, session) // no row has no value
+	if errors.Is(err, events.ErrLocked) {
+		return rowFields{locked: err}, nil
+	}
+	if errors.Is(err, events.ErrMalformed) {
 		return fields, nil
 	}
 	if err != nil {
@@ -240,8 +249,8 @@ func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end
 
 // checkNew refuses the creation of a session whose commits are lost.
 func (b *Bus) checkNew(ctx context.Context, session events.SessionID) error {
-	known, err := b.rowSeq(ctx, session)
-	if err != nil || known == 0 {
+	row, err := b.rowFields(ctx, session)
+	if err != nil || row.Seq == 0 && row.locked == nil {
 		return err
 	}
 	if _, err = b.locate(ctx, session); errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
@@ -250,7 +259,8 @@ func (b *Bus) checkNew(ctx context.Context, session events.SessionID) error {
 	return err // nil: it exists, so the append meets a conflict
 }
 
-// lostWhole lists the sessions of which only the row is left, of those that were not seen with a stream or an archive.
+// lostWhole lists the sessions of which only the row is left, of those that were not seen with a stream or an archive. Where the key of the
+// row is not here, it may be such a session, and is listed.
 func (b *Bus) lostWhole(ctx context.Context, seen map[events.SessionID]bool) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		for id, err := range b.Erased(ctx) { // these keep their rows
@@ -265,7 +275,7 @@ func (b *Bus) lostWhole(ctx context.Context, seen map[events.SessionID]bool) ite
 				_, err = b.locate(ctx, id)
 				lost, ok := errors.AsType[*CutOffError](err)
 				switch {
-				case ok && lost.Last == 0:
+				case ok && lost.Last == 0, errors.Is(err, events.ErrLocked):
 					err = nil
 				case err == nil || ok || errors.Is(err, events.ErrNoSession): // it was made or erased meanwhile, or its row has no commits
 					continue

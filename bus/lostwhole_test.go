@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
@@ -217,4 +218,60 @@ func TestErasedAreNotLocated(t *testing.T) {
 	if got := requests(); got > want+10 {
 		t.Errorf("got %d requests, %d without erased sessions", got, want)
 	}
+}
+
+// TestLostWholeAtLaggingReplica answers half of the reads of the directory from a replica without rows. The leader's row decides: no creator
+// gets the id of a lost session, and a session that lost its last commits stays refused.
+func TestLostWholeAtLaggingReplica(t *testing.T) {
+	t.Parallel()
+	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
+	for n := range 20 {
+		lostWhole(t, b, events.SessionID(fmt.Sprint("w", n)))
+		continued(t, b, events.SessionID(fmt.Sprint("c", n)), 5)
+	}
+	emptyCopy(t, b, "KV_lash-sessions")
+	for n := range 20 {
+		id := events.SessionID(fmt.Sprint("w", n))
+		_, err := b.Log().Append(t.Context(), commit(id, 1), 0)
+		wantLostWhole(t, "create", err)
+		if seq, err := b.Log().Append(t.Context(), commit(events.SessionID(fmt.Sprint("c", n)), 4), 3); !errors.As(err, new(*bus.CutOffError)) {
+			t.Errorf("append %d: got %d, %v, want the loss", n, seq, err)
+		}
+	}
+}
+
+// TestLostWholeWithoutKeys has a program without the key of the row read and create a session of which only that row is left. It is refused,
+// and its bodies stay.
+func TestLostWholeWithoutKeys(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: bustest.Keys(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	lostWhole(t, b, "s")
+	keyless, err := bus.OpenReader(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keyless.Close()
+	if _, err := keyless.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrLocked) {
+		t.Errorf("last: got %v, want %v", err, events.ErrLocked)
+	}
+	if seq, err := keyless.Log().Append(t.Context(), commit("s", 1), 0); !errors.Is(err, events.ErrLocked) {
+		t.Errorf("create: got %d, %v, want %v", seq, err, events.ErrLocked)
+	}
+	if _, err := keyless.Log().Last(t.Context(), "none"); !errors.Is(err, events.ErrNoSession) {
+		t.Errorf("no session: got %v, want %v", err, events.ErrNoSession)
+	}
+	for m, err := range keyless.BlobMentions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Unread != nil && m.Unread.Session == "s" {
+			return
+		}
+	}
+	t.Error("the sweep does not know that the session may refer to bodies")
 }

@@ -3,10 +3,12 @@ package bus
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/events"
@@ -70,14 +72,60 @@ func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	value, err := r.load(entry.Value())
+	return r.decode(session, entry.Value(), entry.Revision())
+}
+
+// getAtLeader is [Rows.Get] from the leader of the table, which has every row that was acknowledged. Another replica may be behind. A bus of
+// [OpenReader] may lack the permission for that, and writes nothing that depends on it: it reads from any replica.
+func (r Rows) getAtLeader(ctx context.Context, session events.SessionID) (Row, error) {
+	if r.b.reader {
+		return r.Get(ctx, session)
+	}
+	if err := events.CheckToken("session", session); err != nil {
+		return Row{}, err
+	}
+	var answer struct {
+		Message *struct {
+			Data   []byte `json:"data"`
+			Seq    uint64 `json:"seq"`
+			Header []byte `json:"hdrs"` // of a row that was removed, and of no other
+		} `json:"message"`
+		Error *jetstream.APIError `json:"error"`
+	}
+	request, err := json.Marshal(map[string]string{"last_by_subj": r.b.names.row(r.kv.Bucket(), session)})
+	if err != nil {
+		return Row{}, err
+	}
+	err = r.b.retry(ctx, fmt.Sprintf("get %s/%s", r.kv.Bucket(), session), func(ctx context.Context) error {
+		msg, err := r.b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: apiLeaderGet + r.b.names.rowStream(r.kv.Bucket()), Data: request})
+		if err != nil {
+			return err
+		}
+		answer.Message, answer.Error = nil, nil
+		if err := json.Unmarshal(msg.Data, &answer); err != nil {
+			return fmt.Errorf("%w: %w", events.ErrMalformed, err)
+		}
+		if answer.Error != nil && !isMissing(answer.Error) {
+			return answer.Error
+		}
+		return nil
+	})
+	if err != nil || answer.Message == nil || bytes.Contains(answer.Message.Header, []byte("KV-Operation:")) {
+		return Row{}, err
+	}
+	return r.decode(session, answer.Message.Data, answer.Message.Seq)
+}
+
+// decode is the row of a stored value.
+func (r Rows) decode(session events.SessionID, stored []byte, revision uint64) (Row, error) {
+	value, err := r.load(stored)
 	if err == nil && value.of != "" && value.of != session {
 		err = fmt.Errorf("%w: the row is that of %s", events.ErrMalformed, value.of)
 	}
 	if err != nil && !r.plain {
 		return Row{}, fmt.Errorf("get %s/%s: %w", r.kv.Bucket(), session, err)
 	}
-	return Row{Value: value.text, Revision: entry.Revision()}, nil
+	return Row{Value: value.text, Revision: revision}, nil
 }
 
 // Put replaces the row of a revision, 0 for none, and returns the new revision. [ErrStale]: the row has another

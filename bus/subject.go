@@ -16,6 +16,7 @@ const (
 	apiStreamNames = "$JS.API.STREAM.NAMES"
 	apiStreamList  = "$JS.API.STREAM.LIST"
 	apiDirectGet   = "$JS.API.DIRECT.GET."
+	apiLeaderGet   = "$JS.API.STREAM.MSG.GET."
 )
 
 // Class is a class of wakes.
