@@ -52,7 +52,7 @@ func askEffect(call events.EffectID, id string) events.EffectID {
 }
 
 // asked reports whether a call has asked a question: its program has it, then.
-func (d *dispatch) asked() bool {
-	t := d.at.state.Turn()
-	return t != nil && t.Asked(d.call.Effect)
+func (s *Snapshot) asked(call events.EffectID) bool {
+	t := s.state.Turn()
+	return t != nil && t.Asked(call)
 }

@@ -71,8 +71,8 @@ func (t ToolCall) Recorded() func() {
 	return d.recorded
 }
 
-// Abandoned is called when the turn has ended the call as cancelled, and no effect of this node runs it; nil if the tool
-// needs no such call.
+// Abandoned is called when the turn has ended the call as cancelled, and no effect of this node runs it; nil
+// if the tool needs no such call.
 func (t ToolCall) Abandoned() func() {
 	tool, ok := t.Catalog.Find(t.Call.Tool)
 	if !ok || tool.Abandoned == nil {
@@ -219,11 +219,14 @@ func notOffered(tool string) error {
 }
 
 // pluginCall is the call in the form for its tool and its hooks.
-func (d *dispatch) pluginCall() plugin.Call {
+func (d *dispatch) pluginCall() plugin.Call { return d.at.pluginCall(&d.call, d.inner) }
+
+// pluginCall is a call in the form for its tool and its hooks, see [plugin.Call.Inner] for inner.
+func (s *Snapshot) pluginCall(c *turn.Call, inner bool) plugin.Call {
 	return plugin.Call{
-		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
-		Holder: d.call.Holder, Again: d.at.takenOver() || d.asked(), Inner: d.inner, Once: d.at.runsOnce(d.call.Tool),
+		Session: s.session, Turn: s.turn, Effect: c.Effect, ID: c.ID, Host: s.host(c.Effect),
+		Holder: c.Holder, Again: s.takenOver() || s.asked(c.Effect), Inner: inner, Once: s.runsOnce(c.Tool),
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
-		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
+		Key: fmt.Sprintf("lash-tool:%s:%s:%s", s.session, c.Effect, c.Tool),
 	}
 }

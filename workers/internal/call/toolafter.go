@@ -12,8 +12,9 @@ import (
 // afterCall runs the hooks after a call, then the projector of results, which
 // shortens what the model reads.
 func (d *dispatch) afterCall(ctx context.Context, args []byte, out events.ToolResult) events.ToolResult {
+	call := d.pluginCall()
 	in := plugin.ToolResultContext{
-		Call: d.pluginCall(), Tool: d.call.Tool, Args: args, Result: pluginResult(&out), Millis: out.Millis, Host: d.at.host(d.call.Effect),
+		Call: call, Tool: d.call.Tool, Args: args, Result: pluginResult(&out), Millis: out.Millis, Host: call.Host,
 	}
 	if in.Args == nil {
 		in.Args = []byte("{}")

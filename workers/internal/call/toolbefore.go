@@ -55,12 +55,12 @@ func (h *hooks) decideCall(ctx context.Context, index int64, c *projector.Call) 
 		r := resultOf(index, failureOf(notOffered(c.Tool)))
 		return callDecision{result: &r}
 	}
-	effect := turn.ToolEffect(h.turn, h.needs.Iteration, index)
+	one := turn.Call{Index: index, Effect: turn.ToolEffect(h.turn, h.needs.Iteration, index), ID: c.ID, Tool: c.Tool, Holder: c.Holder}
 	args, err := blob.Body(ctx, h.env.Blobs, c.Args, c.Blob)
 	if err != nil {
 		return failedBefore(index, plugin.ClassInternal, err)
 	}
-	got := h.hooksBefore(ctx, h.stack, plugin.Call{Session: h.session, Turn: h.turn, Effect: effect, ID: c.ID}, c.Tool, args)
+	got := h.hooksBefore(ctx, h.stack, h.pluginCall(&one, false), c.Tool, args)
 	for i := range got.decisions {
 		got.decisions[i].Call = index
 	}
@@ -71,12 +71,12 @@ func (h *hooks) decideCall(ctx context.Context, index int64, c *projector.Call) 
 		return v
 	}
 	if got.question != "" {
-		shown := args
+		one.Args = args
 		if got.args != nil {
-			shown = got.args
+			one.Args = got.args
 		}
-		if v.result = h.invalidCall(index, c.Tool, shown); v.result == nil {
-			v.approval = got.approvalRequest(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
+		if v.result = h.invalidCall(index, c.Tool, one.Args); v.result == nil {
+			v.approval = got.approvalRequest(&one)
 		}
 	}
 	return v
@@ -112,7 +112,6 @@ type beforeOutcome struct {
 
 // hooksBefore runs the hooks before a call. Their error fails only the call.
 func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Stack, call plugin.Call, tool string, args []byte) beforeOutcome {
-	call.Host = s.host(call.Effect)
 	list, err := stack.BeforeToolCall(ctx, plugin.ToolContext{Call: call, Tool: tool, Args: args, Host: call.Host})
 	if err != nil {
 		r := Failed(0, plugin.ClassExecution, plugin.CodeBefore, err)
