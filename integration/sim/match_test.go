@@ -47,12 +47,12 @@ var matches = map[string]matched{
 		},
 		omitted: []string{
 			// plugins
-			"abandoned", "checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "lockedConfig", "endCallReturned", "toldEvents",
+			"checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "lockedConfig", "endCallReturned", "onAbandoned", "toldEvents",
 			"startEndCalls", "openStack", "protocolIssue", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",
 			// goroutines, clocks and the log of the program: the world has its own
-			"callsRecorded", "cancelEffects", "currentWake", "logCommit", "now", "reportProgress", "setClaimEarly", "signal", "tick",
+			"cancelEffects", "currentWake", "logCommit", "notifyRecorded", "now", "reportProgress", "setClaimEarly", "signal", "tick",
 			// parts of a step
 			"endTransferred", "reachedFairShare", "runsElsewhere", "unlessStale",
 		},

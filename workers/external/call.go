@@ -215,8 +215,8 @@ func (o *instanceCall) concluded(ctx context.Context, outcome *wire.Outcome, err
 	return r, err, true
 }
 
-// abandoned cancels a call that no node waits for.
-func (p *Plugins) abandoned(name string, call plugin.Call) {
+// cancelAbandoned cancels a call that no node waits for.
+func (p *Plugins) cancelAbandoned(name string, call plugin.Call) {
 	id := wire.CallID{Session: call.Session, Call: call.Effect}
 	data, err := json.Marshal(wire.Cancel{CallID: id, Reason: "the turn was cancelled", GraceMS: p.grace.Milliseconds()})
 	if at := cmp.Or(call.Holder, p.registry.Pick(name, id)); at != "" && err == nil {
@@ -224,9 +224,9 @@ func (p *Plugins) abandoned(name string, call plugin.Call) {
 	}
 }
 
-// recorded lets the instance drop the outcome of a call. The instance of a repeatable call is most likely the one that
+// tellRecorded lets the instance drop the outcome of a call. The instance of a repeatable call is most likely the one that
 // would get it now.
-func (p *Plugins) recorded(name string, call plugin.Call) {
+func (p *Plugins) tellRecorded(name string, call plugin.Call) {
 	ended := wire.CallID{Session: call.Session, Call: call.Effect}
 	id := cmp.Or(call.Holder, p.registry.Pick(name, ended))
 	data, err := json.Marshal(ended)

@@ -36,8 +36,8 @@ func (n node) Compile(name string, m *wire.Manifest) (*plugin.Tools, error) {
 			}
 		}
 		declared.Grace = p.grace + time.Second
-		declared.Recorded = func(call plugin.Call) { p.recorded(name, call) }
-		declared.Abandoned = func(call plugin.Call) { p.abandoned(name, call) }
+		declared.Recorded = func(call plugin.Call) { p.tellRecorded(name, call) }
+		declared.Abandoned = func(call plugin.Call) { p.cancelAbandoned(name, call) }
 		if !effects.Repeatable() {
 			declared.Holder = func(session events.SessionID, effect events.EffectID) string {
 				if !p.registry.Serves(name, hash, set, t.Name) {

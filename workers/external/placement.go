@@ -83,13 +83,13 @@ func (o *sessionPlugin) bind(t *plugin.BoundTool) {
 		if call.Holder == "" {
 			call.Holder = o.Load().Instance
 		}
-		o.p.recorded(o.name, call)
+		o.p.tellRecorded(o.name, call)
 	}
 	t.Abandoned = func(call plugin.Call) {
 		if call.Holder == "" {
 			call.Holder = o.Load().Instance
 		}
-		o.p.abandoned(o.name, call)
+		o.p.cancelAbandoned(o.name, call)
 	}
 	run := o.p.handler(o.name, t.Name, t.Effects.Repeatable(), o)
 	t.Handler = o.p.served(o.name, o.offer.Hash, o.offer.Tools, t.Name, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {

@@ -68,7 +68,7 @@ func (d *dispatch) background(ctx context.Context) (string, error) {
 		if out, pending = d.run(ctx); pending {
 			return "", errPendingNested
 		}
-		d.recorded() // no other worker runs it
+		d.tellRecorded() // no other worker runs it
 	}
 	switch {
 	case out == nil:

@@ -74,8 +74,8 @@ func (e *Env) warn(id events.SessionID, err error) {
 	e.Log.Warn("plugin", zap.String("session", string(id)), zap.Error(err))
 }
 
-// recorded converts a result of the history to a plugin's result.
-func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
+// pluginResultOf converts a result of the history to a plugin's result.
+func (e *Env) pluginResultOf(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
 	whole, err := blob.FillResult(ctx, e.Blobs, *r)
 	return pluginResult(&whole), err
 }

@@ -129,7 +129,7 @@ func (d *nested) replay(ctx context.Context, old *projector.NestedCall, args jso
 		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeNestedChanged, Message: fmt.Sprintf(
 			"call %s was %s with arguments of digest %.12s before, and is %s with %.12s now", d.call.Effect, old.Tool, old.Digest, d.call.Tool, d.digest)}
 	case old.Done:
-		return d.env.recorded(ctx, &old.Result)
+		return d.env.pluginResultOf(ctx, &old.Result)
 	}
 	return d.returned(ctx, args, events.ToolResult{Call: d.call.Index, Outcome: events.OutcomeLost, Text: projector.LostText})
 }
@@ -218,8 +218,8 @@ func (d *nested) returned(ctx context.Context, args json.RawMessage, out events.
 	if err := d.record(ctx, append([]events.Payload{fact}, d.extra...)...); err != nil {
 		return plugin.Result{}, err
 	}
-	d.recorded()
-	return d.env.recorded(ctx, &out)
+	d.tellRecorded()
+	return d.env.pluginResultOf(ctx, &out)
 }
 
 // failed is the result of the call where it has no result of the tool, or that one is discarded.

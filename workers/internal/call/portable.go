@@ -82,7 +82,7 @@ func (e *Env) RunPortable(ctx context.Context, id events.SessionID, args []byte,
 	defer watch.Wait()
 	defer cancel()
 	watch.Go(func() {
-		if abandoned(callCtx, waiter, &a) {
+		if waitUntilAbandoned(callCtx, waiter, &a) {
 			cancel()
 		}
 	})
@@ -108,9 +108,9 @@ type stateWaiter interface {
 	Wait(ctx context.Context, first time.Duration, done func(*projector.State) (bool, error)) error
 }
 
-// abandoned waits until no turn awaits the call: then it returns true. It returns false when ctx ends. The turn that
+// waitUntilAbandoned waits until no turn awaits the call: then it returns true. It returns false when ctx ends. The turn that
 // ends may be another one, which never ran.
-func abandoned(ctx context.Context, waiter stateWaiter, a *PortableCall) bool {
+func waitUntilAbandoned(ctx context.Context, waiter stateWaiter, a *PortableCall) bool {
 	for ctx.Err() == nil {
 		err := waiter.Wait(ctx, abandonedCheck, func(s *projector.State) (bool, error) { return !a.awaitedBy(s.Turn()), nil })
 		if err == nil || errors.Is(err, events.ErrNoSession) {

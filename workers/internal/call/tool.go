@@ -61,19 +61,19 @@ func (t ToolCall) Grace() time.Duration {
 	return tool.Grace
 }
 
-// Recorded is called when the log has the result; nil if the tool needs no such call.
-func (t ToolCall) Recorded() func() {
+// OnRecorded returns what to call when the log has the result; nil if the tool needs no such call.
+func (t ToolCall) OnRecorded() func() {
 	tool, ok := t.Catalog.Find(t.Call.Tool)
 	if !ok || tool.Recorded == nil {
 		return nil
 	}
 	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
-	return d.recorded
+	return d.tellRecorded
 }
 
-// Abandoned is called when the turn has ended the call as cancelled, and no effect of this node runs it; nil
+// OnAbandoned returns what to call when the turn has ended the call as cancelled, and no effect of this node runs it; nil
 // if the tool needs no such call.
-func (t ToolCall) Abandoned() func() {
+func (t ToolCall) OnAbandoned() func() {
 	tool, ok := t.Catalog.Find(t.Call.Tool)
 	if !ok || tool.Abandoned == nil {
 		return nil
@@ -82,8 +82,8 @@ func (t ToolCall) Abandoned() func() {
 	return func() { tool.Abandoned(d.pluginCall()) }
 }
 
-// recorded tells the tool that no worker asks for the result again.
-func (d *dispatch) recorded() {
+// tellRecorded tells the tool that no worker asks for the result again.
+func (d *dispatch) tellRecorded() {
 	if tool, ok := d.catalog.Find(d.call.Tool); ok && tool.Recorded != nil {
 		tool.Recorded(d.pluginCall())
 	}
@@ -181,7 +181,7 @@ func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, err
 			Class: plugin.ClassPermissionDenied, Code: plugin.CodeDenied, Message: deniedText(d.call.Answer),
 		}
 	case r != nil:
-		got, err := d.env.recorded(ctx, r)
+		got, err := d.env.pluginResultOf(ctx, r)
 		return got, args, 1, err
 	case d.call.Tool == plugin.ToolCode && d.catalog.Preamble.Read != nil && !d.inner:
 		r, err := d.execute(ctx, args)

@@ -257,7 +257,7 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 	r.stackCommitted(ctx, c)
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.ToolReturned); ok {
-			r.callsRecorded(c.Events[i].Turn, p)
+			r.notifyRecorded(c.Events[i].Turn, p)
 		}
 	}
 	for _, e := range r.inflight {

@@ -124,19 +124,19 @@ func (r *run) stop(ctx context.Context) error {
 	if !turn.Next(r.state).Stop {
 		return nil // a reply that completed meanwhile ended the turn
 	}
-	abandoned := r.abandoned(ran)
+	notify := r.onAbandoned(ran)
 	if err := r.step(ctx, turn.Stop{}); err != nil {
 		return err
 	}
-	for _, end := range abandoned {
-		end()
+	for _, call := range notify {
+		call()
 	}
 	return nil
 }
 
-// abandoned are the calls back of calls without a result that no effect of this run ran: those that wait for an answer,
+// onAbandoned lists the callbacks of calls without a result that no effect of this run ran: those that wait for an answer,
 // and those of a node that is gone.
-func (r *run) abandoned(ran map[events.EffectID]bool) (list []func()) {
+func (r *run) onAbandoned(ran map[events.EffectID]bool) (list []func()) {
 	if r.stack.Stack == nil {
 		return nil
 	}
@@ -154,8 +154,8 @@ func (r *run) abandoned(ran map[events.EffectID]bool) (list []func()) {
 		one := call.ToolCall{At: at, Stack: r.stack.Stack, Catalog: entry, Call: turn.Call{
 			Index: int64(i), Effect: effect, ID: c.ID, Tool: c.Tool, Holder: c.Holder,
 		}}
-		if end := one.Abandoned(); end != nil {
-			list = append(list, end)
+		if notify := one.OnAbandoned(); notify != nil {
+			list = append(list, notify)
 		}
 	}
 	return list
@@ -223,20 +223,20 @@ func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 		record := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
 		t := call.ToolCall{At: at, Stack: r.stack.Stack, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: record}
 		e.grace = t.Grace()
-		if recorded := t.Recorded(); recorded != nil {
-			r.onRecorded[c.Effect] = recorded
+		if notify := t.OnRecorded(); notify != nil {
+			r.onRecorded[c.Effect] = notify
 		}
 		r.launch(ctx, e, t.Run)
 	}
 	return nil
 }
 
-// callsRecorded calls back the programs that ran calls whose results the log has now.
-func (r *run) callsRecorded(id events.TurnID, p *events.ToolReturned) {
+// notifyRecorded notifies the programs that ran calls whose results the log has now.
+func (r *run) notifyRecorded(id events.TurnID, p *events.ToolReturned) {
 	for i := range p.Results {
 		effect := turn.ToolEffect(id, p.Iteration, p.Results[i].Call)
-		if recorded := r.onRecorded[effect]; recorded != nil {
-			recorded()
+		if notify := r.onRecorded[effect]; notify != nil {
+			notify()
 		}
 		delete(r.onRecorded, effect)
 	}

@@ -158,7 +158,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.logEnd.confirm(q)
-	return r.trial.Fold(ctx)
+	return r.trial.MarkFolded(ctx)
 }
 
 // foldNextCommit folds the next commit, which is usually the reason of the wake, unless the cached state needs a worker

@@ -84,8 +84,8 @@ func (t *Trial) Exhausted() bool {
 	return t != nil && !t.stored && t.Count >= int64(t.of.Retry.Attempts)
 }
 
-// Fold stores that the fold succeeded: a later death of the worker has another cause.
-func (t *Trial) Fold(ctx context.Context) error {
+// MarkFolded stores that the fold succeeded: a later death of the worker has another cause.
+func (t *Trial) MarkFolded(ctx context.Context) error {
 	if t == nil || !t.stored {
 		return nil
 	}

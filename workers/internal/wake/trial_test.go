@@ -107,7 +107,7 @@ func TestFirstAttemptIsNotWritten(t *testing.T) {
 		if trial, err = trials.Begin(t.Context(), w); err != nil || b.trial("s").Count != 1 || b.trial("s").Seq != 1 {
 			t.Errorf("%s: got %v, written %+v", name, err, b.trial("s"))
 		}
-		if err := trial.Fold(t.Context()); err != nil || !b.trial("s").Folded {
+		if err := trial.MarkFolded(t.Context()); err != nil || !b.trial("s").Folded {
 			t.Errorf("%s, folded: got %v, written %+v", name, err, b.trial("s"))
 		}
 		trial.Clear(t.Context())
@@ -117,7 +117,7 @@ func TestFirstAttemptIsNotWritten(t *testing.T) {
 	}
 	var none *Trial // with a wake that is not suspicious
 	none.Clear(t.Context())
-	if none.Exhausted() || none.Fold(t.Context()) != nil {
+	if none.Exhausted() || none.MarkFolded(t.Context()) != nil {
 		t.Error("no trial: it does something")
 	}
 }
@@ -135,7 +135,7 @@ func TestWithdraw(t *testing.T) {
 		}
 		trial, err := trials.Begin(t.Context(), suspicious())
 		if err == nil {
-			err = trial.Fold(t.Context())
+			err = trial.MarkFolded(t.Context())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -240,7 +240,7 @@ func TestAttemptsAfterTheFold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := trial.Fold(t.Context()); err != nil {
+		if err := trial.MarkFolded(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		trial.Fail(t.Context(), errors.New("no plugins"), 1, false)
