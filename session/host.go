@@ -134,14 +134,15 @@ func New(cfg Config) (*Host, error) {
 }
 
 func (c *Config) defaults() error {
-	err := c.check()
+	err := c.Check()
 	c.Actor = cmp.Or(c.Actor, "host")
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	c.MaxQueued = cmp.Or(c.MaxQueued, DefaultMaxQueued)
 	return err
 }
 
-func (c *Config) check() error {
+// Check refuses fields that [New] refuses. The error has all problems.
+func (c *Config) Check() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Bus == nil {

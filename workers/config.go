@@ -133,7 +133,8 @@ const MaxName = events.MaxTokenBytes - len("-") - ulid.EncodedSize
 
 // defaults sets the defaults and checks the fields. The error has all problems.
 func (c *Config) defaults() error {
-	errs := []error{c.check(), c.setPlugins(), c.JobRetry.Defaults(), c.ModelRetry.Defaults()}
+	host := c.host()
+	errs := []error{host.Check(), c.check(), c.setPlugins(), c.JobRetry.Defaults(), c.ModelRetry.Defaults()}
 	if c.ForbidSelfApproval {
 		c.Locks.Plugins = append(slices.Clone(c.Locks.Plugins), gate.ID)
 	}
@@ -152,12 +153,20 @@ func (c *Config) defaults() error {
 	return errors.Join(errs...)
 }
 
+// host is the configuration of the node's host.
+func (c *Config) host() session.Config {
+	return session.Config{
+		Bus: c.Bus, Actor: string(c.ID), Plugins: session.WithPlugins(c.Plugins), Logger: c.Logger,
+		Trace: c.Trace, TraceMetadata: c.TraceMetadata, MaxQueued: c.MaxQueued, States: c.Sessions, Idle: c.Idle, ForbidSelfApproval: c.ForbidSelfApproval,
+		Locks: c.Locks, CheckModel: c.CheckModel, MaxSessionsPerCaller: c.MaxSessionsPerCaller,
+		Signer: c.Signer, Signed: c.Signed, Filter: c.Filter,
+	}
+}
+
+// check refuses fields that [session.Config.Check] does not.
 func (c *Config) check() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Bus == nil {
-		refuse("bus is required")
-	}
 	if _, ok := c.Providers[c.Provider]; !ok && c.Provider != "" {
 		refuse("provider %q is not among the providers", c.Provider)
 	}

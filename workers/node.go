@@ -54,7 +54,7 @@ func NewNode(cfg Config) (*Node, error) {
 	cfg.Plugins.SetWarn(func(plugin, point string, err error) {
 		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
-	host, err := n.newHost()
+	host, err := session.New(n.cfg.host())
 	if err != nil {
 		return nil, err
 	}
@@ -62,17 +62,6 @@ func NewNode(cfg Config) (*Node, error) {
 	n.makeWorkers(host.Worker())
 	n.makeProjections()
 	return n, nil
-}
-
-// newHost makes the host of requests and turns, with the session's plugins.
-func (n *Node) newHost() (*session.Host, error) {
-	cfg := &n.cfg
-	return session.New(session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: session.WithPlugins(cfg.Plugins), Logger: cfg.Logger,
-		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, Idle: cfg.Idle, ForbidSelfApproval: cfg.ForbidSelfApproval,
-		Locks: cfg.Locks, CheckModel: cfg.CheckModel, MaxSessionsPerCaller: cfg.MaxSessionsPerCaller,
-		Signer: cfg.Signer, Signed: cfg.Signed, Filter: cfg.Filter,
-	})
 }
 
 // makeWorkers makes what works on the host's sessions. Each needs the host and those before it:
