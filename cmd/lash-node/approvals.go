@@ -48,7 +48,7 @@ const pollEvery = 100 * time.Millisecond
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
-	over := s.Waiting("a call that asks for an approval, %s in all", c.Wait)
+	over := s.NoteWait("a call that asks for an approval, %s in all", c.Wait)
 	for len(list) == 0 && !connect.Final(err) && time.Now().Before(deadline) && delay.Sleep(ctx, pollEvery) {
 		list, err = c.collect(ctx, s)
 	}

@@ -178,7 +178,7 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 		return c.join(ctx, s, own.URL, link) // the node of another terminal started first
 	}
 	stop := func() {
-		defer s.Waiting("the running turn; what is left of it goes on when a node starts here again")()
+		defer s.NoteWait("the running turn; what is left of it goes on when a node starts here again")()
 		node.Stop()
 	}
 	var on *chatting
@@ -215,7 +215,7 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	}
 	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
 	defer cancel()
-	defer s.Waiting("the servers at %s", bus.WithoutPasswords(servers))()
+	defer s.NoteWait("the servers at %s", bus.WithoutPasswords(servers))()
 	b, err := connect.Open(ctx, bus.OpenReader, bus.Config{
 		URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox, Keys: keys,
 	}, c.NATS != "")

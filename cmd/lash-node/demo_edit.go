@@ -60,7 +60,7 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	if err := c.converse(ctx, s, node.Host(), file); err != nil {
 		return err
 	}
-	defer s.Waiting("the other terminal")()
+	defer s.NoteWait("the other terminal")()
 	parted(ctx, node)
 	return nil
 }

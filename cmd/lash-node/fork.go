@@ -63,7 +63,7 @@ func (c *forkCmd) fork(ctx context.Context, s *streams, on *client) error {
 	if err != nil {
 		return err
 	}
-	over := s.Waiting("a node at %s", bus.WithoutPasswords(c.where()))
+	over := s.NoteWait("a node at %s", bus.WithoutPasswords(c.where()))
 	id, err := cl.Fork(ctx, c.Session, api.CreateRequest{ID: c.ID, At: seq, Labels: c.Label})
 	over()
 	if errors.Is(err, api.ErrExists) {

@@ -101,7 +101,7 @@ func (c *mcpCmd) transport(s *streams) (http.RoundTripper, error) {
 func (c *mcpCmd) check(ctx context.Context, s *streams, transport http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	defer s.Waiting("the node at %s", c.URL)()
+	defer s.NoteWait("the node at %s", c.URL)()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/v1/sessions?limit=1", nil)
 	if err != nil {
 		return fmt.Errorf("--url: %w", err)

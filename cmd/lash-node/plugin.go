@@ -156,7 +156,7 @@ func (c *pluginRunCmd) serveMCP(ctx context.Context, s *streams, cfg mcp.Config)
 	if err != nil {
 		return err
 	}
-	over := s.Waiting("the server to list its tools, and a node to take them")
+	over := s.NoteWait("the server to list its tools, and a node to take them")
 	select {
 	case <-source.Ready():
 		over()
@@ -181,7 +181,7 @@ func (c *pluginRunCmd) serve(ctx context.Context, s *streams, conn *nats.Conn, c
 		return fmt.Errorf("%w: lash-node plugin run --help says what a program writes", err)
 	}
 	defer adapter.Close()
-	over := s.Waiting("a node to answer the registration")
+	over := s.NoteWait("a node to answer the registration")
 	i, err := remote.Start(ctx, remote.Config{
 		Conn: conn, Plugin: adapter, Prefix: c.Prefix, Instance: c.Instance, Rollback: c.Rollback,
 		Grace: c.Grace, Logger: cfg.Logger,

@@ -34,7 +34,7 @@ func (c *pluginsCmd) Run(ctx context.Context, s *streams) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		over := s.Waiting("a node to answer")
+		over := s.NoteWait("a node to answer")
 		list, err := asking.ExternalPlugins(ctx)
 		over()
 		if err != nil {

@@ -104,7 +104,7 @@ func (c *redactCmd) redact(ctx context.Context, s *streams, on *client, what []s
 			return on.explain(err, c.Session)
 		}
 	}
-	over := s.Waiting("the archive of %s to be written again", c.Session)
+	over := s.NoteWait("the archive of %s to be written again", c.Session)
 	r, err := on.Redact(ctx, c.Session, what, c.Reason)
 	over()
 	switch {

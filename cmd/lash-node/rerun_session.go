@@ -199,7 +199,7 @@ func (c *rerunCmd) run(ctx context.Context, s *streams, dir string, fork events.
 		return err
 	}
 	for i, id := range p.turns {
-		over := s.Waiting("turn %s, %d of %d", id, i+1, len(p.turns))
+		over := s.NoteWait("turn %s, %d of %d", id, i+1, len(p.turns))
 		_, err := h.Run(ctx, fork, api.TurnRequest{ID: id, Input: c.input(p.inputs[i])})
 		over()
 		if err != nil {

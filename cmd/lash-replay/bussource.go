@@ -67,7 +67,7 @@ func openStore(ctx context.Context, f *sourceFlags, s *program.Streams) (*busSou
 	if err != nil {
 		return nil, err
 	}
-	wait := s.Waits("the store in %s to be read", f.Store)
+	wait := s.WaitNoter("the store in %s to be read", f.Store)
 	over := wait()
 	servers, cfg, err := boot(f.Store)
 	over()

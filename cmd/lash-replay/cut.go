@@ -93,7 +93,7 @@ func (c *cut) Log() events.Log { return &cutLog{c.source.Log(), c} }
 
 // Sessions lists the sessions that existed at that point.
 func (c *cut) Sessions(ctx context.Context) (list []events.SessionID, err error) {
-	defer c.env.Waiting("the histories, which are read up to %s", c.at)()
+	defer c.env.NoteWait("the histories, which are read up to %s", c.at)()
 	all, err := c.source.Sessions(ctx)
 	if err != nil {
 		return nil, err

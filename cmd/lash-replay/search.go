@@ -92,7 +92,7 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 	if src, err = e.cutAt(ctx, src); err != nil {
 		return err
 	}
-	over := e.Waiting("the search, which reads sessions without an index row")
+	over := e.NoteWait("the search, which reads sessions without an index row")
 	out, err := search(ctx, src, q, c.Limit, c.Matches)
 	over()
 	if err != nil {

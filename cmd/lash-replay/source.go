@@ -113,12 +113,12 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	case f.Store != "":
 		return openStore(ctx, f, e.Streams)
 	case f.File != "":
-		defer e.Waiting("%s to be read", f.File)()
+		defer e.NoteWait("%s to be read", f.File)()
 		return openArchive(f.File, f.MaxMiB, keys)
 	case file == "":
 		return nil, errors.New("no source: there is no store in .lash: give --store DIR, --nats URL, --file FILE, or an archive file as argument")
 	}
-	defer e.Waiting("%s to be read", file)()
+	defer e.NoteWait("%s to be read", file)()
 	s, err := openArchive(file, f.MaxMiB, keys)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w (an argument without a source is an archive file; for a session name its source with --nats URL or --store DIR)", err)

@@ -164,7 +164,7 @@ func openArchives(ctx context.Context, e *env, files []string) (src *busSource, 
 	if src.Bus, err = bus.Open(ctx, bus.Config{Name: "lash-replay", Options: []nats.Option{server.InProcess()}, Keys: keys}); err != nil {
 		return src, "", err
 	}
-	defer e.Waiting("%s to be read", program.Number(int64(len(list)), "archive"))()
+	defer e.NoteWait("%s to be read", program.Number(int64(len(list)), "archive"))()
 	for _, file := range list {
 		a, err := openArchive(file, e.source.MaxMiB, keys)
 		if err != nil {

@@ -43,9 +43,9 @@ func TestDroppedAreCounted(t *testing.T) {
 	o.printed(&wire.Output{Offset: -1, Text: "x"})
 	taken := 0
 	for _, data := range []string{`{}`, `{"output":5}`, `not JSON`, `{"output":{"text":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`} {
-		_, above, ok := o.parse([]byte(data))
-		if above != nil {
-			_ = o.above("i0", []byte(data), above)
+		_, overLimit, ok := o.parse([]byte(data))
+		if overLimit != nil {
+			_ = o.handleOverLimit("i0", []byte(data), overLimit)
 		} else if ok {
 			taken++
 		}

@@ -102,15 +102,15 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, receive
 	var large result.Pieces
 	var failed error
 	err = o.p.bus.AskInstance(wait, o.plugin, id, wire.VerbCall, body, func(data []byte) bool {
-		answer, above, ok := o.parse(data)
+		answer, overLimit, ok := o.parse(data)
 		if !ok {
 			return false // the instance's next sign, or the silence after it, decides
 		}
 		quiet.Reset(silence)
 		received()
 		switch {
-		case above != nil:
-			failed = o.above(id, data, above)
+		case overLimit != nil:
+			failed = o.handleOverLimit(id, data, overLimit)
 		case answer.Outcome != nil:
 			outcome = answer.Outcome
 		case answer.Error != nil:
@@ -136,24 +136,24 @@ func (o *instanceCall) send(ctx context.Context, id string, body []byte, receive
 	return outcome, failed
 }
 
-// parse reads an answer; ok is false for one that counts as lost. above is set for one above the limits of nesting and values.
-func (o *instanceCall) parse(data []byte) (answer wire.Progress, above *events.FieldError, ok bool) {
+// parse reads an answer; ok is false for one that counts as lost. overLimit is set for one above the limits of nesting and values.
+func (o *instanceCall) parse(data []byte) (answer wire.Progress, overLimit *events.FieldError, ok bool) {
 	if o.limits.Answer(len(data)) != nil {
 		o.p.registry.Drop(o.plugin, registry.AnswerRate)
 		return answer, nil, false
 	}
 	err := wire.Decode(data, &answer)
-	above, limited := errors.AsType[*events.FieldError](err)
+	overLimit, limited := errors.AsType[*events.FieldError](err)
 	if err != nil && !limited {
 		o.p.registry.Drop(o.plugin, registry.AnswerMalformed)
 		return answer, nil, false
 	}
-	return answer, above, true
+	return answer, overLimit, true
 }
 
-// above handles an answer above the limits of nesting and values, as each repeat of it will be: a callback is refused, and an
+// handleOverLimit handles an answer above the limits of nesting and values, as each repeat of it will be: a callback is refused, and an
 // outcome fails the call. Others are lost.
-func (o *instanceCall) above(id string, data []byte, limit *events.FieldError) error {
+func (o *instanceCall) handleOverLimit(id string, data []byte, limit *events.FieldError) error {
 	var answer struct {
 		Callback *struct {
 			ID string `json:"id"`

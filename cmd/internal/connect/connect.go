@@ -152,7 +152,7 @@ func Open(ctx context.Context, open func(context.Context, bus.Config) (*bus.Bus,
 // Pending prints that a command waits for servers, once a request has had no answer for two seconds. It is a
 // [bus.Config.Pending].
 func Pending(s *program.Streams, servers string) func() (ended func()) {
-	return s.Waits("the servers at %s", bus.WithoutPasswords(servers))
+	return s.WaitNoter("the servers at %s", bus.WithoutPasswords(servers))
 }
 
 func printError(warn io.Writer, err error) { _, _ = fmt.Fprintf(warn, "nats: %v\n", err) }

@@ -42,12 +42,14 @@ const (
 	repeatEvery = 10 * time.Second
 )
 
-// Waiting prints what the command waits for, after two seconds. The caller must call over when the wait ends.
-func (s *Streams) Waiting(what string, args ...any) (over func()) { return s.Waits(what, args...)() }
+// NoteWait prints what the command waits for, after two seconds. The caller must call over when the wait ends.
+func (s *Streams) NoteWait(what string, args ...any) (over func()) {
+	return s.WaitNoter(what, args...)()
+}
 
-// Waits is [Streams.Waiting] for waits that repeat and overlap: each call begins one, and of all of them one line is
+// WaitNoter is [Streams.NoteWait] for waits that repeat and overlap: each call begins one, and of all of them one line is
 // printed in ten seconds.
-func (s *Streams) Waits(what string, args ...any) (begin func() (over func())) {
+func (s *Streams) WaitNoter(what string, args ...any) (begin func() (over func())) {
 	var mu sync.Mutex
 	var printed time.Time
 	say := func() {

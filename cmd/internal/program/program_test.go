@@ -19,7 +19,7 @@ func TestWaitIsReportedAfterTwoSeconds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out strings.Builder
-			over := (&Streams{Name: "lash-node", Err: &out}).Waiting("the end of %s", "t")
+			over := (&Streams{Name: "lash-node", Err: &out}).NoteWait("the end of %s", "t")
 			time.Sleep(wait) // in the time of the test's bubble
 			synctest.Wait()
 			over()
@@ -37,7 +37,7 @@ func TestRepeatedWaitsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		begin := (&Streams{Name: "lash-node", Err: &out}).Waits("the servers")
+		begin := (&Streams{Name: "lash-node", Err: &out}).WaitNoter("the servers")
 		short := begin()
 		time.Sleep(patience - 1)
 		short()

@@ -106,7 +106,7 @@ func (c *CheckCommand) checkAll(ctx context.Context, s *program.Streams, files [
 		return err
 	}
 	for i, file := range files {
-		over := s.Waiting("the check of %s, %d of %d", file, i+1, len(files))
+		over := s.NoteWait("the check of %s, %d of %d", file, i+1, len(files))
 		one := c.checkFile(ctx, b, hooks, file)
 		over()
 		if ctx.Err() != nil {

@@ -68,7 +68,7 @@ func (c *Command) startExternal(ctx context.Context, s *program.Streams, n *Node
 	if cfg.Plugins, err = plugin.NewBuilder(c.stack); err != nil || n.external == nil {
 		return err
 	}
-	over := s.Waiting("the plugins of %s", cmp.Or(c.External, c.MCP))
+	over := s.NoteWait("the plugins of %s", cmp.Or(c.External, c.MCP))
 	err = n.external.Start(ctx)
 	over()
 	if err != nil {

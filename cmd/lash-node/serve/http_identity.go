@@ -36,7 +36,7 @@ func (d *httpServer) identifiers(ctx context.Context, s *program.Streams, f *htt
 		return fmt.Errorf("--http-oidc: %w", err)
 	}
 	cfg.Tenant, cfg.Reserved, cfg.Logger = f.HTTPTenant, tokens.Has, log
-	defer s.Waiting("the keys of the issuer in %s", f.HTTPOIDC)()
+	defer s.NoteWait("the keys of the issuer in %s", f.HTTPOIDC)()
 	if d.issuer, err = oidc.New(ctx, cfg); err != nil {
 		return fmt.Errorf("--http-oidc: %w", err)
 	}

@@ -67,7 +67,7 @@ func (c *Command) startMCP(ctx context.Context, s *program.Streams, n *Node, log
 		})
 		sources[i] = source
 	}
-	over := s.Waiting("the servers of %s", c.MCP)
+	over := s.NoteWait("the servers of %s", c.MCP)
 	defer over()
 	once, cancel := context.WithTimeout(ctx, mcpWait)
 	defer cancel()

@@ -34,7 +34,7 @@ const ModelsHelp = `Models come from these variables of the node's environment:
 
 // checkModel refuses a model as [llm.CheckModel] does. Errors name only models that the locks allow.
 func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider, locks *lock.Locks) error {
-	over := s.Waiting("the list of models of %s", p.ID())
+	over := s.NoteWait("the list of models of %s", p.ID())
 	var unchecked error
 	err := llm.CheckModel(ctx, p, c.Model, func(err error) { unchecked = err })
 	over()

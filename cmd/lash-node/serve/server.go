@@ -79,7 +79,7 @@ func (c *Command) embedded(s *program.Streams, log *zap.Logger) (*busembed.Serve
 	if !busembed.Loopback(host) {
 		return nil, fmt.Errorf("--listen %s: an embedded server listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
 	}
-	over := s.Waiting("the embedded server to read %s", c.Store)
+	over := s.NoteWait("the embedded server to read %s", c.Store)
 	cfg := busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port), Prefix: c.Prefix, Logger: log}
 	for _, p := range c.external {
 		cfg.Plugins = append(cfg.Plugins, p.Name)
