@@ -31,7 +31,9 @@ The hooks of plugins do not run: their recorded decisions are inputs. A node's p
 lash-node serve --help says.
 
 Not compared: what effects return, what hosts request, and a redacted history from its first redacted payload on. The documentation of package session/decision lists decisions and
-inputs.`
+inputs.
+
+` + recheck.Questions
 }
 
 // Run checks the sessions and prints each result when it is there.

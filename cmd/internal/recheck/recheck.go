@@ -19,6 +19,16 @@ import (
 	"github.com/lash-go/lash/session/decision"
 )
 
+// Questions is the part of a help text that tells the commands which check something apart.
+const Questions = `Which command answers which question:
+
+  check         does this program decide recorded turns as they were decided? lash-replay check: its turn machine;
+                lash-node check: the hooks of its plugins too
+  rerun         lash-node: what changes where the same inputs run with another model, other instructions or plugins?
+  verify        lash-replay: is the stored history whole, consistent, and what its nodes signed?
+  plugin check  lash-node: does a program keep to the protocol of plugins?
+`
+
 // ErrDamaged reports a history that does not verify.
 var ErrDamaged = errors.New("the history is damaged")
 

@@ -63,7 +63,7 @@ A session with redacted payloads is compared up to the first of them, and is no 
 Run it before a new version is deployed, over a folder of archives that lash-replay export wrote. lash-replay check does the same for
 the turn machine alone, and also reads stores and servers.
 
-` + c.adds.PluginsHelp()
+` + recheck.Questions + "\n" + c.adds.PluginsHelp()
 }
 
 // Run checks the archives, and prints each result when it is there.
