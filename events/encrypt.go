@@ -18,7 +18,7 @@ const maxCiphertexts = 40 << 10
 // authenticate it, before the encrypted text.
 const ciphertextHeader = 1 + 4 + 16
 
-// Cipher encrypts payloads. Calls may overlap. [Encrypted] and [Entry.Decrypt] call it.
+// Cipher encrypts payloads. Its type is comparable. Calls may overlap. [Encrypted] and [Entry.Decrypt] call it.
 type Cipher interface {
 	// Encrypt returns the ciphertext of a text at a place, in the form of FORMAT.md. Equal calls have equal results.
 	Encrypt(text, place []byte) ([]byte, error)
@@ -73,19 +73,22 @@ func (c *Commit) HasCiphertext() bool {
 }
 
 // Encrypted returns a copy of a commit whose encoding has ciphertexts in place of the payloads, and of the digest of
-// its request. Heads stay as they are. The copy keeps the payloads in memory. Errors: those of [Encode] for one payload.
+// its request. Heads stay as they are. The copy keeps the payloads in memory. What the same cipher encrypted here keeps its
+// ciphertext: a commit is signed as it is stored, and then encoded. Errors: those of [Encode] for one payload.
 func Encrypted(c *Commit, with Cipher) (*Commit, error) {
 	out := *c
 	out.Events = slices.Clone(c.Events)
+	out.encryptedWith = with
+	again := c.encryptedWith == with
 	var err error
-	if c.Digest != "" {
+	if c.Digest != "" && (!again || c.EncryptedDigest == nil) {
 		if out.EncryptedDigest, err = with.Encrypt([]byte(c.Digest), c.digestPlace()); err != nil {
 			return nil, fmt.Errorf("encrypt commit: %w", err)
 		}
 	}
 	for i := range out.Events {
 		ev := &out.Events[i]
-		if ev.Kind == KindAuditHeadSigned || ev.Payload == nil && ev.Raw == nil {
+		if ev.Kind == KindAuditHeadSigned || ev.Payload == nil && ev.Raw == nil || again && ev.Encrypted != nil {
 			continue
 		}
 		if ev.Encrypted, err = ev.encrypted(with, c.payloadPlace(i)); err != nil {

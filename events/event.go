@@ -114,6 +114,8 @@ type Commit struct {
 	EncryptedDigest []byte // ciphertext that is stored in place of Digest; nil where that is stored plain
 	Salt            []byte // keeps payloads secret of which only the digest is known, see FORMAT.md; nil: payloads have none
 	Events          []Event
+
+	encryptedWith Cipher // made the ciphertexts from these events, in this process; nil for a commit that was decoded
 }
 
 // EventID is the id of the event at index i.

@@ -3,6 +3,7 @@ package bodykey_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -93,6 +94,49 @@ func TestEncryptedCommit(t *testing.T) {
 	if got := stored(t, k, commit(closing, unknown, head)); !bytes.Equal(got.Data, e.Data) {
 		t.Errorf("encrypted again: got %x, want %x", got.Data, e.Data)
 	}
+}
+
+// counting counts what keys encrypt.
+type counting struct {
+	*bodykey.Keys
+	n int
+}
+
+func (c *counting) Encrypt(text, place []byte) ([]byte, error) {
+	c.n++
+	return c.Keys.Encrypt(text, place)
+}
+
+// TestEncryptedOnce encrypts a commit, adds its head, and encrypts it as an append does: nothing is encrypted twice. Other keys
+// encrypt it again, and so do the same ones after it was read.
+func TestEncryptedOnce(t *testing.T) {
+	t.Parallel()
+	k, other := &counting{Keys: newKeys(t)}, &counting{Keys: newKeys(t)}
+	encrypted := func(c *events.Commit, k *counting, want int) *events.Commit {
+		t.Helper()
+		k.n = 0
+		c, err := events.Encrypted(c, k)
+		if err != nil || k.n != want {
+			t.Fatalf("got %d ciphertexts, %v, want %d", k.n, err, want)
+		}
+		return c
+	}
+	once := encrypted(commit(closing, closing), k, 3) // with the digest
+	signed := *once
+	signed.Events = append(slices.Clip(once.Events), events.Of("", &events.AuditHeadSigned{Key: make([]byte, 32), Signature: make([]byte, 64)}))
+	twice := encrypted(&signed, k, 0)
+	data, err := events.Encode(twice)
+	if want := stored(t, k.Keys, &signed); err != nil || !bytes.Equal(data, want.Data) {
+		t.Errorf("got %x, %v, want %x", data, err, want.Data)
+	}
+	if c := encrypted(twice, other, 3); c.Events[0].Locked() != 0 || events.KeyOf(c.Events[0].Encrypted) != other.Current() {
+		t.Errorf("got key %d, want %d", events.KeyOf(c.Events[0].Encrypted), other.Current())
+	}
+	read := stored(t, k.Keys, once)
+	if err := read.Decrypt(k); err != nil {
+		t.Fatal(err)
+	}
+	encrypted(read.Commit, k, 3)
 }
 
 // TestRedactEncrypted: a redacted encrypted commit has the same leaf, without any key.
