@@ -35,12 +35,17 @@ func (s *State) Apply(e events.Entry) error {
 	for i := range e.Commit.Events {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
+	s.endCommit(leaf)
+	return nil
+}
+
+// endCommit ends the fold of a commit, whose leaf a state without a proof does not need.
+func (s *State) endCommit(leaf proof.Hash) {
 	if !s.unproven {
 		s.Proof.Commit(s.Seq, leaf)
 	}
 	s.countOpening()
 	s.assert()
-	return nil
 }
 
 // assert panics on a violated invariant in builds with the tag invariants. A leaf without node comes from the
@@ -67,10 +72,12 @@ func (s *State) countOpening() {
 	}
 }
 
-// Ahead folds an event of a commit before the caller appends it. All events of that commit have the same time. Until
-// [State.Committed] the state is ahead of the log. After a conflict the caller drops the state and uses a
-// [State.Clone] from before. The commit comes from a node, so it has no idempotency key.
-func (s *State) Ahead(ev *events.Event, at events.Millis) {
+// ApplyUncommitted folds one event of a commit. Its callers decided the event and did not append it yet, or fold a commit
+// of the log event by event, to see the state between two events. All events of that commit have the same time. Until
+// [State.Committed] or [State.CommittedUnproven] the state is ahead of the log, and Apply refuses commits. After a
+// conflict the caller drops the state and uses a [State.Clone] from before. The fold does not record the commit's
+// idempotency key: commits of nodes have none, and readers need none.
+func (s *State) ApplyUncommitted(ev *events.Event, at events.Millis) {
 	if !s.ahead {
 		s.ahead, s.last = true, ""
 		s.Seq++
@@ -96,19 +103,16 @@ func (s *State) Committed(c *events.Commit) error {
 		s.applyEvent(last, c.At)
 	}
 	s.ahead, s.last = false, c.ID
-	if !s.unproven {
-		s.Proof.Commit(s.Seq, leaf)
-	}
-	s.countOpening()
+	s.endCommit(leaf)
 	return nil
 }
 
-// Seen is Committed for a reader that has folded all events of a commit and does not have its encoding. The state is
-// like one of [NewUnproven] then.
-func (s *State) Seen() {
+// CommittedUnproven is Committed for a caller that has folded all events of a commit and needs no proof. The state is like
+// one of [NewUnproven] then.
+func (s *State) CommittedUnproven() {
 	if s.ahead {
 		s.ahead, s.unproven = false, true
-		s.countOpening()
+		s.endCommit(proof.Hash{})
 	}
 }
 

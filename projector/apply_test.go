@@ -245,6 +245,32 @@ func TestTurnRecords(t *testing.T) {
 	}
 }
 
+// TestCommittedChecks breaks an invariant between two commits: in builds with the tag invariants the end of a commit
+// that was folded event by event panics, as Apply does.
+func TestCommittedChecks(t *testing.T) {
+	t.Parallel()
+	c := &events.Commit{ID: "c1", Session: sid, At: 1, Events: []events.Event{events.Of("", &events.SessionOpened{})}}
+	for name, end := range map[string]func(*projector.State) error{
+		"committed": func(s *projector.State) error { return s.Committed(c) },
+		"unproven":  func(s *projector.State) error { s.CommittedUnproven(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := projector.New(sid)
+			s.ApplyUncommitted(&c.Events[0], c.At)
+			s.Nodes++
+			defer func() {
+				if got := recover(); (got != nil) != projector.Invariants {
+					t.Errorf("got panic %v, want one: %t", got, projector.Invariants)
+				}
+			}()
+			if err := end(s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestCheck finds violated invariants.
 func TestCheck(t *testing.T) {
 	if projector.Invariants {

@@ -240,8 +240,8 @@ func (s *State) AttachBase(ref events.BlobRef, body []byte) error {
 	return nil
 }
 
-// applyBase starts the state from the attached base. Without it, which happens in [State.Ahead] only, every question
-// about the graph fails with [ErrPartial].
+// applyBase starts the state from the attached base. Without it, which happens in [State.ApplyUncommitted] only, every
+// question about the graph fails with [ErrPartial].
 func (s *State) applyBase(ref events.BlobRef) {
 	g := s.body.base
 	s.body.base = nil

@@ -220,7 +220,7 @@ func TestBaseOfAnother(t *testing.T) {
 	}
 	ahead := projector.New("copy")
 	first := firstOf("copy", h.State, ref)
-	ahead.Ahead(&first.Commit.Events[0], 1)
+	ahead.ApplyUncommitted(&first.Commit.Events[0], 1)
 	if _, err := ahead.Path(); !errors.Is(err, projector.ErrPartial) {
 		t.Errorf("path of a copy that was folded ahead without its base: got %v, want %v", err, projector.ErrPartial)
 	}

@@ -284,8 +284,8 @@ func TestCloneParallel(t *testing.T) {
 	}
 }
 
-// TestAhead folds a commit event by event and as a whole.
-func TestAhead(t *testing.T) {
+// TestApplyUncommitted folds a commit event by event and as a whole.
+func TestApplyUncommitted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		mirror := projector.New(sid)
@@ -296,7 +296,7 @@ func TestAhead(t *testing.T) {
 			}
 			ahead := mirror.Clone()
 			for i := range e.Commit.Events {
-				ahead.Ahead(&e.Commit.Events[i], e.Commit.At)
+				ahead.ApplyUncommitted(&e.Commit.Events[i], e.Commit.At)
 			}
 			if _, _, err := ahead.Snapshot(); err == nil {
 				t.Fatal("snapshot of a state ahead of the log: got one, want an error")

@@ -69,7 +69,7 @@ func (d *driver) gather(list []events.Event) {
 		d.at = events.Millis(1000 + d.n)
 	}
 	for i := range list {
-		d.s.Ahead(&list[i], d.at)
+		d.s.ApplyUncommitted(&list[i], d.at)
 	}
 	d.open = append(d.open, list...)
 }

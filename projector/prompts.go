@@ -45,7 +45,7 @@ func (p *Prompts) Each(s *State, e events.Entry, visit func(s *State, index int,
 			_, _ = s.chainAt(s.Leaf) // caches the links before the copy
 			s = s.Clone()
 		}
-		s.Ahead(&list[i], e.Commit.At)
+		s.ApplyUncommitted(&list[i], e.Commit.At)
 		p.Record(s)
 	}
 }

@@ -43,7 +43,7 @@ func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
 	s := projector.New(sid)
 	ahead := func(list []events.Event) *events.Commit {
 		for i := range list {
-			s.Ahead(&list[i], 5)
+			s.ApplyUncommitted(&list[i], 5)
 		}
 		c := &events.Commit{ID: ulidOf(int(s.Seq)), Session: sid, At: 5, Events: list}
 		if err := s.Committed(c); err != nil {
@@ -56,7 +56,7 @@ func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
 		Nodes: []events.NewNode{{ID: "n1", Kind: events.NodeMessage, Message: message("n1", events.RoleUser, text("between"))}},
 	})}
 	for i := range list {
-		s.Ahead(&list[i], 5)
+		s.ApplyUncommitted(&list[i], 5)
 	}
 	prompt, err := s.Prompt()
 	if err != nil {

@@ -24,9 +24,9 @@ func keepingSystem(ctx context.Context, d decideFunc) decideFunc {
 		}
 		moved := s.Clone()
 		for i := range list {
-			moved.Ahead(&list[i], s.UpdatedAt)
+			moved.ApplyUncommitted(&list[i], s.UpdatedAt)
 		}
-		moved.Seen()
+		moved.CommittedUnproven()
 		after, err := systemMessages(moved)
 		if err == nil && !slices.Equal(before, after) {
 			err = fmt.Errorf("%w: it takes messages of the system out of the conversation, which needs the right %q", api.ErrForbidden, api.RightConfigure)

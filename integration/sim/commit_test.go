@@ -58,7 +58,7 @@ func (r *run) add(in turn.Input, list []events.Event) {
 		r.batch.durable, r.batch.at = r.state.Clone(), r.w.now
 	}
 	for i := range list {
-		r.state.Ahead(&list[i], r.batch.at)
+		r.state.ApplyUncommitted(&list[i], r.batch.at)
 		r.batch.events = append(r.batch.events, list[i])
 	}
 	if in != nil {

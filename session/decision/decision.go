@@ -88,7 +88,7 @@ func (c *comparison) fold(end int) {
 	}
 	if c.copied {
 		for i := c.at; i < end; i++ {
-			c.s.Ahead(&c.list[i], c.entry.Commit.At)
+			c.s.ApplyUncommitted(&c.list[i], c.entry.Commit.At)
 		}
 	}
 	c.at = end

@@ -40,7 +40,7 @@ func (h *history) step(inputs ...turn.Input) {
 			h.t.Fatalf("%T: %v", in, err)
 		}
 		for i := range out.Events {
-			s.Ahead(&out.Events[i], 1)
+			s.ApplyUncommitted(&out.Events[i], 1)
 		}
 		all = append(all, out.Events...)
 	}

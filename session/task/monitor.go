@@ -97,7 +97,7 @@ func Declare(s *projector.State, specs []events.MonitorSpec) ([]events.Event, er
 	if len(list) > 0 {
 		s = s.Clone()
 		for i := range list {
-			s.Ahead(&list[i], s.UpdatedAt)
+			s.ApplyUncommitted(&list[i], s.UpdatedAt)
 		}
 	}
 	run, err := startArmed(s)

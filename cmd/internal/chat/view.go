@@ -62,9 +62,9 @@ func (v *View) Seen(o api.Observed) ([]Line, error) {
 		for i := range o.Commit.Events {
 			ev := &o.Commit.Events[i]
 			v.event(o.Commit, ev)
-			v.s.Ahead(ev, o.Commit.At)
+			v.s.ApplyUncommitted(ev, o.Commit.At)
 		}
-		v.s.Seen()
+		v.s.CommittedUnproven()
 	case o.Delta != nil && v.opts.Live:
 		v.delta(o.Delta)
 	case o.Gap != nil && v.opts.Live:

@@ -97,9 +97,9 @@ func (e *eventStream) commit(o api.Observed) error {
 				}
 			}
 		}
-		e.s.Ahead(ev, o.Commit.At)
+		e.s.ApplyUncommitted(ev, o.Commit.At)
 	}
-	e.s.Seen()
+	e.s.CommittedUnproven()
 	if e.done {
 		return nil
 	}

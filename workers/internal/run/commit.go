@@ -123,7 +123,7 @@ func (r *run) beginBatch() {
 // foldAhead folds an event and puts it in the batch.
 func (r *run) foldAhead(ev *events.Event) {
 	r.batch.bytes += blob.Size(ev.Payload)
-	r.state.Ahead(ev, r.batch.startedAt)
+	r.state.ApplyUncommitted(ev, r.batch.startedAt)
 	r.followOverlay(ev.Payload)
 	r.batch.events = append(r.batch.events, *ev)
 }
