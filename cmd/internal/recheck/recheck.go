@@ -22,11 +22,13 @@ import (
 // Questions is the part of a help text that tells the commands which check something apart.
 const Questions = `Which command answers which question:
 
-  check         does this program decide recorded turns as they were decided? lash-replay check: its turn machine;
-                lash-node check: the hooks of its plugins too
-  rerun         lash-node: what changes where the same inputs run with another model, other instructions or plugins?
-  verify        lash-replay: is the stored history whole, consistent, and what its nodes signed?
-  plugin check  lash-node: does a program keep to the protocol of plugins?
+  check         does this build decide recorded turns as they were decided?
+  rerun         what changes with another model, instructions or plugins?
+  verify        is the stored history whole, consistent and as signed?
+  plugin check  does a program keep to the protocol of plugins?
+
+lash-replay check runs the turn machine, lash-node check the hooks of plugins too. verify is of lash-replay, rerun and
+plugin check are of lash-node.
 `
 
 // ErrDamaged reports a history that does not verify.
