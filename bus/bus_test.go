@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/bus"
 )
 
-func TestRedacted(t *testing.T) {
+func TestWithoutPasswords(t *testing.T) {
 	t.Parallel()
 	for urls, want := range map[string]string{
 		"":                             "",

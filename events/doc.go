@@ -7,19 +7,9 @@
 //
 // # Adding a kind
 //
-// Define the payload with Validate in the file of its subject, and add its constant and its row to kinds.go. The row says
-// what other packages know of the kind: whether the turn machine decides its events, whether they are progress of a turn,
-// and whether they wake a worker. Then tests name the missing parts: a literal and its golden file, a section in
-// FORMAT.md, a generator in eventstest, a case in the fold. Raise projector.FoldVersion, because nodes without the kind
-// fold it to nothing and save snapshots of that.
-//
-// These places also read payloads of some kinds (watch and reader are below session/internal), and a new kind may
-// concern them. No test checks that:
-//
-//	watch, eventstream.go         clients that watch a turn receive it
-//	reader, assembled.go          an assembled turn has it
-//	session/blob, spill.go        it has a body that may be large
-//	session/decision, fact.go     its content says whether the turn machine decided it
+// CONTRIBUTING.md lists the places. The row in kinds.go says what other packages know of the kind: whether the turn machine
+// decides its events, whether they are progress of a turn, and whether they wake a worker. Tests name the missing parts that
+// every kind has.
 //
 // # Design
 //

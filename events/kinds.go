@@ -198,8 +198,11 @@ func KindOf(p Payload) Kind { return kindOf[reflect.TypeOf(p)] }
 func Version(kind Kind) int64 { return kinds[kind].v }
 
 // IsDecided reports whether the turn machine decides the events of a kind. Events of other kinds are its inputs, also those
-// of unknown kinds. Of turn.diverted, hook.ran and tool.approval_asked the content says which; for these it is false.
+// of unknown kinds. Of the kinds of [IsEither] the content says which; for these it is false.
 func IsDecided(kind Kind) bool { return kinds[kind].about&decided != 0 }
+
+// IsEither reports whether some events of a kind are decisions of the turn machine and some are its inputs.
+func IsEither(kind Kind) bool { return kinds[kind].about&either != 0 }
 
 // IsProgress reports whether an event of a kind resets the count of a turn's attempts: results of effects, approval
 // requests and answers, and the end of an orderly stop. turn.started and tool.called are not progress: if a call kills

@@ -78,14 +78,16 @@
 //
 // # The path of a turn's request
 //
-//	SubmitTurn                turns.go       checks the input
-//	  requestTurn             turns.go       moves large bodies to blobs
+//	SubmitTurn                turns.go
+//	  prepareTurn             turns.go       checks the input, and moves its large bodies to blobs: its digest is of the result
+//	  requestTurn             turns.go       makes the decision
 //	    decideUntilAppended   host.go        again after each conflict
 //	      tryDecide           host.go        once
 //	        states.LockYielding              the session's cached state, under its lock
 //	        decideOrRepeat    commitmeta.go  finds a repeat by its key, else calls the decision
-//	        appendLocked      append.go      builds the commit
-//	          appendSigned    append.go      signs it; bus.Log.Append expects the state's sequence; folds it with State.Apply
+//	        appendLocked      append.go
+//	          commit          host.go        builds the commit, and moves large bodies to blobs that a decision added
+//	          appendSigned    append.go      encrypts and signs it; bus.Log.Append expects the state's sequence; folds it with State.Apply
 //	          hints.Commit                   publishes the wake
 //
 // [Host.Cancel], [Host.Approve] and the other requests take the same path from decideUntilAppended on.

@@ -35,8 +35,7 @@ func (c *Client) Run(ctx context.Context, id events.SessionID, req api.TurnReque
 
 // Await implements [api.Service].
 func (c *Client) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
-	// The history comes first: a turn that it does not have needs no request to a node.
-	if _, err := c.State(ctx, id); err != nil {
+	if _, err := c.State(ctx, id); err != nil { // waits while the servers do not answer
 		return api.TurnResult{}, err
 	}
 	return again(ctx, func(ctx context.Context) (api.TurnResult, error) { return c.watcher.Await(ctx, id, turn) })
