@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/internal/check"
 )
 
@@ -25,10 +26,17 @@ func (h *Host) AcceptLoss(ctx context.Context, id events.SessionID, reason strin
 	if err != nil {
 		return nil, fmt.Errorf("accept the loss of session %s: %w", id, err)
 	}
+	filtered, err := blob.Spill(ctx, h.blobs, &events.SessionLossAccepted{Reason: reason})
+	if err != nil {
+		return nil, fmt.Errorf("accept the loss of session %s: %w", id, err)
+	}
+	p := *filtered.(*events.SessionLossAccepted) //nolint:forcetypeassert // a payload keeps its type
+	p.By = h.actor.ID
 	lost, err := h.b.AcceptLoss(ctx, id, func(lost *bus.CutOffError) *events.Commit {
+		p.After, p.UpTo = lost.Last, lost.Known
 		return &events.Commit{
-			ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()), Actor: h.actor,
-			Events: []events.Event{events.Of("", &events.SessionLossAccepted{After: lost.Last, UpTo: lost.Known, By: h.actor.ID, Reason: reason})},
+			ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()), Actor: h.actor, Salt: NewSalt(),
+			Events: []events.Event{events.Of("", &p)},
 		}
 	})
 	if err != nil {

@@ -196,6 +196,12 @@ func verify(ctx context.Context, a *events.Archive, log events.Log, blobs *bodie
 	return v.State(), nil
 }
 
+// isLostWhole reports the error of a session with no commit left: an archive may take its place.
+func isLostWhole(err error) bool {
+	lost, ok := errors.AsType[*bus.CutOffError](err)
+	return ok && lost.Last == 0
+}
+
 // holds reports whether the server has the archive's history already. A session that does not exist has not.
 func holds(ctx context.Context, b *bus.Bus, a *events.Archive) (bool, error) {
 	next, stop := iter.Pull2(b.Log().Read(ctx, a.Session, 1))
@@ -208,7 +214,7 @@ func holds(ctx context.Context, b *bus.Bus, a *events.Archive) (bool, error) {
 		switch {
 		case err != nil && errors.As(err, new(*events.ErasedError)):
 			return false, err
-		case entry.Seq == 1 && (!ok || errors.Is(err, events.ErrNoSession)):
+		case entry.Seq == 1 && (!ok || errors.Is(err, events.ErrNoSession) || isLostWhole(err)):
 			return false, nil
 		case err != nil:
 			return false, err

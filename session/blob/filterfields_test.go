@@ -84,7 +84,7 @@ var unfiltered = map[string]string{
 		TurnCancelRequested.Request
 	`,
 	"callers, as the door authenticated them": `
-		BodyStored.By InputInjected.Caller SessionFirstInputTaken.By SessionGranted.By SessionGranted.To
+		BodyStored.By InputInjected.Caller SessionFirstInputTaken.By SessionGranted.By SessionGranted.To SessionLossAccepted.By
 		SessionOpened.Owner TaskRegistered.Callers ToolApprovalGiven.By ToolResolved.By ToolResultScheduled.By
 		TurnRequested.Callers TurnScheduled.Callers
 	`,
