@@ -2,5 +2,5 @@
 
 package projector
 
-// invariants makes Apply check the whole state after every commit. It is for tests: its cost grows with the history.
+// invariants makes the end of every commit check the whole state, in Apply, Committed and CommittedUnproven. It is for tests: its cost grows with the history.
 const invariants = true
