@@ -131,14 +131,14 @@ func (s *setting) node(servers ...mcp.Server) (on *bus.Bus, kill func()) {
 func (s *setting) source(conn *nats.Conn, server mcp.Server) *mcp.Source {
 	s.T.Helper()
 	source := s.beginSource(conn, server)
-	s.Wait("tools of "+server.Name, source.Ready())
-	s.awaitLive(server)
+	s.awaitTools(source, server)
 	return source
 }
 
-// awaitLive waits until the node has heard an instance of a server: a call before that fails.
-func (s *setting) awaitLive(server mcp.Server) {
+// awaitTools waits until the tools of a server are registered, and the node has heard its instance: a call before that fails.
+func (s *setting) awaitTools(source *mcp.Source, server mcp.Server) {
 	s.T.Helper()
+	s.Wait("tools of "+server.Name, source.Ready())
 	s.AwaitPolling("a live instance of "+server.Name, func() bool {
 		for _, status := range s.plugins[len(s.plugins)-1].Status() {
 			if status.Name == server.Name && status.Ready() {

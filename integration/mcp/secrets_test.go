@@ -92,7 +92,7 @@ exec "$0"`
 	source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: bustest.Open(t, s.Server).Conn(), Logger: zap.New(core)})
 	harness.WantError(t, "source", err, nil)
 	t.Cleanup(func() { _ = source.Stop(context.WithoutCancel(t.Context())) })
-	s.Wait("the tools", source.Ready())
+	s.awaitTools(source, server)
 	digest := func(value string) string {
 		sum := sha256.Sum256([]byte(value))
 		return hex.EncodeToString(sum[:])
