@@ -55,7 +55,9 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 	for reqMeta.Key != "" && errors.As(err, new(*events.ConflictError)) { // another process repeats the request at the same time
 		opened, err = o.createOrResume(ctx, creator)
 	}
-	if errors.As(err, new(*events.ConflictError)) {
+	caller, _ := api.CallerOf(ctx)
+	lost := errors.As(err, new(*events.LostError)) && caller.Bounded() // of a session that the caller may not reach
+	if lost || errors.As(err, new(*events.ConflictError)) {
 		err = api.ErrExists
 	}
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -123,6 +125,12 @@ func (r *verifyRun) session(ctx context.Context, e *env, src source, id events.S
 		if _, lastErr := src.Log().Last(ctx, id); errors.As(lastErr, new(*events.ErasedError)) {
 			err = lastErr
 		}
+	}
+	if lost, ok := errors.AsType[*bus.CutOffError](err); ok && lost.Session == id { // the other sessions are verified too
+		v := &verification{trust: r.trust, src: src, id: id}
+		v.found.Sessions++
+		v.violation(lost.Last+1, -1, checkHistory, connect.Advised(lost).Error())
+		return &v.found, nil
 	}
 	if gone := new(events.ErasedError); errors.As(err, &gone) && gone.Session == id {
 		v := &verification{trust: r.trust, src: src, id: id}

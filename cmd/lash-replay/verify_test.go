@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/keyring"
@@ -88,6 +91,34 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 		if len(part.violations) > 0 || part.Sessions+int64(len(part.tombstones)) != 1 {
 			t.Errorf("%s: got violations %v, %d sessions, %d tombstones, want one of both", id, part.violations, part.Sessions, len(part.tombstones))
 		}
+	}
+}
+
+// TestVerifyNamesLostCommits verifies a session that has lost all its commits: that is a violation, and does not end the verification of others.
+func TestVerifyNamesLostCommits(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Create(t.Context(), api.CreateRequest{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.NewProjector(b, nil).Project(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(b.Conn())
+	if err == nil {
+		err = js.DeleteStream(t.Context(), "lash-s-s")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{Streams: &program.Streams{Out: io.Discard, Err: io.Discard}}
+	part, err := (&verifyRun{trust: &trust{}}).session(t.Context(), e, &busSource{Bus: b}, "s", &progress{w: io.Discard, now: time.Now, began: time.Now()})
+	if err != nil || len(part.violations) != 1 || part.violations[0].Seq != 1 || !strings.Contains(part.violations[0].Problem, "commits 1 to 1 are lost") {
+		t.Errorf("got %+v, %v, want the lost commit as a violation", part, err)
 	}
 }
 

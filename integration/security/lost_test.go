@@ -135,3 +135,33 @@ func lostOverMCP(t *testing.T, d *harness.HTTP, want string) {
 		}
 	}
 }
+
+// TestReachOfLostSessions has a caller send every operation that names a session to one of another owner that has lost commits, some or all.
+// Each response is that of a session that does not exist; the creation of one with its id is refused as for any id in use.
+func TestReachOfLostSessions(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	b.StartNode()
+	d := b.ServeHTTP(httpapi.Config{})
+	for _, id := range []string{"some", "all", "whole"} {
+		harness.Equal(t, "create", d.Send("alice", http.MethodPost, "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, http.StatusCreated)
+	}
+	b.LoseCommits("some")
+	harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, "all"), nil)
+	b.LoseStream("all")
+	for _, id := range []string{"some", "all"} {
+		harness.Equal(t, "of the operator", d.Send("admin", http.MethodGet, "/v1/sessions/"+id, "").Field("code"), "commits_lost")
+		for _, op := range inSession(d) {
+			ask := func(id string) string {
+				status, answer := d.StatusOf("bob", op.Method, harness.PathOf(op.Path, id)+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], "Idempotency-Key", id)
+				return fmt.Sprint(status, strings.ReplaceAll(answer, id, "ID"))
+			}
+			harness.Equal(t, op.ID+" of a session that has lost commits: "+id, ask(id), ask("nosuch"))
+		}
+		create := func(id string) string {
+			status, answer := d.StatusOf("bob", http.MethodPost, "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id))
+			return fmt.Sprint(status, strings.ReplaceAll(answer, id, "ID"))
+		}
+		harness.Equal(t, "create "+id, create(id), create("whole"))
+	}
+}

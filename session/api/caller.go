@@ -127,7 +127,8 @@ func WithSession(ctx context.Context, session events.SessionID) context.Context 
 }
 
 // Authorize checks the rights of the caller of a context in a session, from its state or the error of its lookup. The
-// error is the same for a session that the caller does not reach, an erased one and one that never existed.
+// error is the same for a session that the caller does not reach, an erased one and one that never existed; for a bounded
+// caller also for one that cannot be read, because nothing shows who reaches it.
 func Authorize(ctx context.Context, session events.SessionID, s *projector.State, err error) error {
 	r, ok := ctx.Value(callerKey{}).(authorization)
 	if !ok || r.session != session {
@@ -139,8 +140,14 @@ func Authorize(ctx context.Context, session events.SessionID, s *projector.State
 	if err == nil && r.configures != "" && r.caller.Check(RightConfigure, s) != nil {
 		err = r.lacksConfigure()
 	}
-	if r.caller.Own && errors.Is(err, events.ErrNoSession) {
+	if r.caller.Own && errors.Is(err, events.ErrNoSession) || r.caller.Bounded() && isUnreadable(err) {
 		return fmt.Errorf("session %s: %w", session, events.ErrNoSession)
 	}
 	return err
+}
+
+// isUnreadable reports the error of a session whose history is damaged, lost or locked.
+func isUnreadable(err error) bool {
+	_, lost := errors.AsType[*events.LostError](err)
+	return lost || errors.Is(err, events.ErrMalformed) || errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrFutureVersion)
 }

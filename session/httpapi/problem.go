@@ -107,12 +107,6 @@ func statusOf(class api.Class) int {
 	return http.StatusInternalServerError
 }
 
-// isLost reports an error on which an operator has to act.
-func isLost(err error) bool {
-	_, class := api.Code(err)
-	return class == api.ClassLost
-}
-
 // reportProblem is the problem that the client receives for an error. The whole text goes to the log where the client does not
 // receive it.
 func (s *Server) reportProblem(r *http.Request, err error) *problem {
@@ -120,8 +114,6 @@ func (s *Server) reportProblem(r *http.Request, err error) *problem {
 	switch {
 	case p.Status == http.StatusInternalServerError:
 		s.log.Error("internal error", zap.String("operation", r.Pattern), zap.Error(err))
-	case isLost(err):
-		s.log.Warn("data of the session is lost", zap.String("operation", r.Pattern), zap.String("code", p.Code), zap.Error(err))
 	case p.Detail == err.Error():
 	case p.Status > http.StatusInternalServerError:
 		s.log.Warn("request failed", zap.String("operation", r.Pattern), zap.String("code", p.Code), zap.Error(err))

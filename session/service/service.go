@@ -153,12 +153,8 @@ func (s *server) handle(ctx context.Context, op operation.Served, from string, d
 // encodeError is the form of an error that the client receives.
 func (s *server) encodeError(r *operation.Row, err error) api.ErrorBody {
 	b := api.EncodeError(err)
-	switch _, class := api.Code(err); class {
-	case api.ClassInternal:
+	if _, class := api.Code(err); class == api.ClassInternal {
 		s.log.Error("request", zap.String("op", string(r.Name)), zap.Error(err))
-	case api.ClassLost: // an operator has to act
-		s.log.Warn("data of the session is lost", zap.String("op", string(r.Name)), zap.Error(err))
-	default:
 	}
 	return b
 }
