@@ -101,6 +101,8 @@
 //	make stream    two openers                            each stream has a name of its own; the entry names one
 //	name stream    opener dies before it                  the stream takes no appends; SweepOrphans deletes it
 //	bind           opener dies before it                  the next append, or SweepOrphans, binds the stream
+//	any            the server loses the stream            the row of the directory shows commits that are not there: the
+//	                                                      session is refused ([CutOffError]), and its id stays in use
 //
 // The name of a stream that continues a session is never used again. The process that deletes a stream which the entry
 // does not name first puts the entry unchanged: its revision moves, so a paused opener cannot name that stream any more.
