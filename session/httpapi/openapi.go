@@ -14,7 +14,8 @@ const tokenPattern = "^[A-Za-z0-9_-]{1,64}$"
 type object = map[string]any
 
 func getDocument(c *httpRequest) (reply, error) {
-	return reply{status: http.StatusOK, body: json.RawMessage(c.s.document)}, nil
+	body, err := c.s.document()
+	return reply{status: http.StatusOK, body: json.RawMessage(body)}, err
 }
 
 // document is the OpenAPI 3.1 description of a table of routes.

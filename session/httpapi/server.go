@@ -23,11 +23,12 @@ import (
 // Server is the HTTP server of the session service. It is a handler for another HTTP server, which ends its streams
 // with Drain; or it serves by itself, between Start and Stop.
 type Server struct {
-	cfg      Config
-	log      *zap.Logger
-	mux      *http.ServeMux
-	methods  []string // all methods of any path
-	document []byte
+	cfg     Config
+	log     *zap.Logger
+	mux     *http.ServeMux
+	methods []string // all methods of any path
+	// document describes the operations. It is made for the first request: that takes longer than all else that a new server does.
+	document func() ([]byte, error)
 	slots    slots
 	pages    http.CrossOriginProtection // checks requests that a browser authenticates by itself
 
@@ -72,11 +73,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	table := routes()
-	var err error
-	if s.document, err = document(table); err != nil {
-		drain()
-		return nil, fmt.Errorf("new http server: %w", err)
-	}
+	s.document = sync.OnceValues(func() ([]byte, error) { return document(table) })
 	for i := range table {
 		s.mux.Handle(table[i].method+" "+table[i].path, &served{s, &table[i]})
 		s.methods = append(s.methods, table[i].method)
