@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 
 	"go.uber.org/goleak"
 )
@@ -12,7 +13,7 @@ import (
 // VerifyTestMain is the TestMain of a package whose tests use servers. It runs the tests, eight at once, and fails if
 // they leave goroutines other than those that a library is known to leave.
 func VerifyTestMain(m goleak.TestingM) {
-	runEightTestsAtOnce()
+	TestsAtOnce(8) // most of the time they wait for servers and for timeouts
 	collectLess()
 	keepFilesInMemory()
 	goleak.VerifyTestMain(m, leftByLibraries()...)
@@ -23,7 +24,7 @@ type LeakChecked struct{ M goleak.TestingM }
 
 // Run returns the exit code of the tests, or 1 where only the check for goroutines failed.
 func (l LeakChecked) Run() int {
-	runEightTestsAtOnce()
+	TestsAtOnce(8) // most of the time they wait for servers and for timeouts
 	collectLess()
 	keepFilesInMemory()
 	code := l.M.Run()
@@ -37,14 +38,13 @@ func (l LeakChecked) Run() int {
 	return 0
 }
 
-// runEightTestsAtOnce sets -parallel to 8, whatever the number of processors, where the command line does
-// not set it: most of the time the tests wait for servers and for timeouts.
-func runEightTestsAtOnce() {
+// TestsAtOnce sets -parallel, whatever the number of processors, where the command line or a call before does not set it.
+func TestsAtOnce(n int) {
 	flag.Parse()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		_ = flag.Set("test.parallel", "8")
+		_ = flag.Set("test.parallel", strconv.Itoa(n))
 	}
 }
 

@@ -109,10 +109,7 @@ func ignoredCancel(t *testing.T, on place) {
 }
 
 func cancelRace(t *testing.T, on place) {
-	rounds, both := 500, make(map[events.Outcome]int)
-	if on.replicas > 1 {
-		rounds = 20 // the race is between the node and the instance
-	}
+	rounds, both := on.fewer(500), make(map[events.Outcome]int)
 	s := on.start(t)
 	s.node()
 	s.program("i1")
@@ -125,7 +122,7 @@ func cancelRace(t *testing.T, on place) {
 		s.AwaitTurn(id, "t1")
 		both[s.theResult(id, 0).Outcome]++
 	}
-	if on.replicas == 1 && (len(both) != 2 || both[events.OutcomeSuccess] == 0 || both[events.OutcomeCancelled] == 0) { // few rounds on three servers leave it to chance
+	if on.replicas == 1 && (len(both) != 2 || both[events.OutcomeSuccess] == 0 || both[events.OutcomeCancelled] == 0) { // on a loaded machine three servers can be slower than the tool
 		t.Errorf("outcomes: got %v, want some of success and some of cancelled", both)
 	}
 }

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	faultCalls = flag.Int("calls", 300, "calls that T34 makes on one server; on three it makes a fifth")
+	faultCalls = flag.Int("calls", 300, "calls that T34 makes on one server; on three servers, and in TypeScript without -three, it makes a fifth")
 	faultSeed  = flag.Uint64("seed", 0, "of the faults of T34; 0: a new one, which is logged")
 	unfenced   = flag.Bool("unfenced", false, "T34 has nodes that do not look at the instance that the history names: it fails")
 )
@@ -40,10 +40,7 @@ var faultCases = []serviceCase{
 // faultsAtRandom kills and freezes programs and stops nodes while calls run. Each call has one result. A call that must
 // not run twice runs at most once, and what its result says of it is true.
 func faultsAtRandom(t *testing.T, on place) {
-	n := *faultCalls
-	if on.replicas > 1 {
-		n /= 5
-	}
+	n := on.fewer(*faultCalls)
 	var wrap func(plugin.Factory) plugin.Factory
 	if *unfenced {
 		wrap = anyInstance

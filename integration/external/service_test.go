@@ -69,11 +69,17 @@ func TestPluginService(t *testing.T) {
 	}
 }
 
-var allOnThree = flag.Bool("three", false, "run all cases on three servers, with the TypeScript SDK too, not only those in which nodes or instances end or meet")
+var allOnThree = flag.Bool("three", false, "run all cases on three servers, with the TypeScript SDK too, not only those in which nodes or instances meet")
 
 // replicated are the cases that are about what nodes and instances find in the streams of others, or store at once.
-var replicated = []string{
-	"T02", "T05", "T06", "T17", "T22", "T23", "T24", "T26", "T26a", "T27", "T31", "T32", "T33", "T34", "T34b", "T35", "T41", "T50", "T52", "T54", "T56", "T57",
+var replicated = []string{"T02", "T05", "T06", "T17", "T22", "T31", "T32", "T35", "T50", "T54", "T56"}
+
+// fewer is how often a case repeats something: n times in Go on one server, and a fifth of it elsewhere, where -three is not set.
+func (p place) fewer(n int) int {
+	if p.replicas > 1 || p.program != nil && !*allOnThree {
+		return n / 5
+	}
+	return n
 }
 
 // TestPluginServiceOnThreeServers runs cases on three servers that replicate.

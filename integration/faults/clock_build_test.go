@@ -64,7 +64,7 @@ func buildClocked(t *testing.T) (program string) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command to build a program whose clock can be set")
 	}
-	out, err := exec.Command("go", "env", "GOROOT").Output()
+	out, err := harness.Go(t.Context(), "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package fleet
 import (
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -116,7 +115,7 @@ func TestSpansAreThoseOfTheGuide(t *testing.T) {
 // TestGuideHasEveryAttribute compares the guide's tables with the attributes of the conventions' Go module.
 func TestGuideHasEveryAttribute(t *testing.T) {
 	t.Parallel()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "go.opentelemetry.io/otel/semconv/v1.41.0").Output()
+	dir, err := harness.Go(t.Context(), "list", "-f", "{{.Dir}}", "go.opentelemetry.io/otel/semconv/v1.41.0").Output()
 	harness.WantError(t, "find the package", err, nil)
 	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "attribute_group.go"))
 	harness.WantError(t, "read the conventions", err, nil)

@@ -6,12 +6,13 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 const module = "github.com/lash-go/lash/"
@@ -118,7 +119,7 @@ func covers(name, of string) bool {
 // importsOf lists the packages of this module with their imports of this module, tests left out.
 func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-C", "../..", "-json=ImportPath,Imports", "./...").Output()
+	out, err := harness.Go(t.Context(), "list", "-C", "../..", "-json=ImportPath,Imports", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

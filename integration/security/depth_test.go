@@ -33,7 +33,7 @@ func depths() []int {
 	if testing.Short() {
 		return []int{200, 100_000}
 	}
-	return []int{200, 100_000, 10_000_000}
+	return []int{200, 100_000, 5_000_000}
 }
 
 // byteReader is a reader of bytes; refuses says whether nested values are an error there.

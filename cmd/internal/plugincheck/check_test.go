@@ -48,13 +48,16 @@ func serve() error {
 	return instance.Run(ctx)
 }
 
+// patience is how long a check of a good plugin may take.
+const patience = 30 * time.Second
+
 // run checks a program, and returns the reason of each check that failed.
-func run(t *testing.T, name string, env []string, command ...string) (order []string, failed map[string]string, printed string) {
+func run(t *testing.T, wait time.Duration, name string, env []string, command ...string) (order []string, failed map[string]string, printed string) {
 	t.Helper()
 	var log bytes.Buffer
 	failed = make(map[string]string)
 	err := plugincheck.Run(t.Context(), plugincheck.Config{
-		Plugin: name, Command: command, Env: append(os.Environ(), env...), Wait: 30 * time.Second, Log: &log,
+		Plugin: name, Command: command, Env: append(os.Environ(), env...), Wait: wait, Log: &log,
 	}, func(r plugincheck.Result) {
 		order = append(order, r.Check)
 		if !r.OK {
@@ -73,7 +76,7 @@ func run(t *testing.T, name string, env []string, command ...string) (order []st
 // TestGoodPlugin passes all checks. The first is its registration, and the last its end.
 func TestGoodPlugin(t *testing.T) {
 	t.Parallel()
-	order, failed, printed := run(t, "add", nil, os.Args[0])
+	order, failed, printed := run(t, patience, "add", nil, os.Args[0])
 	for _, name := range []string{"sign_on_request", "signs"} { // a loaded machine is late
 		delete(failed, name)
 	}
@@ -88,7 +91,7 @@ func TestSloppyPlugin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for an end that does not come")
 	}
-	_, failed, _ := run(t, "add", []string{"SLOPPY=1"}, os.Args[0])
+	_, failed, _ := run(t, patience/4, "add", []string{"SLOPPY=1"}, os.Args[0])
 	if failed["second_instance_and_SIGTERM"] == "" || failed["registers"] != "" || failed["unknown_tool"] != "" {
 		t.Errorf("got %v, want the checks of SIGTERM failed", failed)
 	}
@@ -104,7 +107,7 @@ func TestNoPlugin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			order, failed, printed := run(t, "add", []string{"LASH_PLUGIN_NKEY=/secret"}, "sh", "-c", c.command)
+			order, failed, printed := run(t, patience, "add", []string{"LASH_PLUGIN_NKEY=/secret"}, "sh", "-c", c.command)
 			if len(order) != 1 || !strings.Contains(failed["registers"], c.want) || !strings.Contains(failed["registers"], "no request arrived at lash.plugins.add.register") {
 				t.Errorf("got the checks %v, failed %v, want the registration failed with %q", order, failed, c.want)
 			}
@@ -118,7 +121,7 @@ func TestNoPlugin(t *testing.T) {
 // TestMissingProgram: a program that cannot start is a failure of the first check too.
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
-	order, failed, _ := run(t, "add", nil, "/no/such/program")
+	order, failed, _ := run(t, patience, "add", nil, "/no/such/program")
 	if len(order) != 1 || !strings.Contains(failed["registers"], "no such file") {
 		t.Errorf("got the checks %v, failed %v, want the start failed", order, failed)
 	}
