@@ -37,7 +37,7 @@ var floors = []struct{ name, packages string }{
 		workers/external/internal/result workers/external/internal/callback workers/external/internal/registry workers/external workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task workers/hookcheck`},
 	{"the node", "workers workers/playback workers/embedded"},
-	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/terminal cmd/internal/point cmd/internal/program cmd/internal/connect cmd/internal/recheck
+	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/terminal cmd/internal/point cmd/internal/program cmd/internal/program/programtest cmd/internal/connect cmd/internal/recheck
 		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
 	{"examples", `examples examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
 		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},
