@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/index"
+	textsearch "github.com/lash-go/lash/session/search"
 )
 
 // listing lists the sessions that flags select.
@@ -56,7 +57,7 @@ func (l *listing) list(ctx context.Context, e *env, src source) ([]listed, error
 	}
 	l.rows = make(map[events.SessionID]*index.Row)
 	var mu sync.Mutex
-	err = eachRow(ctx, src, func() func(*index.Row) {
+	err = textsearch.EachRow(ctx, src, func() func(*index.Row) {
 		return func(row *index.Row) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -110,7 +111,7 @@ func (l *listing) complete(ctx context.Context, src source, one *listed) error {
 	row := l.rows[one.Session]
 	if _, indexed := src.(*busSource); !indexed && row == nil {
 		var err error
-		if row, err = rowOf(ctx, src, one.Session); err != nil {
+		if row, err = textsearch.RowOf(ctx, src, one.Session); err != nil {
 			return err
 		}
 	}

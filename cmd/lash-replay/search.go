@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/lash-go/lash/cmd/internal/program"
 
 	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
-	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
+	textsearch "github.com/lash-go/lash/session/search"
 	"github.com/lash-go/lash/session/transcript"
 )
 
@@ -134,7 +133,7 @@ func (c *searchCmd) query(e *env) (q index.Query, err error) {
 	switch {
 	case slices.Contains(q.Texts, ""):
 		err = errors.New("an empty text occurs everywhere: leave it out")
-	case len(q.Texts) == 0 && q.Tool == "" && q.Actor == "" && q.Outcome == "" && q.Since == 0 && q.Until == 0 && len(q.Labels) == 0:
+	case q.IsZero():
 		err = errors.New("search for what? give a text, --tool, --actor, --outcome, --since, --until or --label")
 	case c.Limit < 1 || c.Matches < 1:
 		err = errors.New("--limit and --matches are at least 1")
@@ -142,136 +141,39 @@ func (c *searchCmd) query(e *env) (q index.Query, err error) {
 	return q, err
 }
 
-// candidates are the index rows that may match, the ones that moved last first, and the sessions without a row.
-type candidates struct {
-	rows     []*index.Row
-	without  []events.SessionID
-	searched int
-}
-
-// searching is a search of sessions that may match.
-type searching struct {
-	src               source
-	q                 *index.Query
-	limit, perSession int
-	out               *found
-}
-
-// opened is a session that was read.
-type opened struct {
-	session events.SessionID
-	row     *index.Row // nil: its row shows that it does not match
-	matches []match
-}
-
-// errLimit: the search has as many sessions as it shows.
-var errLimit = errors.New("enough sessions")
-
-// search tests the index rows, and reads the sessions that may match.
+// search searches the sessions of a source.
 func search(ctx context.Context, src source, q index.Query, limit, perSession int) (*found, error) {
-	list, err := listCandidates(ctx, src, index.NewPlan(q))
+	got, err := textsearch.Run(ctx, src, textsearch.Request{Query: q, Sessions: limit, Matches: perSession, Names: func(ctx context.Context) (map[events.SessionID]events.Millis, error) {
+		ids, err := src.Names(ctx)
+		names := make(map[events.SessionID]events.Millis, len(ids))
+		for _, id := range ids {
+			names[id] = 0 // by the last commit
+		}
+		return names, err
+	}})
 	if err != nil {
 		return nil, err
 	}
-	out := &found{Sessions: []foundSession{}, Searched: list.searched, Unindexed: len(list.without)}
-	s := &searching{src: src, q: &q, limit: limit, perSession: perSession, out: out}
-	err = ordered(ctx, len(list.rows), func(ctx context.Context, i int) (opened, error) {
-		return s.open(ctx, list.rows[i].Session, list.rows[i])
-	}, s.add)
-	if err == nil {
-		err = ordered(ctx, len(list.without), func(ctx context.Context, i int) (opened, error) {
-			return s.open(ctx, list.without[i], nil)
-		}, s.add)
+	out := &found{Sessions: []foundSession{}, Searched: got.Searched, Opened: got.Opened, Unindexed: got.Unindexed, More: got.More}
+	for _, f := range got.Failed {
+		out.Failed = append(out.Failed, failedSession{f.Session, f.Err.Error()})
 	}
-	if errors.Is(err, errLimit) {
-		err = nil
+	for i := range got.Sessions {
+		out.Sessions = append(out.Sessions, foundOf(&got.Sessions[i]))
 	}
-	return out, err
+	return out, nil
 }
 
-// open reads a session. row is nil where it has no index row: then one is made, and tested first.
-func (s *searching) open(ctx context.Context, id events.SessionID, row *index.Row) (opened, error) {
-	o := opened{session: id}
-	if row == nil {
-		made, err := rowOf(ctx, s.src, id)
-		if err != nil {
-			return o, err
+func foundOf(s *textsearch.Found) foundSession {
+	f := foundSession{Session: s.Row.Session, UpdatedAt: eventjson.Clock(s.Row.At), Model: s.Row.Model, Labels: s.Row.Labels}
+	for i := range s.Matches {
+		m := &s.Matches[i]
+		if m.Text == "" {
+			m.Text = summary(m.Event)
 		}
-		if may, _ := index.NewPlan(*s.q).May(made, nil); !may {
-			return o, nil
-		}
-		row = made
+		f.Matches = append(f.Matches, match{Turn: m.Turn, Seq: m.Seq, Pos: m.Pos, Time: eventjson.Clock(m.At), Kind: m.Kind, Actor: m.Actor, Text: m.Text})
 	}
-	o.row = row
-	var err error
-	o.matches, err = matchesIn(ctx, s.src.Log(), id, s.q, s.perSession)
-	return o, err
-}
-
-// add adds the result of a session. One that cannot be read does not hide the others, unless the servers do not answer.
-func (s *searching) add(o opened, err error) error {
-	switch {
-	case errors.Is(err, events.ErrNoSession): // erased meanwhile
-		return nil
-	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case err == nil && o.row == nil:
-		return nil
-	case len(s.out.Sessions) == s.limit:
-		s.out.More = true
-		return errLimit
-	case err != nil:
-		s.out.Failed = append(s.out.Failed, failedSession{o.session, err.Error()})
-		return nil
-	}
-	s.out.Opened++
-	if len(o.matches) > 0 {
-		s.out.Sessions = append(s.out.Sessions, foundSession{Session: o.session, UpdatedAt: eventjson.Clock(o.row.At), Model: o.row.Model, Labels: o.row.Labels, Matches: o.matches})
-	}
-	return nil
-}
-
-// rowOf makes the row of a session that has none.
-func rowOf(ctx context.Context, src source, id events.SessionID) (*index.Row, error) {
-	s, err := src.State(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return follow.IndexRow(ctx, src.Log(), s)
-}
-
-func listCandidates(ctx context.Context, src source, plan *index.Plan) (*candidates, error) {
-	var ids []events.SessionID
-	var idsErr error
-	var wait sync.WaitGroup
-	wait.Go(func() { ids, idsErr = src.Names(ctx) }) // while the rows are read
-	list, indexed := &candidates{}, make(map[events.SessionID]bool)
-	var mu sync.Mutex
-	err := eachRow(ctx, src, func() func(*index.Row) {
-		var buf []byte
-		return func(row *index.Row) {
-			may := false
-			may, buf = plan.May(row, buf)
-			mu.Lock()
-			defer mu.Unlock()
-			indexed[row.Session] = true
-			if may {
-				list.rows = append(list.rows, row)
-			}
-		}
-	})
-	wait.Wait()
-	if err = cmp.Or(err, idsErr); err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		if !indexed[id] {
-			list.without = append(list.without, id)
-		}
-	}
-	list.searched = len(indexed) + len(list.without)
-	slices.SortFunc(list.rows, func(a, b *index.Row) int { return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Session, b.Session)) })
-	return list, nil
+	return f
 }
 
 func (f *found) print(e *env) {

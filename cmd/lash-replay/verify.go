@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	textsearch "github.com/lash-go/lash/session/search"
 )
 
 type verifyCmd struct {
@@ -103,7 +104,7 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *verifyRun) (err error
 			return err
 		}
 	}
-	err = ordered(ctx, len(ids), func(ctx context.Context, i int) (*findings, error) {
+	err = textsearch.InOrder(ctx, len(ids), func(ctx context.Context, i int) (*findings, error) {
 		return r.session(ctx, e, src, ids[i], p)
 	}, r.merge)
 	return r.damaged(e.source.File, err)

@@ -337,6 +337,11 @@ func lists(d *harness.HTTP) {
 	for _, bad := range []string{"label=a", "label==b", "label=a=b&label=a=c", "created_from_ms=-1", "created_to_ms=99999999999999999999", "updated_from_ms=x", "status=open&status=closed"} {
 		d.WantProblem(400, "invalid_parameter", "GET", "/v1/sessions?"+bad, "")
 	}
+	d.Want(200, "GET", "/v1/search?text=a&text=b&tool=t&actor=me&outcome=lost&since_ms=1&until_ms=2&label=a=b&label=c=&matches=20&limit=100", "")
+	harness.Equal(d.T, "search without the right", d.Send("approver", "GET", "/v1/search?text=a", "").Status, 403)
+	for _, bad := range []string{"limit=0", "limit=101", "matches=0", "matches=21", "since_ms=x", "until_ms=-1", "label=a", "tool=a&tool=b"} {
+		d.WantProblem(400, "invalid_parameter", "GET", "/v1/search?text=a&"+bad, "")
+	}
 	unknown := d.WantProblem(400, "invalid_parameter", "GET", "/v1/sessions/s1/turns?limt=1", "")
 	harness.Equal(d.T, "unknown parameter", unknown.Field("detail"), `"limt" is no parameter here: known are limit, cursor`)
 	none := d.WantProblem(400, "invalid_parameter", "GET", "/v1/sessions/s1/tools?x=1", "")

@@ -26,7 +26,7 @@ var floors = []struct{ name, packages string }{
 	{"the bus", "bus/delay bus/busembed bus bus/bustest projector/follow"},
 	{"parts of the host", `session/internal/callback session/internal/convert session/internal/nodes session/internal/toolset session/blob
 		session/decision session/exchange session/hint session/internal/check session/internal/completion session/internal/quota session/internal/states session/operation
-		session/archive session/internal/reader session/internal/stack session/internal/watch`},
+		session/archive session/search session/internal/reader session/internal/stack session/internal/watch`},
 	{"the host", "session session/sessiontest"},
 	{"its doors", "session/client session/service session/httpapi session/webpage session/plugin/remote"},
 	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording

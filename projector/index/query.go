@@ -18,6 +18,11 @@ type Query struct {
 	Labels  map[string]string // of the session; an empty value is any
 }
 
+// IsZero reports whether the query has no condition.
+func (q *Query) IsZero() bool {
+	return len(q.Texts) == 0 && q.Tool == "" && q.Actor == "" && q.Outcome == "" && q.Since == 0 && q.Until == 0 && len(q.Labels) == 0
+}
+
 // Plan is a query in the form in which rows are tested.
 type Plan struct {
 	q     Query

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Finder lists sessions, turns and approval requests, in pages. Lists are sorted newest first, by fields that never
+// Finder lists sessions, turns and approval requests, and searches in texts, in pages. Lists are sorted newest first, by fields that never
 // change, so new entries move no entry to another page.
 //
 // Sessions come from the directory. Projectors maintain it about a second behind the histories: a new session, or a
@@ -26,6 +26,12 @@ type Finder interface {
 	// PendingApprovals lists the approval requests that wait for an answer. It selects the sessions by the directory
 	// and reads their current states. A page costs a page of Sessions and the states. Errors: [*events.FieldError].
 	PendingApprovals(ctx context.Context, p Page) (ApprovalPage, error)
+	// Search finds turns by their texts and by other conditions in all sessions. A page costs a read of the directory and
+	// of the index rows, and of the histories of the sessions that may match, up to a number and for some seconds: then it
+	// ends, with a next one. The index is up to five seconds behind a session that moves; a session without a row
+	// is read. Found are messages, arguments and results of calls, questions, answers, reasons, tasks and monitors, and
+	// nothing that was redacted or whose key is missing. Errors: [*events.FieldError].
+	Search(ctx context.Context, q SearchQuery) (SearchPage, error)
 	// ViewAt returns the conversation and its settings at a sequence. It folds the history from the
 	// beginning. Errors: [events.ErrNoSession], [*events.FieldError] for sequence 0 and for one after the end.
 	ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error)
@@ -176,19 +182,27 @@ func (q *SessionQuery) Check() error {
 			return err
 		}
 	}
-	if len(q.Labels) > MaxQueryLabels {
-		return invalidQuery("label", fmt.Sprintf("occurs %d times, limit is %d", len(q.Labels), MaxQueryLabels))
-	}
-	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
-		if size := len(name) + len(q.Labels[name]); name == "" || size > maxQueryLabel {
-			return invalidQuery("label", fmt.Sprintf("has %d bytes, want a name, and at most %d", size, maxQueryLabel))
-		}
+	if err := checkLabels(q.Labels); err != nil {
+		return err
 	}
 	for name, at := range map[string]events.Millis{
 		"created_from": q.CreatedFrom, "created_to": q.CreatedTo, "updated_from": q.UpdatedFrom, "updated_to": q.UpdatedTo,
 	} {
 		if at < 0 {
 			return invalidQuery(name, "is negative")
+		}
+	}
+	return nil
+}
+
+// checkLabels checks the labels of a query.
+func checkLabels(labels map[string]string) error {
+	if len(labels) > MaxQueryLabels {
+		return invalidQuery("label", fmt.Sprintf("occurs %d times, limit is %d", len(labels), MaxQueryLabels))
+	}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if size := len(name) + len(labels[name]); name == "" || size > maxQueryLabel {
+			return invalidQuery("label", fmt.Sprintf("has %d bytes, want a name, and at most %d", size, maxQueryLabel))
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@
 // needs no permission to write to a stream or to read the work queue.
 //
 //	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Requests
-//	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Approvals, Tasks, Task,
+//	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Search, Approvals, Tasks, Task,
 //	          ToolOutput, AssembledTurn, FindBlobs, ReadBlob, and the waiting of Run, Await and StartTurnStream
 //
 // An accepted turn is in the history. Await of a turn that the history does not have is [api.ErrUnknownTurn], without

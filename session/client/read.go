@@ -107,6 +107,11 @@ func (c *Client) PendingApprovals(ctx context.Context, p api.Page) (api.Approval
 	return again(ctx, func(ctx context.Context) (api.ApprovalPage, error) { return c.reader.PendingApprovals(ctx, p) })
 }
 
+// Search implements [api.Finder].
+func (c *Client) Search(ctx context.Context, q api.SearchQuery) (api.SearchPage, error) {
+	return again(ctx, func(ctx context.Context) (api.SearchPage, error) { return c.reader.Search(ctx, q) })
+}
+
 // ViewAt implements [api.Finder].
 func (c *Client) ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error) {
 	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reader.ViewAt(ctx, id, seq) })

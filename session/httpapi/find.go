@@ -82,35 +82,54 @@ func (c *httpRequest) sessionQuery() (q api.SessionQuery, err error) {
 		return q, err
 	}
 	q.Status, q.Parent, q.Owner = projector.Status(values.Get("status")), events.SessionID(values.Get("parent")), values.Get("owner")
-	for _, label := range values[labelParam] {
-		name, value, ok := strings.Cut(label, "=")
-		if other, twice := q.Labels[name]; !ok || name == "" || twice && other != value {
-			return q, invalidParam(labelParam, "must be NAME=VALUE, with one value for a name")
-		}
-		if q.Labels == nil {
-			q.Labels = make(map[string]string)
-		}
-		q.Labels[name] = value
+	if q.Labels, err = c.labels(); err != nil {
+		return q, err
 	}
-	for name, into := range map[string]*events.Millis{
+	return q, c.times(map[string]*events.Millis{
 		"created_from_ms": &q.CreatedFrom, "created_to_ms": &q.CreatedTo, "updated_from_ms": &q.UpdatedFrom, "updated_to_ms": &q.UpdatedTo,
-	} {
+	})
+}
+
+// labels are the values of the parameter label, by name.
+func (c *httpRequest) labels() (list map[string]string, err error) {
+	for _, label := range c.URL.Query()[labelParam] {
+		name, value, ok := strings.Cut(label, "=")
+		if other, twice := list[name]; !ok || name == "" || twice && other != value {
+			return nil, invalidParam(labelParam, "must be NAME=VALUE, with one value for a name")
+		}
+		if list == nil {
+			list = make(map[string]string)
+		}
+		list[name] = value
+	}
+	return list, nil
+}
+
+// times sets times to the values of their parameters.
+func (c *httpRequest) times(list map[string]*events.Millis) error {
+	for name, into := range list {
 		n, err := c.number(name, 1<<62)
 		if err != nil {
-			return q, err
+			return err
 		}
 		*into = events.Millis(n)
 	}
-	return q, nil
+	return nil
 }
 
 // page is the part of a list that a request selects.
 func (c *httpRequest) page() (api.Page, error) {
-	limit, err := c.number("limit", api.MaxPage)
-	if err == nil && limit == 0 && c.URL.Query().Has("limit") {
-		err = invalidParam("limit", fmt.Sprintf("must be 1 to %d", api.MaxPage))
+	limit, err := c.count("limit", api.MaxPage)
+	return api.Page{Cursor: c.URL.Query().Get("cursor"), Limit: limit}, err
+}
+
+// count is a parameter's value, from 1; 0 where it is absent.
+func (c *httpRequest) count(name string, most int) (int, error) {
+	n, err := c.number(name, uint64(most))
+	if err == nil && n == 0 && c.URL.Query().Has(name) {
+		err = invalidParam(name, fmt.Sprintf("must be 1 to %d", most))
 	}
-	return api.Page{Cursor: c.URL.Query().Get("cursor"), Limit: int(limit)}, err
+	return int(n), err
 }
 
 // number is a parameter's value; 0 where it is absent.

@@ -142,7 +142,7 @@ func (o *served) parameters(c *httpRequest) (err error) {
 			p.Details["field"] = cmp.Or(name, `""`)
 			return p
 		}
-		if len(list) > 1 && name != o.repeatable {
+		if len(list) > 1 && !slices.Contains(o.repeatable, name) {
 			return invalidParam(name, fmt.Sprintf("occurs %d times, limit is 1", len(list)))
 		}
 	}

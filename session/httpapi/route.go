@@ -24,7 +24,7 @@ type route struct {
 	mayWait        bool      // a request may wait for the end of a turn
 	long           bool      // it stays open for the duration of its work, without a timeout while the client waits
 	query          []param
-	repeatable     string // the parameter that may be repeated; empty: none
+	repeatable     []string // the parameters that may be repeated
 	header         []param
 	request        reflect.Type            // of the body; nil: none
 	rawRequest     bool                    // the request body is bytes, and not JSON

@@ -135,9 +135,9 @@ func (r route) allowUnknown() route {
 	return r
 }
 
-// withRepeated allows a parameter of the route several times.
-func (r route) withRepeated(name string) route {
-	r.repeatable = name
+// withRepeated allows parameters of the route several times.
+func (r route) withRepeated(names ...string) route {
+	r.repeatable = names
 	return r
 }
 

@@ -82,6 +82,7 @@ func sessionRoutes() []route {
 			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).
 			withEvents(map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[deltaJSON](), "gap": typeOf[gapJSON](), "problem": typeOf[problem]()}),
 		plainRoute(operation.Sessions, (*httpRequest).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
+		plainRoute(operation.Search, (*httpRequest).searchQuery, searched).withQuery(searchParams()...).withRepeated(textParam, labelParam),
 	}
 }
 

@@ -69,6 +69,12 @@ var (
 	}, func(ctx context.Context, h Host, _ events.SessionID, q api.SessionQuery) (api.SessionPage, error) {
 		return h.Sessions(ctx, q)
 	})
+	Search = register(Row{
+		ID: "search", Needs: read, Repeat: ReadOnly, Route: get + "/v1/search",
+		Summary: "Find turns by their texts, tools, actors and outcomes, in all sessions that the caller may read. The index lags by up to five seconds",
+	}, func(ctx context.Context, h Host, _ events.SessionID, q api.SearchQuery) (api.SearchPage, error) {
+		return h.Search(ctx, q)
+	})
 )
 
 // Turns, and what goes into them.

@@ -47,10 +47,7 @@ func PathOf(path, session string) string {
 
 // QueryOf is the query that an operation requires.
 func QueryOf(id string) string {
-	if id == "getOutput" {
-		return "?call=t1/0/0"
-	}
-	return ""
+	return map[string]string{"getOutput": "?call=t1/0/0", "search": "?text=hello"}[id]
 }
 
 // HTTP is the session service over HTTP, with a system's host.

@@ -78,3 +78,30 @@ type PendingApproval struct {
 	Plugin   string           `json:"plugin"`
 	Question string           `json:"question"`
 }
+
+// Searched is a page of the sessions that a search found.
+type Searched struct {
+	Sessions []FoundSession `json:"sessions"`
+	Unread   int            `json:"unread,omitempty"`
+	Next     string         `json:"next,omitempty"`
+}
+
+// FoundSession is a session with turns that match.
+type FoundSession struct {
+	ID        events.SessionID  `json:"id"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Model     string            `json:"model,omitempty"`
+	UpdatedAt events.Millis     `json:"updated_at_ms"`
+	Matches   []Match           `json:"matches"`
+}
+
+// Match is a turn that matches.
+type Match struct {
+	Turn  events.TurnID `json:"turn,omitempty"`
+	Seq   events.Seq    `json:"seq"`
+	Pos   int           `json:"pos"`
+	At    events.Millis `json:"at_ms"`
+	Kind  events.Kind   `json:"kind"`
+	Actor string        `json:"actor"`
+	Text  string        `json:"text,omitempty"`
+}

@@ -156,10 +156,11 @@ func (r *Reader) readableRows(ctx context.Context, most int, wanted func(*follow
 // not keep it, as a list would drop all other states.
 func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	s, err := follow.Open(ctx, r.b, id)
+	err = api.Authorize(api.WithSession(ctx, id), id, s, err)
 	switch {
-	case errors.Is(err, events.ErrNoSession), errors.Is(err, events.ErrMalformed):
+	case errors.Is(err, events.ErrNoSession), errors.Is(err, events.ErrMalformed), errors.Is(err, api.ErrForbidden):
 		return nil, nil //nolint:nilnil // a history that cannot be folded has no known readers
-	case err != nil || !api.Allows(ctx, api.RightRead, s):
+	case err != nil:
 		return nil, err
 	}
 	return s, nil
@@ -169,13 +170,11 @@ func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.
 // only gets the rows with its name. Each batch of rows is a new read of the directory, so that memory has one batch at
 // a time.
 func (r *Reader) rows(ctx context.Context, most int, wanted func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
-	caller, ok := api.CallerOf(ctx)
-	bounded := ok && caller.Own
+	sees := seesRow(ctx)
 	return func(yield func(follow.Directory, error) bool) {
 		for from := (*api.Position)(nil); ; {
 			list, err := r.firstRows(ctx, most, func(row *follow.Directory) bool {
-				return wanted(row) && (from == nil || from.Compare(positionOf(row)) < 0) &&
-					(!bounded || row.Owner == caller.Name || slices.Contains(row.Readers, caller.Name))
+				return wanted(row) && (from == nil || from.Compare(positionOf(row)) < 0) && sees(row)
 			})
 			if err != nil {
 				yield(follow.Directory{}, err)
@@ -191,6 +190,15 @@ func (r *Reader) rows(ctx context.Context, most int, wanted func(*follow.Directo
 			}
 			from = new(positionOf(&list[most-1]))
 		}
+	}
+}
+
+// seesRow reports which rows may be of sessions that the caller may read: those with its name, where it has its own
+// sessions only.
+func seesRow(ctx context.Context) func(*follow.Directory) bool {
+	caller, ok := api.CallerOf(ctx)
+	return func(row *follow.Directory) bool {
+		return !ok || !caller.Own || row.Owner == caller.Name || slices.Contains(row.Readers, caller.Name)
 	}
 }
 

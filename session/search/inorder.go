@@ -1,4 +1,4 @@
-package main
+package search
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// startedAhead limits the results of [ordered] that wait for an earlier one.
+// startedAhead limits the results of [InOrder] that wait for an earlier one.
 const startedAhead = 64
 
-// ordered calls work for the indexes below n, several at once, and done with each result, one at a time and in the order
+// InOrder calls work for the indexes below n, several at once, and done with each result, one at a time and in the order
 // of the indexes. The first error of done ends it and cancels the work that runs.
-func ordered[R any](ctx context.Context, n int, work func(context.Context, int) (R, error), done func(R, error) error) error {
+func InOrder[R any](ctx context.Context, n int, work func(context.Context, int) (R, error), done func(R, error) error) error {
 	type result struct {
 		value R
 		err   error

@@ -1,4 +1,4 @@
-package main
+package search
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 // rowsAtOnce is the number of index rows that a goroutine decodes in one go.
 const rowsAtOnce = 128
 
-// eachRow decodes the index rows of a source in several goroutines. Each of them calls a visitor of its own, which start
+// EachRow decodes the index rows of a source in several goroutines. Each of them calls a visitor of its own, which start
 // makes. Damaged rows and those of other versions are left out: their sessions are read.
-func eachRow(ctx context.Context, src source, start func() func(*index.Row)) error {
+func EachRow(ctx context.Context, src Source, start func() func(*index.Row)) error {
 	chunks := make(chan [][]byte, 2*runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -35,7 +35,7 @@ func eachRow(ctx context.Context, src source, start func() func(*index.Row)) err
 }
 
 // chunked sends the encoded rows in chunks.
-func chunked(ctx context.Context, src source, chunks chan<- [][]byte) error {
+func chunked(ctx context.Context, src Source, chunks chan<- [][]byte) error {
 	var chunk [][]byte
 	for value, err := range src.Index(ctx) {
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package search
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/index"
+	"github.com/lash-go/lash/session/api"
 )
 
 // unit is a turn, or a commit outside of turns, with what is not found in it yet.
 type unit struct {
 	texts                map[string]bool
 	tool, actor, outcome bool
-	at                   match // the event that is shown
+	at                   Match // the event that is shown
 	begun                bool
 }
 
@@ -23,11 +24,11 @@ type matching struct {
 	q     *index.Query
 	lower []string // of the texts of the query
 	turns map[events.TurnID]*unit
-	list  []match
+	list  []Match
 }
 
 // matchesIn reads a history and lists the first turns that match.
-func matchesIn(ctx context.Context, log events.Log, id events.SessionID, q *index.Query, most int) ([]match, error) {
+func matchesIn(ctx context.Context, log events.Log, id events.SessionID, q *index.Query, most int) ([]Match, error) {
 	m := &matching{q: q, turns: make(map[events.TurnID]*unit)}
 	for _, text := range q.Texts {
 		m.lower = append(m.lower, index.Lower(text))
@@ -110,10 +111,8 @@ func (m *matching) event(u *unit, entry events.Entry, pos int) {
 		}
 	}
 	if news && (u.at.Seq == 0 || text != "" && !u.begun) {
-		if u.begun = text != ""; text == "" {
-			text = summary(ev)
-		}
-		u.at = match{Turn: ev.Turn, Seq: entry.Seq, Pos: pos, Time: clock(entry.Commit.At), Kind: ev.Kind, Actor: entry.Commit.Actor.String(), Text: text}
+		u.begun = text != ""
+		u.at = Match{api.Match{Turn: ev.Turn, Seq: entry.Seq, Pos: pos, At: entry.Commit.At, Kind: ev.Kind, Actor: entry.Commit.Actor.String(), Text: text}, ev}
 	}
 	if u.complete() {
 		u.begun = true

@@ -1,4 +1,4 @@
-package main
+package search
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestOrdered: work runs concurrently, its results are in order, and an error or the end of the context ends it.
-func TestOrdered(t *testing.T) {
+// TestInOrder: work runs concurrently, its results are in order, and an error or the end of the context ends it.
+func TestInOrder(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, tc := range map[string]struct {
@@ -24,7 +24,7 @@ func TestOrdered(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var got []int
 				began := time.Now()
-				err := ordered(t.Context(), tc.n, func(ctx context.Context, i int) (int, error) {
+				err := InOrder(t.Context(), tc.n, func(ctx context.Context, i int) (int, error) {
 					time.Sleep(time.Duration(i%7) * time.Second) // later ones end first
 					if i == tc.fails {
 						return 0, broken
@@ -53,7 +53,7 @@ func TestOrdered(t *testing.T) {
 		})
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err := ordered(ctx, 10, func(_ context.Context, i int) (int, error) {
+	err := InOrder(ctx, 10, func(_ context.Context, i int) (int, error) {
 		if i == 2 {
 			cancel(broken)
 		}

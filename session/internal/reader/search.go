@@ -1,0 +1,111 @@
+package reader
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"runtime"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+	textsearch "github.com/lash-go/lash/session/search"
+)
+
+// Bounds of a page of a search.
+const (
+	searchReads = 500 // histories
+	searchTime  = 5 * time.Second
+)
+
+// searchesAtOnce is the number of searches that a process runs at a time. Each uses all processors.
+func searchesAtOnce() int { return max(2, runtime.GOMAXPROCS(0)/2) }
+
+// Search implements [api.Finder].
+func (r *Reader) Search(ctx context.Context, q api.SearchQuery) (page api.SearchPage, err error) {
+	if q, err = q.Check(); err != nil {
+		return page, err
+	}
+	after, err := textsearch.PositionOf(q.Cursor)
+	if err != nil {
+		return page, err
+	}
+	select {
+	case r.searches <- struct{}{}:
+		defer func() { <-r.searches }()
+	case <-ctx.Done():
+		return page, fmt.Errorf("search: wait for other searches: %w", context.Cause(ctx))
+	}
+	got, err := textsearch.Run(ctx, searched{r}, textsearch.Request{
+		Query: q.Query, Names: r.readableNames, After: after, Sessions: q.Limit, Matches: q.Matches, Allowed: r.allowed(ctx), Read: searchReads, Time: searchTime,
+	})
+	if err != nil {
+		return page, fmt.Errorf("search: %w", err)
+	}
+	page.Unread = len(got.Failed)
+	for i := range got.Sessions {
+		page.Sessions = append(page.Sessions, foundOf(&got.Sessions[i]))
+	}
+	if got.More {
+		page.Next, err = got.Last.Cursor()
+	}
+	return page, err
+}
+
+func foundOf(f *textsearch.Found) api.FoundSession {
+	out := api.FoundSession{ID: f.Row.Session, Labels: f.Row.Labels, Model: f.Row.Model, UpdatedAt: f.Row.At}
+	for i := range f.Matches {
+		out.Matches = append(out.Matches, f.Matches[i].Match)
+	}
+	return out
+}
+
+// readableNames are the sessions of the directory that the caller may see, with the times of their creation.
+func (r *Reader) readableNames(ctx context.Context) (map[events.SessionID]events.Millis, error) {
+	names, sees := make(map[events.SessionID]events.Millis), seesRow(ctx)
+	for stored, err := range r.b.Directory().All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		var row follow.Directory
+		if json.Unmarshal(stored, &row) != nil || row.Session == "" {
+			continue // a projector repairs a damaged row
+		}
+		if delete(names, row.Session); row.Erased == nil && sees(&row) { // the last one of two counts
+			names[row.Session] = row.CreatedAt
+		}
+	}
+	return names, nil
+}
+
+// allowed checks the state of a session, for a caller that reaches some sessions only; nil for any other.
+func (r *Reader) allowed(ctx context.Context) func(context.Context, events.SessionID) (bool, error) {
+	if caller, ok := api.CallerOf(ctx); !ok || !caller.Bounded() {
+		return nil
+	}
+	return func(ctx context.Context, id events.SessionID) (bool, error) {
+		s, err := r.readable(ctx, id)
+		return s != nil, err
+	}
+}
+
+// searched is the reader as a source of a search. It implements [textsearch.Source].
+type searched struct{ *Reader }
+
+func (r searched) Log() events.Log { return r.log }
+
+func (r searched) Index(ctx context.Context) iter.Seq2[[]byte, error] {
+	rows, ok := r.b.Index()
+	if !ok {
+		return func(func([]byte, error) bool) {}
+	}
+	return rows.Values(ctx)
+}
+
+// State leaves the cache alone, as a search would drop all other states.
+func (r searched) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	return follow.Open(ctx, r.b, id)
+}
