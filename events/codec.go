@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 )
@@ -27,13 +28,26 @@ func Encode(c *Commit) ([]byte, error) {
 // EncodePayload encodes a payload, another value whose type is part of the format, or a pointer to one. Equal values
 // have equal bytes, so a digest identifies the value. A type outside of the format is [ErrInvalid], whatever its
 // value.
-func EncodePayload(v any) ([]byte, error) {
+func EncodePayload(v any) (data []byte, err error) {
+	err = encodePayload(v, func(b []byte) { data = bytes.Clone(b) })
+	return data, err
+}
+
+// PayloadSum is the sha256 of what [EncodePayload] returns for v.
+func PayloadSum(v any) (sum [sha256.Size]byte, err error) {
+	err = encodePayload(v, func(b []byte) { sum = sha256.Sum256(b) })
+	return sum, err
+}
+
+// encodePayload encodes into bytes that use must not keep.
+func encodePayload(v any, use func([]byte)) error {
 	w := newWriter()
 	defer w.release()
 	if w.value(v); w.err != nil {
-		return nil, fmt.Errorf("encode payload: %w", w.err)
+		return fmt.Errorf("encode payload: %w", w.err)
 	}
-	return bytes.Clone(w.b), nil
+	use(w.b)
+	return nil
 }
 
 func tooLarge(field string, size, limit int) error {

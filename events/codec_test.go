@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"reflect"
 	"strings"
@@ -88,6 +89,12 @@ func TestPayloadRoundTrip(t *testing.T) {
 	data, err := events.EncodePayload(&want)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if sum, err := events.PayloadSum(&want); err != nil || sum != sha256.Sum256(data) {
+		t.Errorf("sum: got %x, %v, want that of the encoding", sum, err)
+	}
+	if _, err := events.PayloadSum(struct{ A any }{}); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("sum of a type outside of the format: got %v, want %v", err, events.ErrInvalid)
 	}
 	var got events.NewNode
 	if err := events.DecodePayload(data, &got); err != nil || !reflect.DeepEqual(got, want) {

@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -369,10 +368,9 @@ func (s *State) Settled(id events.InputID) (*SettledInput, error) {
 // encodedDigest is the hex sha256 of v's encoding. It is called with types of this package and of events only, which all
 // encode.
 func encodedDigest(v any) string {
-	data, err := events.EncodePayload(v)
+	sum, err := events.PayloadSum(v)
 	if err != nil {
 		panic(fmt.Sprintf("projector: %T does not encode: %v", v, err))
 	}
-	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

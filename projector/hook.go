@@ -74,7 +74,7 @@ func (s *State) applyPluginState(p *events.PluginStateSaved) {
 	case found && s.Plugins[i].Revision != p.Base:
 		return // made from an outdated revision
 	case !found:
-		s.Plugins = slices.Concat(s.Plugins[:i], []PluginState{{Plugin: p.Plugin}}, s.Plugins[i:]) // clones share the list
+		s.Plugins = slices.Insert(s.Plugins, i, PluginState{}) // clones have lists of their own
 	}
 	s.Plugins[i] = PluginState{
 		Plugin: p.Plugin, Version: p.Version, Revision: p.Revision, State: p.State, Blob: p.Blob, Artifacts: p.Artifacts,
