@@ -15,7 +15,7 @@ type Prompt struct {
 	Config   events.Config      // with the settings of the running turn
 	Messages []events.Message   // visible in the frame; the results of every call follow it directly
 	System   string             // instructions and contributions of plugins; precedes the messages
-	Tools    []events.ToolEntry // callable tools, by name
+	Tools    []events.ToolEntry // callable tools, by name; shared with the state, the receiver must not change them
 	Spilled  bool               // the body of some part is in a blob
 }
 
@@ -365,9 +365,17 @@ func ownParts(m events.Message) events.Message {
 	return m
 }
 
+// callable are the tools that the model may call: the catalogue's own list where it may call all.
 func (c *Catalog) callable() []events.ToolEntry {
-	list := make([]events.ToolEntry, 0, len(c.Tools))
-	for i := range c.Tools {
+	other := 0
+	for other < len(c.Tools) && c.Tools[other].Callable() {
+		other++
+	}
+	if other == len(c.Tools) {
+		return slices.Clip(c.Tools)
+	}
+	list := append(make([]events.ToolEntry, 0, len(c.Tools)), c.Tools[:other]...)
+	for i := other; i < len(c.Tools); i++ {
 		if c.Tools[i].Callable() {
 			list = append(list, c.Tools[i])
 		}

@@ -259,9 +259,14 @@ func TestPromptDigest(t *testing.T) {
 	}
 }
 
-// TestPromptTools: a prompt has the callable tools, by name.
+// TestPromptTools: a prompt has the callable tools, by name. Where all are callable it has the catalogue's list, and an append to it
+// changes no other prompt.
 func TestPromptTools(t *testing.T) {
 	t.Parallel()
+	all := begin(t).add("", &events.ToolStateApplied{Generation: 1, Tools: append(make([]events.ToolEntry, 0, 2), events.ToolEntry{Name: "a"})})
+	if list := prompt(t, all.State).Tools; len(list) != 1 || &list[0] != &all.Catalog.Tools[0] || cap(list) != 1 {
+		t.Errorf("all callable: got %v with room for %d, want the catalogue's list", list, cap(list))
+	}
 	h := begin(t).add("", &events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{
 		{Name: "a", Availability: events.AvailOff},
 		{Name: "b", Availability: events.AvailSearchable},

@@ -31,6 +31,8 @@ type Builder struct {
 	timeout   time.Duration
 	probe     func(phase string) (end func())
 
+	lists lists
+
 	mu     sync.Mutex
 	live   map[events.SessionID]bool
 	warned func(plugin, point string, err error) // nil drops warnings

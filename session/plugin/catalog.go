@@ -153,7 +153,7 @@ func (s *Stack) catalog(generation int64) (*CatalogEntry, chan struct{}, func(*p
 		}()
 		ctx := context.Background() // what is built is not one caller's: the time of hooks bounds it
 		var base map[string]*BoundTool
-		if !over.WithoutBase {
+		if !over.WithoutBase { // the sources are not asked for tools that are left out
 			sets, err := s.sourceTools(ctx, sources)
 			if err != nil {
 				return nil, err
@@ -180,32 +180,52 @@ func (s *Stack) RefreshCatalog() {
 	s.catalogs.clear()
 }
 
-// buildCatalog makes a catalogue of the tools of plugins and sources, which an overlay may leave out.
+// buildCatalog makes a catalogue of the tools of plugins and sources, which an overlay may leave out. The catalogue
+// keeps base, which must not change afterwards.
 func (s *Stack) buildCatalog(ctx context.Context, over overlay, base map[string]*BoundTool, state *projector.Catalog) (*CatalogEntry, error) {
-	entry := &CatalogEntry{offered: make(map[string]*BoundTool)}
-	if !over.WithoutBase {
-		only := s.build.Access.Tools
-		for name, tool := range base {
-			if len(only) == 0 || slices.Contains(only, name) {
-				entry.offered[name] = tool
-			}
+	if over.WithoutBase {
+		base = nil
+	}
+	entry := &CatalogEntry{offered: base}
+	var levels map[string]events.Availability
+	if s.changes(over) {
+		entry.offered = s.accessible(base)
+		var err error
+		if levels, err = s.contributeTo(ctx, entry.offered); err != nil {
+			return nil, err
+		}
+		maps.Copy(entry.offered, over.byName())
+		for _, name := range s.build.Access.Hidden {
+			delete(entry.offered, name)
 		}
 	}
-	levels, err := s.contributeTo(ctx, entry.offered)
+	entry.Tools = s.builder.lists.of(entry.offered, levels)
+	tools := withOverrides(entry.Tools, state)
+	preamble, err := s.Preamble(tools, nil)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(entry.offered, over.byName())
-	for _, name := range s.build.Access.Hidden {
-		delete(entry.offered, name)
-	}
-	entry.Tools = entriesOf(entry.offered, levels)
-	tools := withOverrides(entry.Tools, state)
-	if entry.Preamble, err = s.Preamble(tools, nil); err != nil {
-		return nil, err
-	}
+	entry.Preamble = preamble
 	entry.list = sync.OnceValue(func() []json.RawMessage { return ListTools(tools) })
 	return entry, nil
+}
+
+// changes reports whether the catalogue differs from the tools of plugins and sources.
+func (s *Stack) changes(over overlay) bool {
+	a := s.build.Access
+	return len(a.Tools)+len(a.Hidden)+len(s.c.catalog)+len(over.Tools) > 0
+}
+
+// accessible copies those of the tools that the session may have.
+func (s *Stack) accessible(base map[string]*BoundTool) map[string]*BoundTool {
+	only := s.build.Access.Tools
+	offered := make(map[string]*BoundTool, len(base))
+	for name, tool := range base {
+		if len(only) == 0 || slices.Contains(only, name) {
+			offered[name] = tool
+		}
+	}
+	return offered
 }
 
 // contributeTo runs the catalogue contributors in order.
@@ -232,18 +252,6 @@ func (s *Stack) contributeTo(ctx context.Context, offered map[string]*BoundTool)
 		}
 	}
 	return levels, nil
-}
-
-func entriesOf(offered map[string]*BoundTool, levels map[string]events.Availability) []events.ToolEntry {
-	list := make([]events.ToolEntry, 0, len(offered))
-	for _, name := range slices.Sorted(maps.Keys(offered)) {
-		entry := offered[name].entry
-		if level, ok := levels[name]; ok {
-			entry.Availability = level
-		}
-		list = append(list, entry)
-	}
-	return list
 }
 
 // withOverrides are the tools with the availability that hosts set: the list itself where hosts have set none.

@@ -30,6 +30,7 @@ func Declare(f Factory) (*Declared, error) {
 		return nil, fmt.Errorf("%w: plugin %s can run in a node only: it has %s", ErrRegistration, f.ID(), strings.Join(bound, ", "))
 	}
 	c := &s.c
+	c.tools.entries = entriesOf(c.tools.byName, nil)
 	c.sorted()
 	for _, entry := range c.tools.Entries() {
 		tool, _ := c.tools.Find(entry.Name)

@@ -127,7 +127,7 @@ func (f DriverFunc) Preamble(in PreambleInput) Preamble { return f(in) }
 
 // PreambleInput is the input of a [Driver].
 type PreambleInput struct {
-	Tools      []events.ToolEntry // tools that the session offers
+	Tools      []events.ToolEntry // tools that the session offers; sessions share the list, the driver must not change it
 	Extensions Extensions
 	Options    json.RawMessage // effective turn options
 }

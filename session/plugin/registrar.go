@@ -34,8 +34,8 @@ func owned[T any](r *Registrar, value T) Owned[T] { return Owned[T]{r.plugin, va
 // Tools adds all tools of a set.
 func (r *Registrar) Tools(set *Tools) error {
 	var errs []error
-	for _, name := range set.names() {
-		errs = append(errs, r.addTool(set.byName[name]))
+	for i := range set.entries {
+		errs = append(errs, r.addTool(set.byName[set.entries[i].Name]))
 	}
 	return errors.Join(errs...)
 }
@@ -61,7 +61,7 @@ func (r *Registrar) addTool(tool *BoundTool) error {
 		clone.Source, clone.entry.Source = r.plugin, r.plugin
 		tool = &clone
 	}
-	r.c.tools.byName[tool.Name] = tool // sorted orders them
+	r.c.tools.byName[tool.Name] = tool // complete orders them
 	return nil
 }
 
@@ -160,9 +160,8 @@ func (r *Registrar) ProjectProse(fn ProseFunc) {
 	slot(r, "assistant prose projector", &r.c.proseProject, fn)
 }
 
-// sorted puts the tools, and the registrations that have priorities, in order. Registrations add no tools afterwards.
+// sorted puts the registrations that have priorities in order.
 func (c *contributions) sorted() {
-	c.tools.entries = entriesOf(c.tools.byName, nil)
 	slices.SortStableFunc(c.transforms, func(a, b Owned[ranked[TransformFunc]]) int {
 		return cmp.Compare(b.Value.priority, a.Value.priority)
 	})

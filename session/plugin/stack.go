@@ -85,6 +85,8 @@ func (s *Stack) registerPlugin(f Factory, in BuildContext) error {
 // complete checks that a protocol and a driver are registered. The session's configuration names the protocol, so the
 // error names this field.
 func (s *Stack) complete() error {
+	s.c.tools.entries = s.builder.lists.of(s.c.tools.byName, nil)
+	s.c.owners = nil // registrations add no tools afterwards
 	s.c.sorted()
 	if err := s.c.checkSources(); err != nil {
 		return err

@@ -140,10 +140,31 @@ func (m *machine) repairLeaf() {
 }
 
 // OfferEvent is the catalogue of a worker's tools, or nil if it equals have. It keeps the overrides that hosts set, also
-// those of tools that are not offered now.
+// those of tools that are not offered now. Where there are none the event has the list tools itself, which must not
+// change afterwards.
 func OfferEvent(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateApplied {
+	if hasOverride(have.Tools) || hasOverride(tools) {
+		tools = withOverrides(have.Tools, tools)
+	}
+	if slices.EqualFunc(have.Tools, tools, events.SameOffer) {
+		return nil
+	}
+	return &events.ToolStateApplied{Generation: have.Generation + 1, Tools: tools}
+}
+
+func hasOverride(list []events.ToolEntry) bool {
+	for i := range list {
+		if list[i].Override != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// withOverrides are the tools with the overrides of an older list, and the entries of it that are not offered now and
+// have one.
+func withOverrides(old, tools []events.ToolEntry) []events.ToolEntry {
 	entries := make([]events.ToolEntry, 0, len(tools))
-	old := have.Tools
 	for i := 0; i < len(tools) || len(old) > 0; {
 		switch {
 		case i == len(tools) || len(old) > 0 && old[0].Name < tools[i].Name:
@@ -161,10 +182,7 @@ func OfferEvent(have *projector.Catalog, tools []events.ToolEntry) *events.ToolS
 			i++
 		}
 	}
-	if slices.EqualFunc(have.Tools, entries, events.SameOffer) {
-		return nil
-	}
-	return &events.ToolStateApplied{Generation: have.Generation + 1, Tools: entries}
+	return entries
 }
 
 // accept takes pending inputs at a checkpoint, and the messages of turns with the policy inject. It returns their

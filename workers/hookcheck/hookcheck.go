@@ -117,7 +117,7 @@ func (c *Checker) run(ctx context.Context, s *projector.State) (in turn.Hooks, e
 	}
 	h := call.Hooks{At: c.calls.Snapshot(s, options), Stack: stack, Needs: turn.Next(s), Record: discard}
 	if h.Needs.Hooks == events.PointBeforeTurn {
-		if h.Preamble, err = stack.Preamble(slices.Clone(s.Catalog.Tools), options); err != nil {
+		if h.Preamble, err = stack.Preamble(slices.Clip(s.Catalog.Tools), options); err != nil {
 			return in, fmt.Errorf("the protocol has no prompt: %w", err)
 		}
 	}

@@ -192,7 +192,7 @@ func (r *run) preamble() (plugin.Preamble, error) {
 	if r.stack.Stack == nil {
 		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
 	}
-	return r.stack.Preamble(slices.Clone(r.state.Catalog.Tools), r.options())
+	return r.stack.Preamble(slices.Clip(r.state.Catalog.Tools), r.options())
 }
 
 // options are the protocol's options in force.
