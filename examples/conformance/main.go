@@ -173,6 +173,9 @@ func guard(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error)
 		return []plugin.Directive{plugin.Abort("guarded", "not this text")}, nil
 	case "other":
 		return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"text":"replaced"}`))}, nil
+	case "call":
+		call, err := json.Marshal(map[string]string{"text": fmt.Sprint(in.Call.Key, " ", in.Call.Again, " ", in.Call.Once, " ", in.Call.Inner)})
+		return []plugin.Directive{plugin.ReplaceArgs(call)}, err
 	}
 	return nil, nil
 }

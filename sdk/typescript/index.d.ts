@@ -34,6 +34,10 @@ export interface Call {
   readonly modelCall: string;
   /** Idempotency key: the same for every attempt. */
   readonly key: string;
+  /** The call may have reached this instance before. */
+  readonly again: boolean;
+  /** The call must not run twice, whatever the tool declares. */
+  readonly once: boolean;
   /** Aborts when the call is cancelled. Its reason is an `AbortError` with `graceMs`, the time that the tool has to end. */
   readonly signal: AbortSignal;
   /** Shows text to the people that watch the call. It never waits, and text may be lost: the result counts. */
@@ -120,6 +124,14 @@ export interface Directives {
 interface HookedCall {
   readonly id: string;
   readonly modelCall: string;
+  /** The same as the tool's; empty from an earlier node. */
+  readonly key: string;
+  /** An earlier node may have started the call. */
+  readonly again: boolean;
+  /** The call must not run twice, whatever the tool declares. */
+  readonly once: boolean;
+  /** Another call made it, or it runs in the background. */
+  readonly inner: boolean;
   readonly tool: string;
   readonly args: any;
 }

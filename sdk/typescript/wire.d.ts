@@ -192,6 +192,10 @@ export interface Ending {
 export interface HookedCall {
   call: string;
   model_call: string;
+  key?: string;
+  again?: boolean;
+  once?: boolean;
+  inner?: boolean;
   tool: string;
   args: JSON;
   result?: HookedResult;

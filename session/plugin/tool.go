@@ -63,7 +63,7 @@ type Call struct {
 	Turn    events.TurnID
 	Effect  events.EffectID // unique in the session
 	ID      events.CallID   // from the model's reply
-	Key     string          // idempotency key: the same for the tool and its hooks, every attempt, on every worker; hooks of an external program lack it
+	Key     string          // idempotency key: the same for the tool and its hooks, every attempt, on every worker
 	Attempt int             // from 1
 	Holder  string          // that the history names, see [Tool.Holder]
 	Again   bool            // an earlier worker may have started the call

@@ -70,7 +70,7 @@ func (o *sessionPlugin) registerHooks(r *plugin.Registrar) {
 
 // hookedCall is the request for a hook at a tool call.
 func hookedCall(call plugin.Call, c *wire.HookedCall) wire.HookCall {
-	c.Call, c.Model = call.Effect, call.ID
+	c.Call, c.Model, c.Key, c.Again, c.Once, c.Inner = call.Effect, call.ID, call.Key, call.Again, call.Once, call.Inner
 	return wire.HookCall{Invocation: string(call.Effect), Session: call.Session, Turn: call.Turn, Call: c}
 }
 

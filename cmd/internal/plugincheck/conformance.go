@@ -185,6 +185,7 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 			s.directs(ctx, "before_tool_call", hooked("forbidden", nil), `[{"kind":"abort_turn","code":"guarded","message":"not this text"}]`),
 			s.directs(ctx, "before_tool_call", hooked("other", nil), `[{"kind":"replace_tool_args","args":{"text":"replaced"}}]`),
 			s.directs(ctx, "before_tool_call", hooked("fine", nil), `[]`),
+			s.directs(ctx, "before_tool_call", hooked("call", nil), `[{"kind":"replace_tool_args","args":{"text":"k false true true"}}]`),
 		)
 	}},
 	{"hook_after_tool_call", func(ctx context.Context, s *setting) error {
@@ -313,7 +314,7 @@ var busyDrain = check{"drain", func(ctx context.Context, s *setting) error { //n
 
 // hooked is a hook of a call of echo.
 func hooked(text string, result *wire.HookedResult) wire.HookCall {
-	return wire.HookCall{Call: &wire.HookedCall{Call: "c", Model: "m", Tool: "echo", Args: jsonOf(object{"text": text}), Result: result}}
+	return wire.HookCall{Call: &wire.HookedCall{Call: "c", Model: "m", Key: "k", Once: true, Inner: true, Tool: "echo", Args: jsonOf(object{"text": text}), Result: result}}
 }
 
 // directs calls a hook, and compares its directives.

@@ -149,6 +149,7 @@ const hooked = {
   guard({ call }) {
     if (call.args.text === "forbidden") return [{ kind: "abort_turn", code: "guarded", message: "not this text" }];
     if (call.args.text === "other") return [{ kind: "replace_tool_args", args: { text: "replaced" } }];
+    if (call.args.text === "call") return [{ kind: "replace_tool_args", args: { text: `${call.key} ${!!call.again} ${!!call.once} ${!!call.inner}` } }];
   },
   note({ call }) {
     if (call.result.text === "hookfail") throw new Error("as requested");

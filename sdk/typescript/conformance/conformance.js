@@ -100,6 +100,7 @@ const conformance = definePlugin({
       run({ call }) {
         if (call.args.text === "forbidden") return abortTurn("guarded", "not this text");
         if (call.args.text === "other") return replaceToolArgs({ text: "replaced" });
+        if (call.args.text === "call") return replaceToolArgs({ text: `${call.key} ${call.again} ${call.once} ${call.inner}` });
       },
     },
     note: {

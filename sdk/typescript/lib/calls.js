@@ -123,7 +123,7 @@ export class Calls {
     this.#running.set(id, running);
     /** @type {api.Call} */
     const context = {
-      session: call.session, turn: call.turn, id: call.call, modelCall: call.model_call, key: call.key,
+      session: call.session, turn: call.turn, id: call.call, modelCall: call.model_call, key: call.key, again: call.again === true, once: call.once === true,
       signal: stop.signal,
       print: (text, stream) => output.print(text, stream),
       request: (...request) => callbacks.request(...request),

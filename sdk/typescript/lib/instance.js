@@ -198,7 +198,10 @@ class Instance {
         session: call.session, turn: call.turn ?? "", invocation: call.invocation, redelivered: call.redelivered === true,
         signal: AbortSignal.timeout(call.deadline_ms),
         input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, firedBy: call.fired_by, data: call.data,
-        call: hooked && { id: hooked.call, modelCall: hooked.model_call, tool: hooked.tool, args: hooked.args, result: hooked.result, millis: hooked.millis ?? 0 },
+        call: hooked && {
+          id: hooked.call, modelCall: hooked.model_call, key: hooked.key ?? "", again: hooked.again === true, once: hooked.once === true, inner: hooked.inner === true,
+          tool: hooked.tool, args: hooked.args, result: hooked.result, millis: hooked.millis ?? 0,
+        },
       }));
       return { directives: answer ? [answer].flat() : undefined };
     } finally {

@@ -337,7 +337,7 @@ func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome
 	shown := output.New(func(o wire.Output) { _ = i.send(i.calls.newest(in.CallID), &wire.Progress{Output: &o}) })
 	defer shown.Close()
 	call := plugin.Call{
-		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: 1,
+		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: 1, Again: in.Again, Once: in.Once,
 	}
 	request := i.calls.questions(in.CallID, i.requests(in))
 	return run(ctx, call.WithOutput(func(stream string, offset int64, text string) {

@@ -21,7 +21,8 @@
 // Lifecycle functions. One with more is refused: it can run in a node only. The prompt is text, [Config.Prompt], and no
 // function, as nodes build prompts while no instance runs.
 //
-// Tools get no capabilities of the session (Call.Host is nil), and make no nested calls. They have requests of the HTTP
+// Tools get no capabilities of the session (Call.Host is nil), and make no nested calls. Their call has no Holder, does not
+// say whether it is Inner, and is always the first Attempt: the node repeats it under the same Key. They have requests of the HTTP
 // API instead, see Call.Request. Their results have no switch of frames, and are not pending; package wire has their
 // limits.
 //

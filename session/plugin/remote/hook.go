@@ -115,7 +115,10 @@ func endContext(in *wire.HookCall) plugin.TurnResultContext {
 
 // callOf is the tool call of a request. Requests of the points of calls have one.
 func callOf(in *wire.HookCall) plugin.Call {
-	return plugin.Call{Session: in.Session, Turn: in.Turn, Effect: in.Call.Call, ID: in.Call.Model, Host: plugin.Absent{}}
+	c := in.Call
+	return plugin.Call{
+		Session: in.Session, Turn: in.Turn, Effect: c.Call, ID: c.Model, Key: c.Key, Again: c.Again, Once: c.Once, Inner: c.Inner, Host: plugin.Absent{},
+	}
 }
 
 func toolContext(in *wire.HookCall) plugin.ToolContext {

@@ -38,6 +38,10 @@ type HookCall struct {
 type HookedCall struct {
 	Call   events.EffectID `json:"call"`
 	Model  events.CallID   `json:"model_call"`
+	Key    string          `json:"key,omitempty"`   // that of the tool's [Call]; empty from a node that does not send it yet
+	Again  bool            `json:"again,omitempty"` // an earlier node may have started the call
+	Once   bool            `json:"once,omitempty"`  // see [Call]
+	Inner  bool            `json:"inner,omitempty"` // another call made it, or it runs in the background
 	Tool   string          `json:"tool"`
 	Args   json.RawMessage `json:"args"`
 	Result *HookedResult   `json:"result,omitempty"` // at after_tool_call
