@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/recheck"
 	"github.com/lash-go/lash/events"
@@ -93,7 +94,9 @@ func (c *checkCmd) checkAll(ctx context.Context, e *env, r *recheck.Report) erro
 // finish adds a result and prints it. A history that is damaged is a result too, so that it does not hide others.
 func (c *checkCmd) finish(e *env, r *recheck.Report, one *recheck.Session, err error) error {
 	if err != nil {
-		if !errors.Is(err, errDamaged) && !errors.Is(err, recheck.ErrDamaged) && !isDamage(err) && !errors.Is(err, events.ErrFutureVersion) && !errors.Is(err, projector.ErrPartial) {
+		if lost, ok := lostIn(err, one.ID); ok {
+			err = connect.Advised(lost)
+		} else if !errors.Is(err, errDamaged) && !errors.Is(err, recheck.ErrDamaged) && !isDamage(err) && !errors.Is(err, events.ErrFutureVersion) && !errors.Is(err, projector.ErrPartial) {
 			return err
 		}
 		one.Problem = err.Error()

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,17 +75,17 @@ func (c *statsCmd) Run(ctx context.Context, e *env) error {
 	err = e.each(ctx, c.Sessions, func(src source, id events.SessionID) error {
 		return t.session(ctx, src, id)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errLost) {
 		return err
 	}
 	t.price(prices)
 	if c.JSON {
-		return e.writeJSON(t)
+		return errors.Join(e.writeJSON(t), err)
 	}
-	return e.paged(func() error {
+	return errors.Join(e.paged(func() error {
 		t.print(e)
 		return nil
-	})
+	}), err)
 }
 
 // price sets the costs.
@@ -96,75 +97,7 @@ func (t *totals) price(list pricing) {
 	}
 }
 
-// each visits the sessions of targets, or all sessions of the source. Without a source flag targets are archives.
-func (e *env) each(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
-	e.source.defaults(targets...)
-	if e.source.count() == 0 && len(targets) > 0 {
-		count := e.Counts(e.quiet, "read", len(targets), "archive")
-		defer count.Stop()
-		for _, file := range targets {
-			src, id, err := e.openTarget(ctx, file)
-			if err != nil {
-				return err
-			}
-			if err := visit(src, id); err != nil {
-				return err
-			}
-			count.Add()
-		}
-		return nil
-	}
-	src, ids, err := e.sessions(ctx, targets)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	count := e.Counts(e.quiet, "read", len(ids), "session")
-	defer count.Stop()
-	for _, id := range ids {
-		if err == nil {
-			err = e.mustBeThere(ctx, src, id)
-		}
-		if err == nil {
-			err = visit(src, id)
-		}
-		count.Add()
-	}
-	return err
-}
-
-// sessions opens the source of the flags, and lists the targets, or all sessions.
-func (e *env) sessions(ctx context.Context, targets []string) (src source, ids []events.SessionID, err error) {
-	if src, err = e.open(ctx, ""); err != nil {
-		return nil, nil, err
-	}
-	for _, t := range targets {
-		ids = append(ids, events.SessionID(t))
-	}
-	if src, err = e.cutAt(ctx, src, ids...); err == nil && len(targets) == 0 {
-		ids, err = src.Sessions(ctx)
-	}
-	if err != nil {
-		src.Close()
-	}
-	return src, ids, err
-}
-
-// withErased adds the erased sessions, sorted.
-func withErased(ctx context.Context, src source, ids []events.SessionID) ([]events.SessionID, error) {
-	ids = slices.Clone(ids)
-	for id, err := range src.Erased(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids), nil
-}
-
 func (t *totals) session(ctx context.Context, src source, id events.SessionID) error {
-	t.Sessions++
 	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]countedCall), scheduled: make(map[events.TurnID]bool)}
 	for entry, err := range src.Log().Read(ctx, id, 1) {
 		if err != nil {
@@ -177,6 +110,7 @@ func (t *totals) session(ctx context.Context, src source, id events.SessionID) e
 		}
 	}
 	c.unanswered()
+	t.Sessions++
 	return nil
 }
 

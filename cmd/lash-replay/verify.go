@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
@@ -127,7 +126,7 @@ func (r *verifyRun) session(ctx context.Context, e *env, src source, id events.S
 			err = lastErr
 		}
 	}
-	if lost, ok := errors.AsType[*bus.CutOffError](err); ok && lost.Session == id { // the other sessions are verified too
+	if lost, ok := lostIn(err, id); ok { // the other sessions are verified too
 		v := &verification{trust: r.trust, src: src, id: id}
 		v.found.Sessions++
 		v.violation(lost.Last+1, -1, checkHistory, connect.Advised(lost).Error())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"iter"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
@@ -94,31 +96,51 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestVerifyNamesLostCommits verifies a session that has lost all its commits: that is a violation, and does not end the verification of others.
-func TestVerifyNamesLostCommits(t *testing.T) {
+// TestLostSessionHidesNoOther has all commands that read each session of a server meet one that has lost all its commits, before and
+// after another. They name it and what to do, read the others, and fail.
+func TestLostSessionHidesNoOther(t *testing.T) {
 	t.Parallel()
-	b := bustest.Start(t)
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	b := bustest.Open(t, server)
 	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Create(t.Context(), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.NewProjector(b, nil).Project(t.Context(), "s"); err != nil {
-		t.Fatal(err)
+	for _, id := range []events.SessionID{"a", "lost", "z"} {
+		if _, err := h.Create(t.Context(), api.CreateRequest{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		if err := follow.NewProjector(b, nil).Project(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
 	js, err := jetstream.New(b.Conn())
 	if err == nil {
-		err = js.DeleteStream(t.Context(), "lash-s-s")
+		err = js.DeleteStream(t.Context(), "lash-s-lost")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{Streams: &program.Streams{Out: io.Discard, Err: io.Discard}}
-	part, err := (&verifyRun{trust: &trust{}}).session(t.Context(), e, &busSource{Bus: b}, "s", &progress{w: io.Discard, now: time.Now, began: time.Now()})
-	if err != nil || len(part.violations) != 1 || part.violations[0].Seq != 1 || !strings.Contains(part.violations[0].Problem, "commits 1 to 1 are lost") {
-		t.Errorf("got %+v, %v, want the lost commit as a violation", part, err)
+	for _, c := range []struct {
+		args string
+		code int
+		want []string // in the output or the messages
+	}{
+		{"verify --all", exitViolations, []string{"commits 1 to 1 are lost", "lash-node erase lost", "3 sessions"}},
+		{"check", exitViolations, []string{"commits 1 to 1 are lost", "lash-node erase lost", "checked 3 sessions"}},
+		{"stats", exitError, []string{"commits 1 to 1 are lost", "lash-node erase lost", "commits of 1 session are lost", "sessions     2"}},
+		{"export --all -o " + t.TempDir(), exitError, []string{"commits 1 to 1 are lost", "lash-node erase lost", "commits of 1 session are lost", "/a.lash", "/z.lash"}},
+	} {
+		var out bytes.Buffer
+		code := run(t.Context(), append(strings.Fields(c.args), "--nats", server.URL()), &program.Streams{Out: &out, Err: &out, Env: func(string) string { return "" }})
+		if code != c.code {
+			t.Errorf("%s: got exit code %d, want %d", c.args, code, c.code)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: got %q, want %q", c.args, &out, want)
+			}
+		}
 	}
 }
 
