@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -49,8 +51,7 @@ func loadIndex(ctx context.Context, b *bus.Bus, session events.SessionID) (*inde
 // indexUpTo adds the commits up to the state's that the row does not have. A row whose last commit the history does not have is of lost
 // commits, and is made again from the start.
 func indexUpTo(ctx context.Context, log events.Log, builder *index.Builder, s *projector.State) error {
-	same := builder.Seq() != s.Seq || isSameCommit(builder.Commit(), s.LastCommit())
-	if builder.Seq() >= s.Seq && same {
+	if builder.Seq() > s.Seq || isLevel(builder, s) {
 		return nil
 	}
 	from := builder.Seq() + 1
@@ -71,6 +72,11 @@ func indexUpTo(ctx context.Context, log events.Log, builder *index.Builder, s *p
 		builder.Add(entry)
 	}
 	return nil
+}
+
+// isLevel reports whether a row has the commits of a state, as far as their last ones tell.
+func isLevel(builder *index.Builder, s *projector.State) bool {
+	return builder.Seq() == s.Seq && isSameCommit(builder.Commit(), s.LastCommit())
 }
 
 // isSameCommit reports whether two ids at one sequence may name one commit. An empty id is unknown, and matches every id.
@@ -146,19 +152,31 @@ func remakeIndex(ctx context.Context, b *bus.Bus, s *projector.State) error {
 	return replace(ctx, rows, s.Session, value, func([]byte) bool { return true })
 }
 
+// openIndex loads the index row of a session, so that the fold of the commits after it reads them once for both.
+func (p *Projector) openIndex(ctx context.Context, session events.SessionID, at *indexing) (err error) {
+	if at.builder == nil && !time.Now().Before(p.indexAgain) {
+		at.builder, err = loadIndex(ctx, p.b, session)
+	}
+	return err
+}
+
+// follow returns what adds the commits after the state's to the row, where the row has those before.
+func (i *indexing) follow(s *projector.State) func(events.Entry) {
+	if i.builder == nil || !isLevel(i.builder, s) {
+		return func(events.Entry) {}
+	}
+	return i.builder.Add
+}
+
 // writeIndex writes the index row of a session, if it is due.
 func (p *Projector) writeIndex(ctx context.Context, s *projector.State, at *indexing) error {
 	if !at.behind(s) || !s.Idle() && time.Since(at.written) < indexEvery || time.Now().Before(p.indexAgain) {
 		return nil
 	}
-	if at.builder == nil {
-		builder, err := loadIndex(ctx, p.b, s.Session)
-		if err != nil {
-			return err
-		}
-		at.builder = builder
+	err := p.openIndex(ctx, s.Session, at)
+	if err == nil {
+		err = indexUpTo(ctx, p.b.Log(), at.builder, s)
 	}
-	err := indexUpTo(ctx, p.b.Log(), at.builder, s)
 	if err == nil {
 		err = saveIndex(ctx, p.b, s, at.builder)
 	}
@@ -167,6 +185,16 @@ func (p *Projector) writeIndex(ctx context.Context, s *projector.State, at *inde
 		return err
 	}
 	at.saved, at.written = s.Seq, time.Now()
+	return nil
+}
+
+// tolerated is nil for an error of the index that delays only the index: the next try is after [indexPause].
+func (p *Projector) tolerated(ctx context.Context, session events.SessionID, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, events.ErrNoSession) {
+		return err
+	}
+	p.indexAgain = time.Now().Add(indexPause)
+	p.log.Warn("write the index", zap.String("session", string(session)), zap.Error(err))
 	return nil
 }
 

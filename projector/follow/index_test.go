@@ -1,7 +1,9 @@
 package follow_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,6 +76,52 @@ func TestIndexRow(t *testing.T) {
 	}
 	grow(t, b, "s", 45, 46, 2)
 	mustProject(t, b, "s")
+	sameIndex(t, b, "s", 46)
+}
+
+// TestProjectReadsOnce: the state and the index row of a session are made from one read of its commits, also of those after
+// a snapshot and a row of one sequence. After a row of another sequence the commits are read again.
+func TestProjectReadsOnce(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	requests, err := b.Conn().SubscribeSync("$JS.API.DIRECT.GET.lash-s-s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := func() (list []events.Seq) {
+		t.Helper()
+		mustProject(t, b, "s")
+		if err := b.Conn().Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for n, _, _ := requests.Pending(); n > 0; n-- {
+			m, err := requests.NextMsgWithContext(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var body struct {
+				Seq  events.Seq `json:"seq"`
+				From events.Seq `json:"start_seq"`
+			}
+			if json.Unmarshal(m.Data, &body) == nil && body.Seq+body.From > 0 {
+				list = append(list, body.Seq+body.From)
+			}
+		}
+		return list
+	}
+	grow(t, b, "s", 0, 40, 2)
+	if got := reads(); !slices.Equal(got, []events.Seq{1}) {
+		t.Errorf("a new session: got reads from %v, want one from 1", got)
+	}
+	grow(t, b, "s", 40, 45, 2)
+	if got := reads(); !slices.Equal(got, []events.Seq{40, 41}) {
+		t.Errorf("later: got reads from %v, want that of the snapshot's last commit, and one from 41", got)
+	}
+	dropIndexRow(t, b, "s")
+	grow(t, b, "s", 45, 46, 2)
+	if got := reads(); !slices.Equal(got, []events.Seq{40, 41, 1}) {
+		t.Errorf("without a row: got reads from %v, want the same, and one from 1", got)
+	}
 	sameIndex(t, b, "s", 46)
 }
 

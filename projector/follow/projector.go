@@ -166,8 +166,12 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, cache
 		}
 	}
 	s := cached.state
+	if err := p.tolerated(ctx, session, p.openIndex(ctx, session, &cached.index)); err != nil {
+		return err
+	}
 	resets := s.Resets()
-	if err := Sync(ctx, p.b.Log(), p.b, s); err != nil {
+	if err := syncWith(ctx, p.b.Log(), p.b, s, cached.index.follow(s)); err != nil {
+		cached.index.builder = nil // it may have a commit that the state does not have
 		return err
 	}
 	if s.Resets() != resets { // what is cached is of lost commits
@@ -189,14 +193,7 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, cache
 		return err
 	}
 	cached.rows = time.Now()
-	if err := p.writeIndex(ctx, s, &cached.index); err != nil {
-		if ctx.Err() != nil || errors.Is(err, events.ErrNoSession) {
-			return err
-		}
-		p.indexAgain = time.Now().Add(indexPause)
-		p.log.Warn("write the index", zap.String("session", string(session)), zap.Error(err))
-	}
-	return nil
+	return p.tolerated(ctx, session, p.writeIndex(ctx, s, &cached.index))
 }
 
 func (p *Projector) writeRows(ctx context.Context, s *projector.State, cached *cacheEntry) error {

@@ -15,13 +15,23 @@ import (
 // stream was made in the place of the one that the state is of, and has another commit at the state's sequence. Errors: a
 // [*events.KeyError] for a commit whose key is not here.
 func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
+	return syncWith(ctx, log, blobs, s, func(events.Entry) {})
+}
+
+// syncWith is [Sync] that calls next with each commit that follows the state, before it folds it. Where another history is in
+// the place of the state's, next gets none of its commits.
+func syncWith(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, next func(events.Entry)) error {
 	first := true // the read has located the history by then
 	err := Walk(ctx, log, blobs, s, math.MaxUint64, func(s *projector.State, e events.Entry) error {
 		if first && !sameIncarnation(log, s) {
 			return errOtherIncarnation
 		}
 		first = false
-		return refuseLocked(s, e)
+		if err := refuseLocked(s, e); err != nil {
+			return err
+		}
+		next(e)
+		return nil
 	})
 	if err == nil && !sameIncarnation(log, s) {
 		err = errOtherIncarnation
