@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
@@ -46,19 +47,30 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 // messages yields the messages of a subject in order, from a sequence on, up to the end that the answering replica
 // has. A batch without an answer is requested `tries` times, 0 for until ctx ends. The error is terminal.
 func (b *Bus) messages(ctx context.Context, large bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
+	return b.messagesTo(ctx, large, stream, subject, from, math.MaxUint64, tries)
+}
+
+// messagesTo is messages up to a sequence.
+func (b *Bus) messagesTo(ctx context.Context, large bool, stream, subject string, from, to uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
 			if ctx.Err() != nil { // a batch may end without an error then
 				yield(nil, context.Cause(ctx))
 				return
 			}
-			for msg, err := range b.batchOf(ctx, b.linkOf(large), stream, subject, from, batchMessages) {
+			if from > to {
+				return
+			}
+			most := int(min(to-from, batchMessages-1)) + 1
+			for msg, err := range b.batchOf(ctx, b.linkOf(large), stream, subject, from, most) {
 				switch {
 				case errors.Is(err, ErrNotFound):
 					return
 				case isUnknown(err) && try != tries && pause(ctx, try) == nil:
 				case err != nil:
 					yield(nil, err)
+					return
+				case msg.Sequence > to:
 					return
 				case !yield(msg, nil):
 					return

@@ -15,7 +15,7 @@
 //	assets        subject.go topology.go assets.go reader.go list.go capacity.go storage.go stats.go recovered.go
 //	histories     log.go read.go location.go streamcache.go archive.go restore.go cutoff.go erase.go redact.go priority.go
 //	queues        wake.go timer.go deadletter.go consumer.go
-//	projections   rows.go rowvalues.go live.go blob.go blob_sweep.go sweep_row.go
+//	projections   rows.go rowvalues.go packs.go packfilter.go live.go blob.go blob_sweep.go sweep_row.go
 //	bodies        bodies.go keycheck.go plain.go
 //	requests      service.go admission.go sender.go listener.go peer.go
 //	plugins       plugin.go pluginlink.go pluginevent.go

@@ -8,5 +8,5 @@ import (
 
 func TestEncoding(t *testing.T) {
 	t.Parallel()
-	eventstest.TestEncoding(t, DeadLetter{}, Trial{}, archiveEntry{})
+	eventstest.TestEncoding(t, DeadLetter{}, Trial{}, archiveEntry{}, Pack{})
 }

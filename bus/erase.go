@@ -186,13 +186,17 @@ func (b *Bus) purgeParts(ctx context.Context, session events.SessionID) error {
 	return nil
 }
 
-// purgeIndexRow removes the session's row of the index. It comes last and its time is bounded, because a server does
+// purgeIndexRow removes the session's row of the index, and the packs that may have it. It comes last and its time is bounded, because a server does
 // not answer a node whose permissions are older than the index.
 func (b *Bus) purgeIndexRow(ctx context.Context, session events.SessionID) error {
 	bounded, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
 	bucket := b.names.index()
-	if err := b.purgeSubject(bounded, b.names.rowStream(bucket), b.names.row(bucket, session)); err != nil {
+	err := b.purgeSubject(bounded, b.names.rowStream(bucket), b.names.row(bucket, session))
+	if err == nil {
+		err = b.DropPacked(bounded, session)
+	}
+	if err != nil {
 		return fmt.Errorf("row of the index, the other data is gone: %w", err)
 	}
 	return nil

@@ -61,6 +61,10 @@ func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return Row{}, err
 	}
+	return r.get(ctx, session)
+}
+
+func (r Rows) get(ctx context.Context, session events.SessionID) (Row, error) {
 	var entry jetstream.KeyValueEntry
 	err := r.b.retry(ctx, fmt.Sprintf("get %s/%s", r.kv.Bucket(), session), func(ctx context.Context) (err error) {
 		entry, err = r.kv.Get(ctx, string(session))
@@ -134,6 +138,10 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 	if err := events.CheckToken("session", session); err != nil {
 		return 0, err
 	}
+	return r.put(ctx, session, value, revision)
+}
+
+func (r Rows) put(ctx context.Context, session events.SessionID, value []byte, revision uint64) (uint64, error) {
 	value, err := r.store(session, value)
 	if err != nil {
 		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
@@ -259,7 +267,7 @@ func (r Rows) Keys(ctx context.Context) iter.Seq2[events.SessionID, error] {
 			return
 		}
 		for subject := range list {
-			if id, ok := r.b.names.parseRow(r.kv.Bucket(), subject); ok && !yield(id, nil) {
+			if id, ok := r.b.names.parseRow(r.kv.Bucket(), subject); ok && !isPackKey(id) && !yield(id, nil) {
 				return
 			}
 		}

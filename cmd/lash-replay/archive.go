@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 	sessionarchive "github.com/lash-go/lash/session/archive"
 )
 
@@ -73,6 +74,11 @@ func (a *archive) Names(ctx context.Context) ([]events.SessionID, error) { retur
 // Index lists nothing: an archive has no index.
 func (a *archive) Index(context.Context) iter.Seq2[[]byte, error] {
 	return func(func([]byte, error) bool) {}
+}
+
+// Candidates are none: an archive has no index.
+func (a *archive) Candidates(context.Context, *index.Plan) (map[events.SessionID]*index.Row, error) {
+	return map[events.SessionID]*index.Row{}, nil
 }
 
 // Blob finds a body by its digest. The archive reader has computed the digest.

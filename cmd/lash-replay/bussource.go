@@ -22,6 +22,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 )
 
 // busSource reads a server: a running one, or one that it starts on a store. It implements [source].
@@ -181,6 +182,10 @@ func (l *busSource) Index(ctx context.Context) iter.Seq2[[]byte, error] {
 		return func(func([]byte, error) bool) {}
 	}
 	return rows.Values(ctx)
+}
+
+func (l *busSource) Candidates(ctx context.Context, plan *index.Plan) (map[events.SessionID]*index.Row, error) {
+	return follow.Candidates(ctx, l.Bus, plan)
 }
 
 func (l *busSource) Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error) {

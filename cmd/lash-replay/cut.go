@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 )
 
 // cut is a source as it was at a point. Its histories end there, and what is derived from their ends is not there. A time is
@@ -116,6 +117,11 @@ func (c *cut) Names(ctx context.Context) ([]events.SessionID, error) { return c.
 // Index lists nothing: the rows are of the ends.
 func (c *cut) Index(context.Context) iter.Seq2[[]byte, error] {
 	return func(func([]byte, error) bool) {}
+}
+
+// Candidates are none: the rows are of the ends.
+func (c *cut) Candidates(context.Context, *index.Plan) (map[events.SessionID]*index.Row, error) {
+	return map[events.SessionID]*index.Row{}, nil
 }
 
 // Snapshot is none: it is of the end.

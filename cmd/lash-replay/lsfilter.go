@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 	textsearch "github.com/lash-go/lash/session/search"
 )
@@ -57,7 +58,7 @@ func (l *listing) list(ctx context.Context, e *env, src source) ([]listed, error
 	}
 	l.rows = make(map[events.SessionID]*index.Row)
 	var mu sync.Mutex
-	err = textsearch.EachRow(ctx, src, func() func(*index.Row) {
+	err = follow.EachIndexRow(src.Index(ctx), func() func(*index.Row) {
 		return func(row *index.Row) {
 			mu.Lock()
 			defer mu.Unlock()

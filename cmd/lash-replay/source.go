@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 )
 
 // sourceFlags name the source of histories.
@@ -39,6 +40,8 @@ type source interface {
 	Names(ctx context.Context) ([]events.SessionID, error)
 	// Index lists the encoded index rows, in no order.
 	Index(ctx context.Context) iter.Seq2[[]byte, error]
+	// Candidates tests the index rows, see [follow.Candidates].
+	Candidates(ctx context.Context, plan *index.Plan) (map[events.SessionID]*index.Row, error)
 	// Blob returns a body stored outside the log, checked against its digest.
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
 	// Keys are the keys of bodies; nil without them.

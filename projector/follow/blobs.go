@@ -224,7 +224,7 @@ func markReferenced(data []byte, unseen map[string]bool) {
 	}
 }
 
-// removeStaleRows removes rows that a paused projector wrote after the erasure of their session.
+// removeStaleRows removes rows that a paused projector wrote after the erasure of their session, and packs that have it.
 func (s *BlobSweeper) removeStaleRows(ctx context.Context) error {
 	erased := make(map[events.SessionID]bool)
 	for id, err := range s.b.Erased(ctx) {
@@ -246,5 +246,5 @@ func (s *BlobSweeper) removeStaleRows(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return removeErasedPacked(ctx, s.b, erased)
 }

@@ -3,6 +3,8 @@ package follow
 import (
 	"context"
 	"time"
+
+	"github.com/lash-go/lash/bus"
 )
 
 // WholeOf is [Whole] with another log and other blobs.
@@ -24,4 +26,9 @@ func (s *BlobSweeper) SweepDueAt(ctx context.Context, now time.Time) (swept bool
 		return false, err
 	}
 	return s.sweepDue(ctx, now, began)
+}
+
+// PackIndexOf is [PackIndex] with packs of other sizes.
+func PackIndexOf(ctx context.Context, b *bus.Bus, from, gap, full int) error {
+	return packIndex(ctx, b, packSizes{from: from, gap: gap, full: full})
 }

@@ -41,6 +41,9 @@ func FinishRedaction(ctx context.Context, b *bus.Bus, session events.SessionID, 
 	if err == nil {
 		err = remakeIndex(ctx, b, s)
 	}
+	if err == nil {
+		err = b.DropPacked(ctx, session) // which have the words of the row before
+	}
 	if err != nil {
 		return err
 	}

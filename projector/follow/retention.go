@@ -30,7 +30,7 @@ func (a *Archiver) retainNow(ctx context.Context) error {
 }
 
 // Retain erases sessions whose retention has ended, finishes interrupted erasures and redactions, upgrades rows of earlier versions,
-// makes the rows of cold sessions without one, and indexes sessions without an index row. It reads every row of the directory, and only the sessions that need one
+// makes the rows of cold sessions without one, indexes sessions without an index row, and packs index rows. It reads every row of the directory, and only the sessions that need one
 // of these.
 func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 	var errs []error
@@ -60,7 +60,7 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 			missing = append(missing, row.Session)
 		}
 	}
-	return errors.Join(append(errs, a.addRows(ctx, rows), a.indexMissing(ctx, missing))...)
+	return errors.Join(append(errs, a.addRows(ctx, rows), a.indexMissing(ctx, missing), PackIndex(ctx, a.b))...)
 }
 
 // addRows makes the rows of the cold sessions that have none, as their importers died before.

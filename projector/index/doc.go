@@ -1,5 +1,5 @@
 // Package index has what a search finds of a session, as one small row: its words, and the names of tools, actors and
-// outcomes. It imports events only, and is pure.
+// outcomes; and packs of rows. It imports events only, and is pure.
 //
 // A [Row] is a projection: it is made from the commits of a history in order, and can be made again. [Row.May] has no
 // false negative for the texts that [Of] lists: a session that may not match does not match. A session that may match
@@ -12,4 +12,10 @@
 // are sorted and each has the beginning that it shares with the one before in one number. For 40 recorded chats of
 // 15 KB each this takes 2.0 KB a session, and 1.5 KB with zlib.
 // A filter of trigrams with 5 bits each (1.4 KB) is not smaller by much, and most of its trigrams are in every session.
+//
+// # Packs
+//
+// A [Pack] has many rows by word: each word once, with the rows that have it. It is a fifth of the rows, and [Pack.Test] finds in it what [Plan.May]
+// finds in each row. It is a projection of rows, and as many packs as wanted may have rows of a session: of its rows the one with the newest
+// revision counts. A pack that is missing costs time and nothing else.
 package index

@@ -77,7 +77,7 @@ func needles(text string) (list [][]byte) {
 
 // May reports whether the session of a row may match. buf is memory for the words, which May returns for the next row.
 func (p *Plan) May(r *Row, buf []byte) (bool, []byte) {
-	if p.q.Since > r.At || p.q.Until != 0 && p.q.Until < r.First || !HasLabels(r.Labels, p.q.Labels) {
+	if !p.inTime(r.First, r.At) || !HasLabels(r.Labels, p.q.Labels) {
 		return false, buf
 	}
 	if len(p.texts) == 0 && len(p.names) == 0 {
@@ -105,6 +105,11 @@ func (p *Plan) May(r *Row, buf []byte) (bool, []byte) {
 		}
 	}
 	return true, decoded
+}
+
+// inTime reports whether a session may have commits at a time of the query.
+func (p *Plan) inTime(first, last events.Millis) bool {
+	return p.q.Since <= last && (p.q.Until == 0 || p.q.Until >= first)
 }
 
 // HasLabels reports whether labels have all wanted ones. A wanted empty value is any.

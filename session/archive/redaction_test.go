@@ -125,6 +125,20 @@ func record(what ...string) events.RedactionRecord {
 // contents are the kinds of the history that have texts of users, models and tools.
 var contents = []string{"turn.requested", "model.*", "tool.returned"}
 
+// packed lists a pack of index rows that has the secret, and the session.
+func packed(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	rows, _ := b.Index()
+	p, err := rows.PutPack(t.Context(), []byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.UpTo, p.Filter = p.At-1, bus.NewPackFilter([]events.SessionID{id})
+	if err := rows.PutPacks(t.Context(), &bus.PackList{Packs: []bus.Pack{p}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRedactCold redacts a hot session, and one whose archive is in blobs: the secret is nowhere, every leaf is as before, and
 // the session takes no appends.
 func TestRedactCold(t *testing.T) {
@@ -146,6 +160,7 @@ func TestRedactCold(t *testing.T) {
 				}
 			}
 			before := closed(t, b, "s", history)
+			packed(t, b, "s")
 			if len(holding(t, b, "s")) == 0 {
 				t.Fatal("the secret is nowhere before the redaction")
 			}

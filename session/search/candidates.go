@@ -37,22 +37,7 @@ func listCandidates(ctx context.Context, src Source, plan *index.Plan, r *Reques
 	var namesErr error
 	var wait sync.WaitGroup
 	wait.Go(func() { names, namesErr = r.Names(ctx) }) // while the rows are read
-	rows := make(map[events.SessionID]*index.Row)      // nil: it does not match
-	var mu sync.Mutex
-	err := EachRow(ctx, src, func() func(*index.Row) {
-		var buf []byte
-		return func(row *index.Row) {
-			may, id := false, row.Session
-			if may, buf = plan.May(row, buf); !may {
-				row = nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if rows[id] == nil { // a row that was written during the read comes twice
-				rows[id] = row
-			}
-		}
-	})
+	rows, err := src.Candidates(ctx, plan)
 	wait.Wait()
 	if err = cmp.Or(err, namesErr); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -17,8 +16,8 @@ import (
 type Source interface {
 	// Log has the histories. It is only read.
 	Log() events.Log
-	// Index lists the encoded index rows, in no order.
-	Index(ctx context.Context) iter.Seq2[[]byte, error]
+	// Candidates tests the index rows, see [follow.Candidates].
+	Candidates(ctx context.Context, plan *index.Plan) (map[events.SessionID]*index.Row, error)
 	// State is a session's state at its end.
 	State(ctx context.Context, id events.SessionID) (*projector.State, error)
 }

@@ -76,15 +76,21 @@ func (s *shelf) Read(ctx context.Context, id events.SessionID, from events.Seq) 
 	}
 }
 
-func (s *shelf) Index(context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for _, row := range s.rows {
-			if !yield(row, nil) {
-				return
-			}
+func (s *shelf) Candidates(_ context.Context, plan *index.Plan) (map[events.SessionID]*index.Row, error) {
+	rows := make(map[events.SessionID]*index.Row)
+	for _, value := range s.rows {
+		row, err := index.Decode(value)
+		if err != nil {
+			return nil, err
+		}
+		if rows[row.Session] = nil; first(plan.May(row, nil)) {
+			rows[row.Session] = row
 		}
 	}
+	return rows, nil
 }
+
+func first(ok bool, _ []byte) bool { return ok }
 
 func (s *shelf) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	return follow.ReadAt(ctx, s.MemLog, nil, id, math.MaxUint64)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"runtime"
 	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 	"github.com/lash-go/lash/session/api"
 	textsearch "github.com/lash-go/lash/session/search"
 )
@@ -97,12 +97,8 @@ type searched struct{ *Reader }
 
 func (r searched) Log() events.Log { return r.log }
 
-func (r searched) Index(ctx context.Context) iter.Seq2[[]byte, error] {
-	rows, ok := r.b.Index()
-	if !ok {
-		return func(func([]byte, error) bool) {}
-	}
-	return rows.Values(ctx)
+func (r searched) Candidates(ctx context.Context, plan *index.Plan) (map[events.SessionID]*index.Row, error) {
+	return follow.Candidates(ctx, r.b, plan)
 }
 
 // State leaves the cache alone, as a search would drop all other states.

@@ -1,7 +1,7 @@
-package search
+package follow
 
 import (
-	"context"
+	"iter"
 	"runtime"
 	"sync"
 
@@ -11,9 +11,9 @@ import (
 // rowsAtOnce is the number of index rows that a goroutine decodes in one go.
 const rowsAtOnce = 128
 
-// EachRow decodes the index rows of a source in several goroutines. Each of them calls a visitor of its own, which start
+// EachIndexRow decodes index rows in several goroutines. Each of them calls a visitor of its own, which start
 // makes. Damaged rows and those of other versions are left out: their sessions are read.
-func EachRow(ctx context.Context, src Source, start func() func(*index.Row)) error {
+func EachIndexRow(values iter.Seq2[[]byte, error], start func() func(*index.Row)) error {
 	chunks := make(chan [][]byte, 2*runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -28,16 +28,16 @@ func EachRow(ctx context.Context, src Source, start func() func(*index.Row)) err
 			}
 		})
 	}
-	err := chunked(ctx, src, chunks)
+	err := chunked(values, chunks)
 	close(chunks)
 	wait.Wait()
 	return err
 }
 
 // chunked sends the encoded rows in chunks.
-func chunked(ctx context.Context, src Source, chunks chan<- [][]byte) error {
+func chunked(values iter.Seq2[[]byte, error], chunks chan<- [][]byte) error {
 	var chunk [][]byte
-	for value, err := range src.Index(ctx) {
+	for value, err := range values {
 		if err != nil {
 			return err
 		}

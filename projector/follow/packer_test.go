@@ -1,0 +1,382 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
+)
+
+// packing are sessions whose index rows are packed a few at a time.
+type packing struct {
+	b     *bus.Bus
+	ends  map[events.SessionID]int
+	texts map[events.SessionID][]string
+	of    string // the beginning of the sessions that are checked
+}
+
+func newPacking(b *bus.Bus) *packing {
+	return &packing{b: b, ends: make(map[events.SessionID]int), texts: make(map[events.SessionID][]string)}
+}
+
+// say appends a text to a session.
+func (p *packing) say(t *testing.T, id events.SessionID, text string) {
+	t.Helper()
+	if p.ends[id] == 0 {
+		grow(t, p.b, id, 0, 1, 0)
+		p.ends[id] = 1
+	}
+	c := commit(id, p.ends[id]+1, 0)
+	c.Events = []events.Event{events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{
+		ID: events.NodeID(c.ID), Kind: events.NodeMessage, Message: events.Message{
+			ID: events.MessageID(c.ID), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: text}},
+		},
+	}}})}
+	if _, err := p.b.Log().Append(t.Context(), c, events.Seq(p.ends[id])); err != nil {
+		t.Fatal(err)
+	}
+	p.ends[id]++
+	p.texts[id] = append(p.texts[id], text)
+}
+
+// pack makes packs of three rows.
+func (p *packing) pack(t *testing.T) {
+	t.Helper()
+	if err := follow.PackIndexOf(t.Context(), p.b, 2, 1, 3); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// list is the list of packs.
+func (p *packing) list(t *testing.T) []bus.Pack {
+	t.Helper()
+	rows, _ := p.b.Index()
+	list, err := rows.Packs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Packs
+}
+
+// checker is a test, or a check of rapid.
+type checker interface {
+	Helper()
+	Context() context.Context
+	Errorf(string, ...any)
+	Fatal(...any)
+}
+
+// check compares the candidates of a text with the histories, and with the index rows themselves.
+func (p *packing) check(t checker, text string) {
+	t.Helper()
+	plan := index.NewPlan(index.Query{Texts: []string{text}})
+	got, err := follow.Candidates(t.Context(), p.b, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, texts := range p.texts {
+		row, indexed := got[id]
+		says := slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(index.Lower(s), index.Lower(text)) })
+		if says && indexed && row == nil {
+			t.Errorf("%q of %s, which says %q: the packs hide it", text, id, texts)
+		}
+	}
+	rows, _ := p.b.Index()
+	seen := 0
+	for id := range p.ends {
+		stored, err := rows.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, indexed := got[id]
+		want, err := index.Decode(stored.Value)
+		if err != nil {
+			if indexed {
+				t.Errorf("%s: got %+v for a row that cannot be used", id, row)
+			}
+			continue
+		}
+		seen++
+		if may, _ := plan.May(want, nil); !indexed || may != (row != nil) || row != nil && (row.Session != id || row.At != want.At || row.Seq != want.Seq) {
+			t.Errorf("%q of %s: got %t, %+v, want %t by the row", text, id, indexed, row, may)
+		}
+	}
+	for id := range got {
+		if strings.HasPrefix(string(id), p.of) {
+			seen--
+		}
+	}
+	if seen != 0 {
+		t.Errorf("got %d sessions too few", seen)
+	}
+}
+
+// TestCandidatesEqualRows draws what sessions say, and what happens to their rows and packs: at each time the packs find what the rows find, and hide
+// nothing that a session with a row of its end says.
+func TestCandidatesEqualRows(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	rows, _ := b.Index()
+	run := 0
+	most, damaged := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		p := newPacking(b)
+		p.of = fmt.Sprintf("r%d-", run)
+		ids := make([]events.SessionID, 8)
+		for i := range ids {
+			ids[i] = events.SessionID(fmt.Sprint(p.of, i))
+		}
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("abAB 中")), 1, 6, -1)
+		id := rapid.SampledFrom(ids)
+		acts := map[string]func(*rapid.T){
+			"says": func(rt *rapid.T) {
+				one := id.Draw(rt, "id")
+				p.say(t, one, text.Draw(rt, "text"))
+				mustProject(t, b, one)
+			},
+			"packed": func(*rapid.T) { p.pack(t); most = max(most, len(p.list(t))) },
+			"damaged": func(rt *rapid.T) {
+				one := id.Draw(rt, "id")
+				_, err := rows.Update(t.Context(), one, func(have bus.Row) ([]byte, error) {
+					if have.Revision == 0 {
+						return nil, nil
+					}
+					damaged++
+					return rapid.SampledFrom([][]byte{{}, []byte("damaged")}).Draw(rt, "row"), nil
+				})
+				if err != nil {
+					rt.Fatal(err)
+				}
+			},
+			"erased": func(rt *rapid.T) {
+				one := id.Draw(rt, "id")
+				if p.ends[one] == 0 {
+					return
+				}
+				if _, err := follow.Erase(t.Context(), b, one, nil, stone(one), nil); err != nil {
+					rt.Fatal(err)
+				}
+				delete(p.texts, one)
+				p.ends[one] = 0
+				ids[slices.Index(ids, one)] += "x" // an erased id is not used again
+				id = rapid.SampledFrom(ids)
+			},
+			"pack lost": func(rt *rapid.T) {
+				if list := p.list(t); len(list) > 0 {
+					if err := rows.RemovePack(t.Context(), rapid.SampledFrom(list).Draw(rt, "pack").Name); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			},
+		}
+		names := append(slices.Sorted(maps.Keys(acts)), "says", "says", "says", "packed")
+		for range rapid.IntRange(1, 20).Draw(rt, "acts") {
+			acts[rapid.SampledFrom(names).Draw(rt, "act")](rt)
+		}
+		for range 3 {
+			p.check(rt, text.Draw(rt, "query"))
+		}
+	})
+	if most < 3 || damaged == 0 {
+		t.Errorf("got at most %d packs, %d damaged rows", most, damaged)
+	}
+}
+
+// stored are all values of the index.
+func stored(t *testing.T, b *bus.Bus) (all string) {
+	t.Helper()
+	rows, _ := b.Index()
+	for value, err := range rows.Values(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(value)
+	}
+	return all
+}
+
+// TestErasedFromPacks: after an erasure no pack has a word of the session, also where a packer has read its row before, or died
+// before it listed its packs.
+func TestErasedFromPacks(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	p := newPacking(b)
+	for i := range 7 {
+		id := events.SessionID(fmt.Sprint("s", i))
+		p.say(t, id, fmt.Sprintf("word%d", i))
+		mustProject(t, b, id)
+	}
+	p.pack(t)
+	p.say(t, "s1", "later") // its words are in two packs then
+	p.say(t, "s7", "word7")
+	mustProject(t, b, "s1")
+	mustProject(t, b, "s7")
+	p.pack(t)
+	rows, _ := b.Index()
+	before, err := rows.Packs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(before.Packs); n < 3 || strings.Count(stored(t, b), "\x01") < 2 {
+		t.Fatalf("got %d packs", n)
+	}
+	for range 20 { // the packs are tested in any order
+		p.check(t, "later")
+	}
+	orphan, err := rows.PutPack(t.Context(), []byte("word1 of a packer that died"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil); err != nil {
+		t.Fatal(err)
+	}
+	delete(p.texts, "s1")
+	if value, err := rows.Pack(t.Context(), orphan.Name); err != nil || value != nil {
+		t.Errorf("the pack that is not listed: got %q, %v", value, err)
+	}
+	for _, pack := range p.list(t) {
+		if bus.PackFilter(pack.Filter).Has("s1") {
+			t.Errorf("%s has s1", pack.Name)
+		}
+	}
+	if err := rows.PutPacks(t.Context(), before); !errors.Is(err, bus.ErrStale) {
+		t.Errorf("a packer that read the row before: got %v, want %v", err, bus.ErrStale)
+	}
+	for _, text := range []string{"word", "word1", "word2", "later"} {
+		p.check(t, text)
+	}
+	p.pack(t)
+	for _, text := range []string{"word", "word1", "word2", "later"} {
+		p.check(t, text)
+	}
+}
+
+// TestSweepErasedFromPacks: the sweep removes a pack with an erased session, as of a node that knew no packs, and no other one.
+func TestSweepErasedFromPacks(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	p := newPacking(b)
+	for i := range 6 {
+		id := events.SessionID(fmt.Sprint("s", i))
+		p.say(t, id, "word")
+		mustProject(t, b, id)
+	}
+	p.pack(t)
+	rows, _ := b.Index()
+	before, err := rows.Packs(t.Context())
+	if err != nil || len(before.Packs) != 2 {
+		t.Fatalf("got %+v, %v", before, err)
+	}
+	value, err := rows.Pack(t.Context(), before.Packs[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil); err != nil {
+		t.Fatal(err)
+	}
+	now, err := rows.Packs(t.Context())
+	if err != nil || len(now.Packs) != 1 {
+		t.Fatalf("after the erasure: got %+v, %v", now, err)
+	}
+	stays := now.Packs[0].Name
+	again, err := rows.PutPack(t.Context(), value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := before.Packs[0]
+	old.Name, old.At = again.Name, again.At
+	now.Packs = append([]bus.Pack{old}, now.Packs...)
+	if err := rows.PutPacks(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.NewBlobSweeper(b).Sweep(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if list := p.list(t); len(list) != 1 || list[0].Name != stays {
+		t.Errorf("got %+v, want %s alone", list, stays)
+	}
+}
+
+// TestPacksOfKeys: packs have rows of the key that they are encrypted with. A reader without that key reads what it can, and
+// nothing of the words is stored plain.
+func TestPacksOfKeys(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	first, err := bodykey.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, id, err := first.Add()
+	if err == nil {
+		second, err = second.Use(id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(keys *bodykey.Keys) *packing {
+		b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		return newPacking(b)
+	}
+	old, now := open(first), open(second)
+	for i := range 12 {
+		p, id := old, events.SessionID(fmt.Sprint("s", i))
+		if i > 3 && i != 8 { // s8 is of a node that has the keys of before
+			p = now
+		}
+		p.say(t, id, fmt.Sprintf("secret%d", i))
+		mustProject(t, p.b, id)
+		if i == 3 {
+			p.pack(t)
+		}
+	}
+	if n := len(old.list(t)); n != 2 {
+		t.Fatalf("the first key: got %d packs, want 2", n)
+	}
+	now.pack(t)
+	if n := len(now.list(t)); n < 4 {
+		t.Fatalf("both keys: got %d packs, want 4", n)
+	}
+	maps.Copy(now.texts, old.texts)
+	maps.Copy(now.ends, old.ends)
+	for _, text := range []string{"secret", "secret1", "secret8", "secret11"} {
+		now.check(t, text)
+	}
+	forgotten, err := second.Forget(first.Current())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		keys *bodykey.Keys
+		want int
+	}{"first": {first, 5}, "second": {forgotten, 7}} {
+		reader, err := bus.OpenReader(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: c.keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := follow.Candidates(t.Context(), reader, index.NewPlan(index.Query{Texts: []string{"secret"}}))
+		reader.Close()
+		if err != nil || len(got) != c.want {
+			t.Errorf("the %s key alone: got %d sessions, %v, want %d", name, len(got), err, c.want)
+		}
+	}
+}
