@@ -114,7 +114,14 @@ func (a Availability) Rank() int {
 func (t *ToolEntry) Callable() bool { return t.Effective().Rank() >= AvailCallable.Rank() }
 
 // SameOffer reports whether two entries are equal except for their overrides.
-func SameOffer(x, y ToolEntry) bool {
+func SameOffer(x, y ToolEntry) bool { return sameOffer(&x, &y) }
+
+// Equal reports whether two entries are equal.
+func (t *ToolEntry) Equal(other *ToolEntry) bool {
+	return t.Override == other.Override && sameOffer(t, other)
+}
+
+func sameOffer(x, y *ToolEntry) bool {
 	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
 		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial &&
 		x.Namespace == y.Namespace && slices.Equal(x.Aliases, y.Aliases) && string(x.Output) == string(y.Output) &&

@@ -132,7 +132,7 @@ func (b *Builder) registered(in BuildContext) (*Stack, error) {
 	s := &Stack{
 		builder: b, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
-	s.c = newContributions()
+	s.c = newContributions(b.lists.size())
 	var err error
 	if in.Extensions, err = b.extensions(); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ type Declared struct {
 // Declare lists what a factory's plugin registers, without options and without a session. Errors: [ErrRegistration],
 // for a plugin that needs more of a node than tools and hooks; the text names all of it.
 func Declare(f Factory) (*Declared, error) {
-	s := &Stack{c: newContributions()}
+	s := &Stack{c: newContributions(0)}
 	if err := s.register(f, BuildContext{}); err != nil {
 		return nil, err
 	}

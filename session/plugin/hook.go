@@ -12,7 +12,7 @@ import (
 // contributions are the registrations of all plugins of a stack, in stack order.
 type contributions struct {
 	tools        *Tools
-	owners       map[string]string // plugin id by tool name
+	owners       map[string]string // plugins by tool, where the source of the tool is another name
 	reserved     map[toolID]*BoundTool
 	sources      map[string]Owned[SourceFunc] // by name
 	beforeTurn   []Owned[HookFunc[TurnContext]]
@@ -39,9 +39,10 @@ type contributions struct {
 	proseProject *Owned[ProseFunc]
 }
 
-func newContributions() contributions {
+// newContributions is empty, with room for some tools.
+func newContributions(tools int) contributions {
 	return contributions{
-		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*BoundTool),
+		tools: &Tools{byName: make(map[string]*BoundTool, tools)}, owners: make(map[string]string), reserved: make(map[toolID]*BoundTool),
 		sources: make(map[string]Owned[SourceFunc]), actions: make(map[string]Owned[action]),
 	}
 }

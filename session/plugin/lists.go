@@ -19,6 +19,16 @@ type lists struct {
 	last [][]events.ToolEntry // newest first
 }
 
+// size is the length of the newest list.
+func (l *lists) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.last) == 0 {
+		return 0
+	}
+	return len(l.last[0])
+}
+
 // of is the list of the offered tools with the levels that contributors set.
 func (l *lists) of(offered map[string]*BoundTool, levels map[string]events.Availability) []events.ToolEntry {
 	l.mu.Lock()
@@ -45,7 +55,11 @@ func isListOf(list []events.ToolEntry, offered map[string]*BoundTool, levels map
 		if !ok {
 			return false
 		}
-		if entry := leveled(tool, levels); entry.Override != list[i].Override || !events.SameOffer(entry, list[i]) {
+		entry := &tool.entry
+		if level, ok := levels[entry.Name]; ok {
+			entry = withLevel(*entry, level)
+		}
+		if !entry.Equal(&list[i]) {
 			return false
 		}
 	}
@@ -55,16 +69,16 @@ func isListOf(list []events.ToolEntry, offered map[string]*BoundTool, levels map
 func entriesOf(offered map[string]*BoundTool, levels map[string]events.Availability) []events.ToolEntry {
 	list := make([]events.ToolEntry, 0, len(offered))
 	for _, name := range slices.Sorted(maps.Keys(offered)) {
-		list = append(list, leveled(offered[name], levels))
+		entry := &offered[name].entry
+		if level, ok := levels[name]; ok {
+			entry = withLevel(*entry, level)
+		}
+		list = append(list, *entry)
 	}
 	return list
 }
 
-// leveled is the entry of a tool with the level that contributors set.
-func leveled(tool *BoundTool, levels map[string]events.Availability) events.ToolEntry {
-	entry := tool.entry
-	if level, ok := levels[tool.entry.Name]; ok {
-		entry.Availability = level
-	}
-	return entry
+func withLevel(entry events.ToolEntry, level events.Availability) *events.ToolEntry {
+	entry.Availability = level
+	return &entry
 }

@@ -52,14 +52,16 @@ func (r *Registrar) add(tool Tool, run Handler) error {
 }
 
 func (r *Registrar) addTool(tool *BoundTool) error {
-	if owner, taken := r.c.owners[tool.Name]; taken {
-		return fmt.Errorf("tool %s is registered by %s and by %s", tool.Name, owner, r.plugin)
+	if other, taken := r.c.tools.byName[tool.Name]; taken {
+		return fmt.Errorf("tool %s is registered by %s and by %s", tool.Name, cmp.Or(r.c.owners[tool.Name], other.Source), r.plugin)
 	}
-	r.c.owners[tool.Name] = r.plugin
 	if tool.Source == "" {
 		clone := *tool
 		clone.Source, clone.entry.Source = r.plugin, r.plugin
 		tool = &clone
+	}
+	if tool.Source != r.plugin {
+		r.c.owners[tool.Name] = r.plugin
 	}
 	r.c.tools.byName[tool.Name] = tool // complete orders them
 	return nil

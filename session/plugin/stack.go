@@ -86,7 +86,6 @@ func (s *Stack) registerPlugin(f Factory, in BuildContext) error {
 // error names this field.
 func (s *Stack) complete() error {
 	s.c.tools.entries = s.builder.lists.of(s.c.tools.byName, nil)
-	s.c.owners = nil // registrations add no tools afterwards
 	s.c.sorted()
 	if err := s.c.checkSources(); err != nil {
 		return err

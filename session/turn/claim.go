@@ -143,6 +143,9 @@ func (m *machine) repairLeaf() {
 // those of tools that are not offered now. Where there are none the event has the list tools itself, which must not
 // change afterwards.
 func OfferEvent(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateApplied {
+	if isSame(have.Tools, tools) {
+		return nil
+	}
 	if hasOverride(have.Tools) || hasOverride(tools) {
 		tools = withOverrides(have.Tools, tools)
 	}
@@ -151,6 +154,9 @@ func OfferEvent(have *projector.Catalog, tools []events.ToolEntry) *events.ToolS
 	}
 	return &events.ToolStateApplied{Generation: have.Generation + 1, Tools: tools}
 }
+
+// isSame reports whether two lists are one in memory.
+func isSame(a, b []events.ToolEntry) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 func hasOverride(list []events.ToolEntry) bool {
 	for i := range list {
