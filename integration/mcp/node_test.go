@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,11 +56,12 @@ func runNode(url, runs string) {
 		if err != nil {
 			return err
 		}
-		if err := n.Start(ctx); err != nil {
+		source, err := mcp.Start(ctx, mcp.Config{Server: server, Conn: on.Conn()})
+		if err != nil {
 			return err
 		}
-		_, err = mcp.Start(ctx, mcp.Config{Server: server, Conn: on.Conn()})
-		return err
+		<-source.Ready() // a turn goes on as soon as the node starts
+		return n.Start(ctx)
 	}(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -129,12 +131,16 @@ func TestNodeDiesWithItsServer(t *testing.T) {
 			s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 			server := s.pidOf(s.own("srv"))
 			harness.Equal(t, "parent of the server", parentOf(server), first)
+			harness.WantError(t, "freeze", syscall.Kill(server, syscall.SIGSTOP), nil) // it does not see that its node is gone
 			s.kill(first)
-			s.kill(server)
+			if err := syscall.Kill(server, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // it may die with its node
+				t.Errorf("kill: %v", err)
+			}
 			s.release() // a run of the other node's server returns
 			s.startNode(signs, known)
 			s.AwaitTurn(id, "t1")
-			harness.Equal(t, "outcome", s.resultOf(id).Outcome, want.outcome)
+			result := s.resultOf(id)
+			harness.Equal(t, "outcome of "+result.Text, result.Outcome, want.outcome)
 			harness.EqualLists(t, "runs", s.logged(), want.runs)
 			harness.Equal(t, "results in the history", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
 			harness.VerifyHistory(t, s.Bus, id)

@@ -36,8 +36,7 @@ func (s *MCPSpec) server() mcp.Server {
 	return mcp.Server{Name: mcpName, Command: s.Program, Args: append(append([]string{}, s.Args...), s.Ledger, s.Order), Timeout: time.Minute}
 }
 
-// start starts the server of a node, and waits until its tools are registered. The node answers the registration, so it
-// must run.
+// start starts the server of a node before that takes turns, and waits until its tools are registered.
 func (s *MCPSpec) start(ctx context.Context, c *cast) (stop func(), err error) {
 	source, err := mcp.Start(ctx, mcp.Config{Server: s.server(), Conn: c.bus.Conn(), Logger: c.log})
 	if err != nil {

@@ -44,15 +44,15 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	if err != nil {
 		return err
 	}
-	if err := node.Start(ctx); err != nil {
-		return err
-	}
 	if s.MCP != nil {
 		stop, err := s.MCP.start(ctx, c)
 		if err != nil {
 			return err
 		}
 		defer stop()
+	}
+	if err := node.Start(ctx); err != nil {
+		return err
 	}
 	working()
 	<-ctx.Done()

@@ -78,6 +78,36 @@ func TestMCP(t *testing.T) {
 	}
 }
 
+// TestMCPBeforeTurns starts a node on a store with a turn that waits, and with a server that takes a second to start. The turn has the
+// tools of the server.
+func TestMCPBeforeTurns(t *testing.T) {
+	t.Parallel()
+	cfg, store := Config{Providers: []llm.Provider{ownOf("mine", "m")}}, filepath.Join(t.TempDir(), "store")
+	start := func(more ...string) *Node {
+		n, err := started(t, cfg, append([]string{"--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none"}, more...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first := start("--roles", "projector")
+	id, err := first.Host().Create(t.Context(), api.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := first.Host().Submit(t.Context(), id, api.Ask("hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Stop()
+	n := start("--mcp", mcpFile(t, fmt.Sprintf(`{"mcpServers": {"notes": {"command": "sh", "args": ["-c", "sleep 1; exec \"$0\"", %q], "env": {%q: "x", "GORACE": "atexit_sleep_ms=0"}}}}`, os.Args[0], mcpVariable)))
+	defer n.Stop()
+	ended, err := n.Host().Await(t.Context(), id, turn)
+	if err != nil || ended.Text != "mine m notes__note" {
+		t.Errorf("got %q, %v, want the tool of the server", ended.Text, err)
+	}
+}
+
 // TestDocumentedMCPFiles reads the files of servers that the README and the operators' guide show.
 func TestDocumentedMCPFiles(t *testing.T) {
 	t.Parallel()

@@ -129,16 +129,14 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Access: cfg.Access, Refused: n.watched.refusedConnection, Logger: cfg.Logger, Prices: n.watched.prices, Redactions: n.bus.Redactions}); err != nil {
 		return err
 	}
-	if err := n.node.Start(ctx); err != nil {
+	if err = c.startMCP(ctx, s, n, cfg.Logger); err == nil { // before turns, which may go on with calls of its servers
+		err = n.node.Start(ctx)
+	}
+	if err != nil {
 		n.http.stop(ctx)
 		return err
 	}
 	n.started = true
-	if err := c.startMCP(ctx, s, n, cfg.Logger); err != nil {
-		n.http.stop(ctx)
-		n.node.Stop(ctx)
-		return err
-	}
 	n.http.start()
 	n.watched.serve(n.node, n.lacks, s)
 	return nil
