@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -82,9 +83,11 @@ func TestMCPRights(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", token, got, want)
 		}
 	}
+	var all []string
+	agents := make(map[string]*agent)
 	for who, c := range callers {
 		id := "s-" + strings.ReplaceAll(who, "_", "-")
-		if got := httpPut(t, http.MethodPost, n.http+"/sessions", "owner", fmt.Sprintf(`{"id":%q}`, id)); got != 201 {
+		if got := httpPut(t, http.MethodPost, n.http+"/sessions", "owner", fmt.Sprintf(`{"id":%q,"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"a needle"}]}}]}`, id)); got != 201 {
 			t.Fatalf("create: got %d", got)
 		}
 		if c.grant != "" {
@@ -94,6 +97,7 @@ func TestMCPRights(t *testing.T) {
 			}
 		}
 		a := startAgent(t, overHTTP(t, n.http, who))
+		all, agents[who] = append(all, id), a
 		tools, err := a.c.ListTools(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -120,6 +124,37 @@ func TestMCPRights(t *testing.T) {
 			failure = err.Error()
 		}
 		checkRefusal(t, who+": resource", failure, slices.Contains(c.has, "read"), len(c.has) == 0)
+	}
+	checkFound(t, "owner", agents["owner"], all...)
+	for who, c := range callers {
+		want := all
+		if who != "owner" && strings.HasSuffix(c.line, " own") {
+			want = nil
+			if slices.Contains(c.has, "read") {
+				want = []string{"s-" + strings.ReplaceAll(who, "_", "-")}
+			}
+		}
+		checkFound(t, who, agents[who], slices.Clone(want)...)
+	}
+}
+
+// checkFound searches in all sessions as an agent, until it finds a number of them: the directory is behind.
+func checkFound(t *testing.T, who string, a *agent, want ...string) {
+	t.Helper()
+	var got []string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		var page struct{ Sessions []struct{ ID string } }
+		a.do("search_history", map[string]any{"text": "NEEDLE", "limit": 100}, &page)
+		got = got[:0]
+		for _, s := range page.Sessions {
+			got = append(got, s.ID)
+		}
+		if slices.Sort(got); len(got) >= len(want) {
+			break
+		}
+	}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("%s: search in all sessions: got %v, want %v", who, got, want)
 	}
 }
 

@@ -6,7 +6,7 @@
 //	cancel_turn                      POST a turn's cancel
 //	list_approvals, answer_approval  GET and POST approvals
 //	read_history                     GET the conversation, of which it returns a part: the last 50 messages, or those asked for
-//	search_history                   GET the conversation, of which it returns the messages that have a text
+//	search_history                   GET the conversation, of which it returns the messages that have a text; without a session GET /v1/search
 //
 // Resources: lash://sessions/SESSION is the conversation of a session.
 //

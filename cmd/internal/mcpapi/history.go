@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -67,8 +69,28 @@ func (a *api) conversation(ctx context.Context, id string) ([]json.RawMessage, e
 }
 
 type searched struct {
-	Session string `json:"session"`
-	Text    string `json:"text"`
+	Session string `json:"session,omitempty" jsonschema:"omitted: all that you may read"`
+	Text    string `json:"text,omitempty" jsonschema:"omitted: without session, with another condition"`
+	Tool    string `json:"tool,omitempty" jsonschema:"without session: turns that called this tool"`
+	Actor   string `json:"actor,omitempty" jsonschema:"without session: turns with a request, an answer or another commit of this actor: client:alice, or alice"`
+	Outcome string `json:"outcome,omitempty" jsonschema:"without session: turns with this outcome, or a call in them: finished, cancelled, failure, lost, granted, refused"`
+	Label   string `json:"label,omitempty" jsonschema:"without session: sessions with this label, as NAME=TEXT"`
+	Limit   int    `json:"limit,omitempty" jsonschema:"without session: of sessions in the page"`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"without session: next of the page before"`
+}
+
+// everywhere is the query of a search in all sessions; empty where the arguments have nothing of it.
+func (s *searched) everywhere() string {
+	q := make(url.Values)
+	for name, value := range map[string]string{"tool": s.Tool, "actor": s.Actor, "outcome": s.Outcome, "label": s.Label, "cursor": s.Cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if s.Limit != 0 {
+		q.Set("limit", strconv.Itoa(s.Limit))
+	}
+	return q.Encode()
 }
 
 // found is a message that has the text.
@@ -78,7 +100,15 @@ type found struct {
 }
 
 func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (json.RawMessage, error) {
-	if in.Text == "" {
+	others := in.everywhere()
+	switch {
+	case in.Session == "" && in.Text == "":
+		return a.do(ctx, http.MethodGet, "/search?"+others, nil)
+	case in.Session == "":
+		return a.do(ctx, http.MethodGet, "/search?text="+url.QueryEscape(in.Text)+"&"+others, nil)
+	case others != "":
+		return nil, errors.New("session: excludes every other argument than text")
+	case in.Text == "":
 		return nil, errors.New("text: is empty")
 	}
 	all, err := a.conversation(ctx, in.Session)

@@ -53,6 +53,35 @@ func connected(t *testing.T, url string) *mcp.ClientSession {
 	return c
 }
 
+// TestSearchPaths: without a session search_history is a search of the API in all sessions; with one it takes a text alone.
+func TestSearchPaths(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"messages":[],"url":"`+r.URL.RequestURI()+`"}`)
+	}))
+	t.Cleanup(api.Close)
+	c := connected(t, api.URL)
+	for _, want := range []struct {
+		args map[string]any
+		text string
+	}{
+		{map[string]any{"text": "a&b ü"}, `"url":"/v1/search?text=a%26b+%C3%BC&"`},
+		{map[string]any{"tool": "t", "actor": "client:me", "outcome": "lost", "label": "a=b", "limit": 7, "cursor": "c"}, `"url":"/v1/search?actor=client%3Ame&cursor=c&label=a%3Db&limit=7&outcome=lost&tool=t"`},
+		{map[string]any{}, `"url":"/v1/search?"`}, // the API refuses it
+		{map[string]any{"session": "s1", "text": "x"}, `{"found":[],"of":0}`},
+		{map[string]any{"session": "s1"}, "text: is empty"},
+		{map[string]any{"session": "s1", "text": "x", "tool": "t"}, "session: excludes every other argument than text"},
+	} {
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "search_history", Arguments: want.args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := r.Content[0].(*mcp.TextContent); text == nil || !strings.Contains(text.Text, want.text) {
+			t.Errorf("%v: got %+v, want %s", want.args, text, want.text)
+		}
+	}
+}
+
 // TestHistoryInParts reads each part of a conversation of seven messages. A part has the messages from its index on, or the
 // last ones, and says where the next one begins.
 func TestHistoryInParts(t *testing.T) {

@@ -47,7 +47,7 @@ func New(cfg Config) *mcp.Server {
 	add(t, "list_approvals", "Lists the calls that wait for an approval: of a session, or of all.", reads, a.approvals)
 	add(t, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
 	add(t, "read_history", "Returns messages of a session's conversation: the last ones, or those from an index on.", reads, a.history)
-	add(t, "search_history", "Returns the messages of a session's conversation in which a text was said, in any case: in texts, arguments of calls and their results.", reads, a.search)
+	add(t, "search_history", "Finds a text, in any case, in texts, arguments of calls and their results: the messages of a session's conversation, or without a session, a page at a time, the turns of all sessions that you may read.", reads, a.search)
 	s.AddReceivingMiddleware(t.checkArguments, encodable)
 	s.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "session", Title: "Conversation of a session", URITemplate: "lash://sessions/{session}", MIMEType: "application/json",
