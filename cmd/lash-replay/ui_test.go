@@ -130,6 +130,12 @@ func TestUI(t *testing.T) {
 			if status, body := out.ask(t, out.Token, "GET", "/v1/sessions/"+session+"/view"); status != 200 || !strings.Contains(body, `"messages"`) {
 				t.Errorf("view: got %d %s", status, body)
 			}
+			if status, body := out.ask(t, out.Token, "GET", "/v1/search?text=FAST,&text=please"); status != 200 || !strings.Contains(body, `"text":"And fast, please."`) {
+				t.Errorf("search: got %d %s", status, body)
+			}
+			if status, body := out.ask(t, "guess", "GET", "/v1/search?text=fast"); status != 401 || strings.Contains(body, "please") {
+				t.Errorf("search with a wrong token: got %d %s", status, body)
+			}
 			if status, body := out.ask(t, out.Token, "GET", "/v1/sessions/"+session); status != 200 || !strings.Contains(body, `"seq"`) {
 				t.Errorf("state: got %d %s", status, body)
 			}

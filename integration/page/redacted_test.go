@@ -1,7 +1,14 @@
 package page
 
 import (
+	"bufio"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -29,7 +36,56 @@ func TestRedacted(t *testing.T) {
 	}
 	p.awaitText(".events-view", "asked to <b>twice</b>; its digest is")
 	p.awaitText(".events-view", "redacted by ann, ")
+	for _, kind := range []string{"turn.requested", "tool.returned"} {
+		eval[chromedp.Void](p, "document.querySelector('main').page.inspect({ seq: document.querySelector('main').page.history.redacted.find((e) => e.kind === "+quoted(kind)+").seq })")
+		p.awaitText(".inspector h3", kind)
+		p.awaitText(".inspector .inspected", "The payload was redacted by ann, 2023-11-14")
+		p.awaitText(".inspector .inspected", "asked to <b>twice</b>. Its digest is ")
+	}
+	harness.Equal(t, "elements of the reason", eval[int](p, "document.querySelectorAll('.inspector .inspected p b').length"), 0)
+	if text := eval[string](p, "document.querySelector('.inspector').innerText"); strings.Contains(text, "parse.go:14") {
+		t.Errorf("inspector: got %s, want nothing of the result", text)
+	}
 	p.click("#tab-talk")
 	p.awaitText(".conversation", "turn.requested")
 	p.awaitText(".conversation", "asked to <b>twice</b>")
+}
+
+// TestUIOfRedacted shows a redacted archive with lash-replay ui: who redacted it, when and why, in the conversation, in the list of
+// events and in the inspector. The search finds the texts that are left, and none of the redacted ones.
+func TestUIOfRedacted(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	replay, file := harness.BuildCommand(t, "lash-replay"), filepath.Join(t.TempDir(), "redacted.lash")
+	out, err := exec.CommandContext(harness.Context(t), replay, "export", "../../cmd/lash-replay/testdata/archives/answered.lash", "-o", file, "--redact", "model.replied", "--reason", "asked <i>to</i>", "--as", "ann").CombinedOutput()
+	if err != nil {
+		t.Fatalf("export: got %v, %s", err, out)
+	}
+	cmd := exec.CommandContext(harness.Context(t), replay, "ui", file, "--json")
+	lines, err := cmd.StdoutPipe()
+	harness.WantError(t, "output", err, nil)
+	harness.WantError(t, "start", cmd.Start(), nil)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(lines).ReadBytes('\n')
+	harness.WantError(t, "line", err, nil)
+	var served struct{ URL, Token string }
+	harness.WantError(t, "line", json.Unmarshal(line, &served), nil)
+
+	p := browse(t, strings.TrimSuffix(served.URL, "/"), desktop)
+	p.openAs("", served.Token)
+	p.awaitText(".source", "redacted.lash")
+	p.click(".session")
+	p.awaitText(".conversation .redacted", "model.replied")
+	p.awaitText(".conversation .redacted", "redacted by ann, 20")
+	p.awaitText(".conversation .redacted", "asked <i>to</i>")
+	p.click("#tab-events")
+	p.awaitText(".events-view", "asked <i>to</i>; its digest is")
+	eval[chromedp.Void](p, "document.querySelector('main').page.inspect({ seq: document.querySelector('main').page.history.redacted[0].seq })")
+	p.awaitText(".inspector .inspected", "The payload was redacted by ann, 20")
+	harness.Equal(t, "elements of the reason", eval[int](p, "document.querySelectorAll('.redacted i, .inspected i').length"), 0)
+	p.searchTexts("fast, PLEASE", "1 turn in 1 session")
+	p.searchTexts(`"i add."`, "No turn says it")
 }

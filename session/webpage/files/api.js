@@ -44,7 +44,7 @@ const REPEATS = 4;
 // their key.
 export async function call(method, path, { body, query, signal, text } = {}) {
   const url = new URL(path, location.origin);
-  for (const [name, value] of Object.entries(query ?? {})) if (value !== "" && value !== undefined) url.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(query ?? {})) for (const one of [value].flat()) if (one !== "" && one !== undefined) url.searchParams.append(name, one);
   const more = method === "GET" ? {} : { "Idempotency-Key": newKey() };
   if (body !== undefined) more["Content-Type"] = "application/json";
   for (let n = 1; ; n++) {

@@ -86,16 +86,18 @@ class App {
 
   route() {
     if (!this.signedIn) return;
-    const [, kind, id, tab] = location.hash.split("/");
-    if (kind === "s" && this.page?.id === decodeURIComponent(id ?? "")) {
-      if (tab && tab !== this.page.shown) this.page.tab(tab);
+    const [, kind, id, tab, seq, text] = location.hash.split("/").map(decoded), goal = Number(seq) > 0 && { seq: Number(seq), text: text ?? "" };
+    if (kind === "s" && this.page?.id === (id ?? "")) {
+      if (goal) this.page.jump(goal);
+      else if (tab && tab !== this.page.shown) this.page.tab(tab);
       return;
     }
     this.page?.stop();
     this.page = null;
     this.root.classList.toggle("at-list", kind !== "s" && kind !== "inbox");
     if (kind === "s" && id) {
-      this.page = new SessionPage(this, decodeURIComponent(id), tab ?? "talk");
+      this.page = new SessionPage(this, id, tab ?? "talk");
+      if (goal) this.page.jump(goal);
       this.sessions.select(this.page.id);
     } else if (kind === "inbox") this.page = new Inbox(this);
     if (this.page) {
@@ -109,7 +111,7 @@ class App {
 
   help() {
     const close = () => box.remove();
-    const keys = [["/", "search sessions"], ["n", "new session"], ["i", "inbox"], ["\u2191 \u2193 or j k", "move in a list"], ["Enter", "open"], ["1 to 5", "conversation, timeline, graph, events, compare"], ["[ ]", "one commit back, one on"], ["{ }", "one turn back, one on"], ["e", "the next call that failed or was lost"], ["l", "follow the session"], ["f", "find in the conversation"], ["r", "write a message"], ["a", "go to the approval"], ["Escape", "close the inspector"]];
+    const keys = [["/", "search sessions and texts"], ["n", "new session"], ["i", "inbox"], ["\u2191 \u2193 or j k", "move in a list"], ["Enter", "open"], ["1 to 5", "conversation, timeline, graph, events, compare"], ["[ ]", "one commit back, one on"], ["{ }", "one turn back, one on"], ["e", "the next call that failed or was lost"], ["l", "follow the session"], ["f", "find in the conversation"], ["r", "write a message"], ["a", "go to the approval"], ["Escape", "close the inspector"]];
     const box = h("dialog", { class: "help", "aria-label": "Keys", close }, h("h2", null, "Keys"), h("dl", { class: "pairs" }, keys.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), h("button", { type: "button", click: () => box.close() }, "Close"));
     document.body.append(box);
     box.showModal();
@@ -128,6 +130,15 @@ class App {
     if (e.key === "n" && !this.settings.read_only) { this.sessions.create(); return; }
     if (e.key === "?") { this.help(); return; }
     if (this.page?.key?.(e)) e.preventDefault();
+  }
+}
+
+// decoded is a part of an address. One that is not encoded is as it stands.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
   }
 }
 

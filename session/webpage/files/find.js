@@ -52,6 +52,19 @@ export class Find {
     else this.mark();
   }
 
+  // at shows the hit of a commit that is in a turn, or of no turn. false: there is none.
+  at(text, seq, turn) {
+    this.node.hidden = false;
+    this.input.value = text;
+    this.words = plain(text);
+    this.now = null;
+    this.#search();
+    const far = (it) => Math.min(...seqsOf(it).map((s) => Math.abs(s - seq)));
+    const near = this.items.filter((it) => this.hits.includes(it.key) && (turn ? turnOf(it) === turn : far(it) === 0)).sort((a, b) => far(a) - far(b))[0];
+    if (near) this.#go(this.hits.indexOf(near.key));
+    return Boolean(near);
+  }
+
   // update takes the items that are shown now.
   update(items) {
     this.items = items;
@@ -154,6 +167,11 @@ const json = (v) => (typeof v === "string" ? v : JSON.stringify(v ?? ""));
 const callTexts = (c) => [json(c.args), c.result?.text ?? ""];
 
 const partTexts = (parts) => (parts ?? []).flatMap((p) => [p.text ?? "", p.tool ?? "", p.kind === "tool_call" ? json(p.args) : ""]);
+
+const turnOf = (it) => it.node?.turn ?? it.turn?.id ?? it.ask?.turn;
+
+// seqsOf are the commits that an item shows.
+const seqsOf = (it) => [it.inspects?.seq ?? Infinity, ...(it.node?.calls ?? []).map((c) => c.endedSeq || Infinity)];
 
 // textsOf are the texts of an item of the conversation.
 function textsOf(it) {

@@ -217,7 +217,32 @@ export class SessionPage {
     if (what && (open || !this.inspector.node.hidden)) this.inspector.show(what);
   }
 
+  // jump shows the message of a commit that has a text, once the history is there.
+  jump(goal) {
+    this.goal = goal;
+    this.draw();
+  }
+
+  // #reach shows a goal: in the conversation as it is, or as it was then. What no conversation shows is in the inspector.
+  #reach({ seq, text }) {
+    const { talk } = this.views, turn = this.history.events.find((e) => e.seq === seq)?.turn;
+    this.tab("talk");
+    for (const past of [false, true]) {
+      this.moveTo(past ? seq : null);
+      talk.update(this.look(), this.deltas);
+      if (talk.find.at(text, seq, turn)) return;
+    }
+    this.moveTo(null);
+    talk.find.close();
+    this.inspect({ seq });
+  }
+
   #draw() {
+    if (this.goal && this.state && this.history.seq >= Math.max(this.state.seq, this.goal.seq)) {
+      const { goal } = this;
+      this.goal = null;
+      this.#reach(goal);
+    }
     const look = this.look();
     this.#head(look);
     this.views[this.shown].update(look, this.deltas);

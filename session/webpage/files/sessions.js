@@ -2,7 +2,8 @@
 
 import { at, call } from "./api.js";
 import { h, onFrame, swap } from "./dom.js";
-import { ago, endOf, short } from "./format.js";
+import { ago, endOf, plural, short } from "./format.js";
+import { Texts } from "./texts.js";
 import { VirtualList } from "./virtual.js";
 
 const EVERY = 2000; // ms between looks at what changed
@@ -11,12 +12,15 @@ const PAGE = 1000;
 const MOST = 20_000; // rows that are kept
 const AT_ONCE = 3; // questions about last turns
 const ENDS = 2000; // answers that are kept
+const LOOKED = 500; // sessions whose last turns are asked for, to find those that failed
 
+// FILTERS are tests of rows. The one of failed ones also gets the end of the last turn, as far as it is known.
 const FILTERS = [
   ["all", "All", () => true],
   ["ask", "Asking", (r) => r.approvals > 0],
   ["run", "Running", (r) => Boolean(r.running) && !r.approvals],
   ["wait", "Waiting", (r) => r.queued > 0 || r.tasks > 0],
+  ["fail", "Failed", (r, end) => end?.tone === "bad"],
   ["open", "Open", (r) => r.status === "open"],
   ["closed", "Closed", (r) => r.status === "closed"],
 ];
@@ -29,9 +33,10 @@ export class Sessions {
     this.asked = [];
     this.asking = 0;
     this.filter = "all";
-    this.search = h("input", { type: "search", id: "search", placeholder: "Search id, label, owner", "aria-label": "Search sessions", autocomplete: "off", spellcheck: "false", input: () => this.#draw(), keydown: (e) => this.#key(e) });
+    this.search = h("input", { type: "search", id: "search", placeholder: "Search id, label, text", title: "Ids, labels and owners of sessions, and what was said in them. \"Several words\" are one text", "aria-label": "Search sessions and texts", maxlength: "400", autocomplete: "off", spellcheck: "false", input: () => { this.texts.look(this.search.value); this.#draw(); }, keydown: (e) => this.#key(e) });
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Filter" });
-    this.list = new VirtualList({ label: "Sessions", className: "sessions", render: (it) => this.#row(it.row), estimate: () => 58, onSelect: (it) => app.go(`#/s/${encodeURIComponent(it.row.id)}`) });
+    this.texts = new Texts(() => this.#draw());
+    this.list = new VirtualList({ label: "Sessions", className: "sessions", render: (it) => (it.row ? this.#row(it.row) : this.texts.row(it)), estimate: (it) => it.high ?? 58, onSelect: (it) => this.#go(it) });
     this.note = h("p", { class: "empty", role: "status" }, "Reading the sessions\u2026");
     this.node = h("nav", { class: "side", "aria-label": "Sessions" },
       h("div", { class: "side-head" }, this.search, app.settings.read_only ? null : h("button", { type: "button", title: "New session (n)", click: () => this.create() }, "New")),
@@ -41,7 +46,16 @@ export class Sessions {
     this.#run();
   }
 
-  stop() { this.ended.abort(); }
+  stop() {
+    this.ended.abort();
+    this.texts.stop();
+  }
+
+  #go(it) {
+    if (it.row) this.app.go(`#/s/${encodeURIComponent(it.row.id)}`);
+    else if (it.type === "match") this.app.go(this.texts.href(it));
+    else if (it.type === "more") this.texts.more();
+  }
 
   focus() { this.search.focus(); }
 
@@ -100,31 +114,34 @@ export class Sessions {
   }
 
   #draw() {
-    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = this.search.value.toLowerCase().replaceAll('"', "").split(/\s+/).filter(Boolean);
     const found = [...this.rows.values()].filter((r) => {
       const text = `${r.id} ${r.owner ?? ""} ${r.parent ?? ""} ${Object.entries(r.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(" ")}`.toLowerCase();
       return words.every((w) => text.includes(w));
     });
     const test = FILTERS.find(([name]) => name === this.filter)[2];
-    const list = found.filter(test).sort((a, b) => b.updated_at_ms - a.updated_at_ms || (a.id < b.id ? -1 : 1));
+    const newest = found.sort((a, b) => b.updated_at_ms - a.updated_at_ms || (a.id < b.id ? -1 : 1));
+    const list = newest.filter((r) => test(r, this.#known(r))), texts = this.texts.items();
     this.#drawChips(found);
-    this.note.hidden = list.length > 0 && !this.failed;
-    this.note.textContent = this.failed || (this.rows.size ? "No session matches." : "There is no session yet.");
+    const looking = this.filter === "fail" ? this.#lookForFailures(newest) : "";
+    this.note.hidden = list.length + texts.length > 0 && !this.failed && !looking;
+    this.note.textContent = this.failed || looking || (this.rows.size ? "No session matches." : "There is no session yet.");
     const minute = Math.floor(Date.now() / 10_000);
-    this.list.set(list.map((row) => ({ key: row.id, row, version: `${row.seq} ${row.status} ${row.approvals} ${row.running ?? ""} ${row.queued}  ${minute} ${this.ends.get(row.id)?.seq}` })), { follow: false });
+    this.list.set([...list.map((row) => ({ key: row.id, row, version: `${row.seq} ${row.status} ${row.approvals} ${row.running ?? ""} ${row.queued}  ${minute} ${this.ends.get(row.id)?.seq}` })), ...texts], { follow: false });
     this.app.asks([...this.rows.values()].reduce((sum, r) => sum + r.approvals, 0));
   }
 
   #drawChips(found) {
-    const state = `${this.filter} ${FILTERS.map(([, , test]) => found.filter(test).length).join()}`;
+    const counts = new Map(FILTERS.map(([name, , test]) => [name, found.filter((r) => test(r, this.#known(r))).length]));
+    const state = `${this.filter} ${[...counts.values()].join()}`;
     if (state === this.chipState) return;
     const focused = document.activeElement?.dataset?.filter;
     this.chipState = state;
-    swap(this.chips, FILTERS.map(([name, text, test]) => {
-      const n = found.filter(test).length;
+    swap(this.chips, FILTERS.map(([name, text]) => {
+      const n = counts.get(name);
       const chip = h("button", { type: "button", class: "chip", "aria-pressed": String(name === this.filter), click: () => { this.filter = name; this.#draw(); } }, text, h("span", { class: "n" }, String(n)));
       chip.dataset.filter = name;
-      return n || name === "all" || name === this.filter ? chip : null;
+      return n || name === "all" || name === this.filter || (name === "fail" && found.some((r) => r.turns)) ? chip : null;
     }));
     if (focused) this.chips.querySelector(`[data-filter="${CSS.escape(focused)}"]`)?.focus();
   }
@@ -139,7 +156,13 @@ export class Sessions {
       h("span", { class: "meta" }, [ago(r.updated_at_ms), r.turns ? `${r.turns} turn${r.turns === 1 ? "" : "s"}` : "", r.owner, labels].filter(Boolean).join(" \u00b7 ")));
   }
 
-  // #endOf is how the last turn of a session ended. It is asked for rows that are shown only.
+  // #known is how the last turn of a session ended, where that is known of its last commit and nothing runs.
+  #known(r) {
+    const known = this.ends.get(r.id);
+    return known?.seq === r.seq && !r.running && !r.queued ? known : undefined;
+  }
+
+  // #endOf is #known, which is asked for where it is missing.
   #endOf(r) {
     const known = this.ends.get(r.id);
     if (known?.seq === r.seq) return known;
@@ -147,6 +170,15 @@ export class Sessions {
     if (this.asked.length > 60) this.asked.shift();
     this.#askEnds();
     return known;
+  }
+
+  // #lookForFailures asks for the last turns of sessions, a few at a time, the newest first. It says how far it is, and what it does
+  // not look at.
+  #lookForFailures(newest) {
+    const all = newest.filter((r) => r.turns && !r.running && !r.queued), some = all.slice(0, LOOKED), missing = some.filter((r) => this.ends.get(r.id)?.seq !== r.seq);
+    if (this.asked.length < AT_ONCE) for (const r of missing.slice(0, AT_ONCE)) this.#endOf(r);
+    if (missing.length) return `Looking at the last turns: ${plural(missing.length, "session")} to go\u2026`;
+    return all.length > LOOKED ? `Of the ${LOOKED} sessions that moved last.` : "";
   }
 
   async #askEnds() {
@@ -177,8 +209,11 @@ export class Sessions {
     if (e.key === "ArrowDown") {
       e.preventDefault();
       this.list.node.focus();
+    } else if (e.key === "Enter") {
+      this.texts.again();
     } else if (e.key === "Escape") {
       this.search.value = "";
+      this.texts.look("");
       this.#draw();
     }
   }

@@ -11,17 +11,36 @@ const WORDS_OF_ENDS = new Set(Object.values(WORDS));
 export class Timeline {
   constructor(page) {
     this.page = page;
+    this.common = false; // one scale for all turns
+    this.longest = 1; // ms of the longest turn
     this.list = new VirtualList({ label: "Timeline", className: "timeline", render: (it) => this[it.type](it), estimate: (it) => (it.type === "turn" || it.type === "outside" ? 54 : 30), onSelect: (it) => page.inspect(it.inspects) });
-    this.node = this.list.node;
+    this.toggle = h("button", { type: "button", class: "chip", "aria-pressed": "false", title: "Show how long turns are, compared with each other", click: () => this.#scale(!this.common) }, "One scale for all turns");
+    this.ruler = h("span", { class: "faint", role: "status" });
+    this.node = h("div", { class: "time-view" }, h("div", { class: "time-head" }, this.toggle, this.ruler), this.list.node);
+  }
+
+  // #scale chooses between lanes of which each is one turn, and lanes that are all as long as the longest turn.
+  #scale(common) {
+    this.common = common;
+    this.toggle.setAttribute("aria-pressed", String(common));
+    this.#redraw();
+  }
+
+  #redraw() {
+    this.ruler.textContent = this.common ? `Each lane is ${duration(this.longest)}, as the longest turn` : "Each lane is its turn";
+    for (const row of this.list.rows.values()) row.version = null; // the bars of all rows change
+    this.list.draw();
   }
 
   update(look) {
+    let longest = 1;
     const items = [], outside = look.history.outside.filter((o) => o.seq <= look.seq);
     let next = 0;
     const before = (seq) => { for (; outside[next]?.seq < seq; next++) items.push({ key: `o:${outside[next].seq}:${next}`, type: "outside", of: outside[next], version: 0, inspects: { seq: outside[next].seq } }); };
     for (const t of look.turns()) {
       before(t.requestedSeq || t.startedSeq);
       const status = look.statusOf(t), end = t.endedSeq && t.endedSeq <= look.seq ? t.endedAt : Math.max(look.event?.at ?? 0, t.startedAt);
+      if (t.startedAt) longest = Math.max(longest, end - t.startedAt);
       if (status === "ended" && t.rows) {
         items.push(...t.rows);
         continue;
@@ -33,6 +52,9 @@ export class Timeline {
       if (status === "ended") t.rows = items.slice(first);
     }
     before(Infinity);
+    const changed = longest !== this.longest && this.common;
+    this.longest = longest;
+    if (changed || !this.ruler.textContent) this.#redraw();
     this.list.set(items, { follow: look.live });
   }
 
@@ -58,12 +80,19 @@ export class Timeline {
 
   takeover(it) { return this.#bar(it, it.attempt.answered ? "continues" : "takeover", `${it.attempt.answered ? "after the answer, on" : `attempt ${it.attempt.n}, by`} ${it.attempt.worker}`, []); }
 
+  // #extent is the part of a lane that its turn takes.
+  #extent(part) {
+    const extent = h("i", { class: "extent" });
+    extent.style.width = `${Math.max(part, 0.004) * 100}%`;
+    return extent;
+  }
+
   #bar(it, name, what, numbers) {
-    const bar = h("i", { class: `bar ${it.type} ${it.tone}` }), length = it.span.to - it.span.from;
+    const bar = h("i", { class: `bar ${it.type} ${it.tone}` }), own = it.span.to - it.span.from, length = this.common ? Math.max(this.longest, own) : own;
     const left = Math.min(Math.max((it.from - it.span.from) / length, 0), 0.995), width = Math.max((((it.to || it.span.to) - it.from) / length), 0.004);
     bar.style.left = `${left * 100}%`;
     bar.style.width = `${Math.min(width, 1 - left) * 100}%`;
-    return h("div", { class: "bar-row" }, h("span", { class: "name" }, name), h("span", { class: "what", dir: "auto", title: what }, what), h("span", { class: "lane" }, bar), h("span", { class: "numbers" }, numbers[0] ?? "", numbers.slice(1).filter(Boolean).map((n) => h("span", { class: WORDS_OF_ENDS.has(n) ? "" : "more" }, ` \u00b7 ${n}`))));
+    return h("div", { class: "bar-row" }, h("span", { class: "name" }, name), h("span", { class: "what", dir: "auto", title: what }, what), h("span", { class: "lane" }, this.common && this.#extent(own / length), bar), h("span", { class: "numbers" }, numbers[0] ?? "", numbers.slice(1).filter(Boolean).map((n) => h("span", { class: WORDS_OF_ENDS.has(n) ? "" : "more" }, ` \u00b7 ${n}`))));
   }
 }
 
