@@ -37,6 +37,7 @@ func TestAccessLog(t *testing.T) {
 		{"GET", "/v1/sessions/hidden.path", "", "hidden-token", map[string]any{"op": "getSession", "session": "", "caller": "", "status": int64(401), "code": "unauthorized", "reason": httpapi.ErrNotMine.Error()}},
 		{"GET", "/hidden-path", "", secret, map[string]any{"op": "", "session": "", "caller": "", "status": int64(404), "code": "no_path"}},
 		{"GET", "/v1/sessions/s/view", "", secret, map[string]any{"op": "getView", "session": "s", "caller": "me", "status": int64(500), "code": "internal"}},
+		{"GET", "/v1/search?text=hidden-text", "", secret, map[string]any{"op": "search", "session": "", "caller": "me", "status": int64(200), "code": ""}},
 		{"HEAD", "/v1/sessions/s/events", "", secret, map[string]any{"op": "watchEvents", "session": "s", "caller": "me", "status": int64(200), "code": ""}},
 		{"GET", "/v1/openapi.json", "", "", map[string]any{"op": "document", "session": "", "caller": "", "status": int64(200), "code": ""}},
 	} {
