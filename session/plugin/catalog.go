@@ -188,7 +188,8 @@ func (s *Stack) buildCatalog(ctx context.Context, over overlay, base map[string]
 	}
 	entry := &CatalogEntry{offered: base}
 	var levels map[string]events.Availability
-	if s.changes(over) {
+	changed := s.changes(over)
+	if changed {
 		entry.offered = s.accessible(base)
 		var err error
 		if levels, err = s.contributeTo(ctx, entry.offered); err != nil {
@@ -199,7 +200,11 @@ func (s *Stack) buildCatalog(ctx context.Context, over overlay, base map[string]
 			delete(entry.offered, name)
 		}
 	}
-	entry.Tools = s.builder.lists.of(entry.offered, levels)
+	if !changed && len(base) == len(s.c.tools.byName) { // sources only add tools
+		entry.Tools = s.c.tools.entries
+	} else {
+		entry.Tools = s.builder.lists.of(entry.offered, levels)
+	}
 	tools := withOverrides(entry.Tools, state)
 	preamble, err := s.Preamble(tools, nil)
 	if err != nil {
