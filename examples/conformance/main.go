@@ -174,8 +174,7 @@ func guard(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error)
 	case "other":
 		return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"text":"replaced"}`))}, nil
 	case "call":
-		call, err := json.Marshal(map[string]string{"text": fmt.Sprint(in.Call.Key, " ", in.Call.Again, " ", in.Call.Once, " ", in.Call.Inner)})
-		return []plugin.Directive{plugin.ReplaceArgs(call)}, err
+		return []plugin.Directive{plugin.ReplaceArgs(fmt.Appendf(nil, `{"text":"%s %t %t %t"}`, in.Call.Key, in.Call.Again, in.Call.Once, in.Call.Inner))}, nil
 	}
 	return nil, nil
 }
