@@ -1,7 +1,7 @@
 // Package index has what a search finds of a session, as one small row: its words, and the names of tools, actors and
 // outcomes; and packs of rows. It imports events only, and is pure.
 //
-// A [Row] is a projection: it is made from the commits of a history in order, and can be made again. [Row.May] has no
+// A [Row] is a projection: it is made from the commits of a history in order, and can be made again. [Plan.May] has no
 // false negative for the texts that [Of] lists: a session that may not match does not match. A session that may match
 // is read, and its events decide, by the same [Of].
 //
@@ -17,5 +17,5 @@
 //
 // A [Pack] has many rows by word: each word once, with the rows that have it. It is a fifth of the rows, and [Pack.Test] finds in it what [Plan.May]
 // finds in each row. It is a projection of rows, and as many packs as wanted may have rows of a session: of its rows the one with the newest
-// revision counts. A pack that is missing costs time and nothing else.
+// revision counts. Searches read the rows of a pack that is missing: it costs time and nothing else.
 package index

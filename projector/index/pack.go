@@ -46,7 +46,7 @@ type PackBuilder struct {
 	settings          [][]byte
 	settingsAt        map[string]int
 	lists             map[string]*packList
-	count, size       int
+	count             int
 	buf               []byte
 }
 
@@ -65,9 +65,6 @@ func NewPackBuilder() *PackBuilder {
 // Count is the number of rows.
 func (b *PackBuilder) Count() int { return b.count }
 
-// Size is about the number of bytes of the pack, at most.
-func (b *PackBuilder) Size() int { return b.size }
-
 // Add adds a row with its revision, which names one write of a row: the larger of two of a session counts. Errors:
 // [events.ErrMalformed], and the pack has no part of the row.
 func (b *PackBuilder) Add(r *Row, revision uint64) error {
@@ -83,7 +80,6 @@ func (b *PackBuilder) Add(r *Row, revision uint64) error {
 	if !ok {
 		place = len(b.settings)
 		b.settings, b.settingsAt[string(settings)] = append(b.settings, settings), place
-		b.size += len(settings)
 	}
 	for word := range bytes.SplitSeq(bytes.Trim(b.buf, "\n"), []byte{separator}) {
 		if len(word) > 0 {
@@ -104,13 +100,11 @@ func (b *PackBuilder) Gone(session events.SessionID, revision uint64) {
 }
 
 func (b *PackBuilder) row(session events.SessionID, numbers ...uint64) {
-	before := len(b.numbers)
 	b.sessions = append(append(b.sessions, session...), separator)
 	for _, n := range numbers {
 		b.numbers = binary.AppendUvarint(b.numbers, n)
 	}
 	b.count++
-	b.size += len(session) + 1 + len(b.numbers) - before
 }
 
 func (b *PackBuilder) word(word []byte) {
@@ -118,15 +112,12 @@ func (b *PackBuilder) word(word []byte) {
 	if list == nil {
 		list = &packList{}
 		b.lists[string(word)] = list
-		b.size += len(word) + lengthBytes
 	}
 	if list.next > b.count {
 		return // a damaged row has a word twice
 	}
-	before := len(list.rows)
 	list.rows = binary.AppendUvarint(list.rows, uint64(b.count-list.next))
 	list.next, list.n = b.count+1, list.n+1
-	b.size += len(list.rows) - before
 }
 
 // Encode is the pack.

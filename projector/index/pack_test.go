@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/projector/index"
 )
 
-// drawnRow is the encoded row of a session with texts, tools, outcomes, labels and times.
+// drawnRow is the row of a session with texts, tools, outcomes, labels and times.
 func drawnRow(t *rapid.T, id events.SessionID, long bool) *index.Row {
 	b := index.NewBuilder(id, nil)
 	seq := events.Seq(0)

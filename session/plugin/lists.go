@@ -12,7 +12,7 @@ import (
 // have lists of their own.
 const maxLists = 8
 
-// lists are the lists of tools that a builder's stacks had last, so that sessions with the same tools share one list. A
+// lists are the lists of tools that a builder's stacks made last, so that sessions with the same tools share one list. A
 // shared list never changes: catalogues, events and states of all these sessions have it.
 type lists struct {
 	mu   sync.Mutex
@@ -55,11 +55,7 @@ func isListOf(list []events.ToolEntry, offered map[string]*BoundTool, levels map
 		if !ok {
 			return false
 		}
-		entry := &tool.entry
-		if level, ok := levels[entry.Name]; ok {
-			entry = withLevel(*entry, level)
-		}
-		if !entry.Equal(&list[i]) {
+		if !withLevels(&tool.entry, levels).Equal(&list[i]) {
 			return false
 		}
 	}
@@ -69,16 +65,18 @@ func isListOf(list []events.ToolEntry, offered map[string]*BoundTool, levels map
 func entriesOf(offered map[string]*BoundTool, levels map[string]events.Availability) []events.ToolEntry {
 	list := make([]events.ToolEntry, 0, len(offered))
 	for _, name := range slices.Sorted(maps.Keys(offered)) {
-		entry := &offered[name].entry
-		if level, ok := levels[name]; ok {
-			entry = withLevel(*entry, level)
-		}
-		list = append(list, *entry)
+		list = append(list, *withLevels(&offered[name].entry, levels))
 	}
 	return list
 }
 
-func withLevel(entry events.ToolEntry, level events.Availability) *events.ToolEntry {
-	entry.Availability = level
-	return &entry
+// withLevels is the entry with the level that a contributor set, and the entry itself where none did.
+func withLevels(entry *events.ToolEntry, levels map[string]events.Availability) *events.ToolEntry {
+	level, ok := levels[entry.Name]
+	if !ok {
+		return entry
+	}
+	changed := *entry
+	changed.Availability = level
+	return &changed
 }

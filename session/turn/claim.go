@@ -147,7 +147,7 @@ func OfferEvent(have *projector.Catalog, tools []events.ToolEntry) *events.ToolS
 		return nil
 	}
 	if hasOverride(have.Tools) || hasOverride(tools) {
-		tools = withOverrides(have.Tools, tools)
+		tools = mergeOverrides(have.Tools, tools)
 	}
 	if slices.EqualFunc(have.Tools, tools, events.SameOffer) {
 		return nil
@@ -167,9 +167,9 @@ func hasOverride(list []events.ToolEntry) bool {
 	return false
 }
 
-// withOverrides are the tools with the overrides of an older list, and the entries of it that are not offered now and
+// mergeOverrides are the tools with the overrides of an older list, and the entries of it that are not offered now and
 // have one.
-func withOverrides(old, tools []events.ToolEntry) []events.ToolEntry {
+func mergeOverrides(old, tools []events.ToolEntry) []events.ToolEntry {
 	entries := make([]events.ToolEntry, 0, len(tools))
 	for i := 0; i < len(tools) || len(old) > 0; {
 		switch {

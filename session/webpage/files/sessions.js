@@ -126,8 +126,8 @@ export class Sessions {
     const looking = this.filter === "fail" ? this.#lookForFailures(newest) : "";
     this.note.hidden = list.length + texts.length > 0 && !this.failed && !looking;
     this.note.textContent = this.failed || looking || (this.rows.size ? "No session matches." : "There is no session yet.");
-    const minute = Math.floor(Date.now() / 10_000);
-    this.list.set([...list.map((row) => ({ key: row.id, row, version: `${row.seq} ${row.status} ${row.approvals} ${row.running ?? ""} ${row.queued}  ${minute} ${this.ends.get(row.id)?.seq}` })), ...texts], { follow: false });
+    const tick = Math.floor(Date.now() / 10_000); // ages are shown anew
+    this.list.set([...list.map((row) => ({ key: row.id, row, version: `${row.seq} ${row.status} ${row.approvals} ${row.running ?? ""} ${row.queued}  ${tick} ${this.ends.get(row.id)?.seq}` })), ...texts], { follow: false });
     this.app.asks([...this.rows.values()].reduce((sum, r) => sum + r.approvals, 0));
   }
 
@@ -162,7 +162,7 @@ export class Sessions {
     return known?.seq === r.seq && !r.running && !r.queued ? known : undefined;
   }
 
-  // #endOf is #known, which is asked for where it is missing.
+  // #endOf is the last known end of a turn, maybe of an earlier commit. It asks for the end as of the row's commit where that is not known.
   #endOf(r) {
     const known = this.ends.get(r.id);
     if (known?.seq === r.seq) return known;

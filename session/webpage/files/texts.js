@@ -85,9 +85,9 @@ export class Texts {
   // items are the rows of a list: a heading, the turns, and the way to more.
   items() {
     if (!this.words.length) return [];
-    const said = this.#said(), minute = Math.floor(Date.now() / 10_000);
+    const said = this.#said(), tick = Math.floor(Date.now() / 10_000); // ages are shown anew
     const list = [{ key: "texts", type: "head", said, high: 34, version: said }];
-    for (const s of this.found) for (const m of s.matches) list.push({ key: `text:${s.id}:${m.seq}.${m.pos}`, type: "match", session: s.id, match: m, high: 76, version: `${minute} ${this.words}` });
+    for (const s of this.found) for (const m of s.matches) list.push({ key: `text:${s.id}:${m.seq}.${m.pos}`, type: "match", session: s.id, match: m, high: 76, version: `${tick} ${this.words}` });
     if (!this.searching && (this.next || this.failed)) list.push({ key: "more", type: "more", high: 48, version: this.failed ? 1 : 0 });
     return list;
   }
