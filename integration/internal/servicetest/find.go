@@ -32,18 +32,28 @@ func listed(b *bench, what string, want []string, look func() []string) {
 // sessions are the ids that a query gives on all its pages, by id.
 func (b *bench) sessions(q api.SessionQuery) []string {
 	b.t.Helper()
-	list := []string{}
-	for {
+	return b.onAllPages("sessions", func(cursor string) (ids []string, next string, err error) {
+		q.Cursor = cursor
 		page, err := b.Sessions(b.ctx, q)
-		b.must("sessions", err, nil)
 		for _, s := range page.Sessions {
-			list = append(list, string(s.ID))
+			ids = append(ids, string(s.ID))
 		}
-		if page.Next == "" {
+		return ids, page.Next, err
+	})
+}
+
+// onAllPages are the ids of all pages of a list, sorted.
+func (b *bench) onAllPages(what string, page func(cursor string) (ids []string, next string, err error)) []string {
+	b.t.Helper()
+	list := []string{}
+	for cursor := ""; ; {
+		ids, next, err := page(cursor)
+		b.must(what, err, nil)
+		if list = append(list, ids...); next == "" {
 			slices.Sort(list)
 			return list
 		}
-		q.Cursor = page.Next
+		cursor = next
 	}
 }
 

@@ -14,19 +14,14 @@ import (
 // searched are the sessions that a query finds on all its pages, by id.
 func (b *bench) searched(q api.SearchQuery) []string {
 	b.t.Helper()
-	list := []string{}
-	for {
+	return b.onAllPages("search", func(cursor string) (ids []string, next string, err error) {
+		q.Cursor = cursor
 		page, err := b.Search(b.ctx, q)
-		b.must("search", err, nil)
 		for _, s := range page.Sessions {
-			list = append(list, string(s.ID))
+			ids = append(ids, string(s.ID))
 		}
-		if page.Next == "" {
-			slices.Sort(list)
-			return list
-		}
-		q.Cursor = page.Next
-	}
+		return ids, page.Next, err
+	})
 }
 
 var searchCases = []testCase{
