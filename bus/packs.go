@@ -27,7 +27,7 @@ import (
 //	writes the list: [ErrStale], removes its packs
 //
 // A pack that is listed and missing is as good as none: its rows are read. One that is stored and not listed, as of a packer that died, is
-// read by no search, and the next packer removes it.
+// read by no search, and the next packer that lists packs removes it, or a sweep.
 const (
 	packList   = "=packs"
 	packPrefix = "=pack-"
@@ -90,19 +90,33 @@ func (r Rows) PutPacks(ctx context.Context, list *PackList) error {
 	return r.removeUnlisted(ctx, list)
 }
 
-// removeUnlisted removes the packs that a list does not have, as those of a packer that died.
-func (r Rows) removeUnlisted(ctx context.Context, list *PackList) error {
+// StoredPacks are the names of the packs in the table, listed or not.
+func (r Rows) StoredPacks(ctx context.Context) (map[string]bool, error) {
 	bucket := r.kv.Bucket()
 	all, err := r.b.subjects(ctx, r.b.names.rowStream(bucket), r.b.names.rows(bucket))
 	if err != nil {
-		return fmt.Errorf("list %s: %w", bucket, err)
+		return nil, fmt.Errorf("list %s: %w", bucket, err)
 	}
+	list := make(map[string]bool)
 	for subject := range all {
-		key, ok := r.b.names.parseRow(bucket, subject)
-		if !ok || !strings.HasPrefix(string(key), packPrefix) || slices.ContainsFunc(list.Packs, func(p Pack) bool { return p.Name == string(key) }) {
-			continue
+		if key, ok := r.b.names.parseRow(bucket, subject); ok && strings.HasPrefix(string(key), packPrefix) {
+			list[string(key)] = true
 		}
-		if err := r.RemovePack(ctx, string(key)); err != nil {
+	}
+	return list, nil
+}
+
+// removeUnlisted removes the packs that a list does not have, as those of a packer that died.
+func (r Rows) removeUnlisted(ctx context.Context, list *PackList) error {
+	stored, err := r.StoredPacks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range list.Packs {
+		delete(stored, p.Name)
+	}
+	for name := range stored {
+		if err := r.RemovePack(ctx, name); err != nil {
 			return err
 		}
 	}

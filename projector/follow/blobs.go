@@ -224,7 +224,7 @@ func markReferenced(data []byte, unseen map[string]bool) {
 	}
 }
 
-// removeStaleRows removes rows that a paused projector wrote after the erasure of their session, and packs that have it.
+// removeStaleRows removes rows that a paused projector wrote after the erasure of their session, and packs that have it or are not listed.
 func (s *BlobSweeper) removeStaleRows(ctx context.Context) error {
 	erased := make(map[events.SessionID]bool)
 	for id, err := range s.b.Erased(ctx) {
@@ -233,8 +233,8 @@ func (s *BlobSweeper) removeStaleRows(ctx context.Context) error {
 		}
 		erased[id] = true
 	}
-	if len(erased) == 0 {
-		return nil
+	if err := removeUnlistedPacks(ctx, s.b); err != nil || len(erased) == 0 {
+		return err
 	}
 	for _, rows := range s.b.Projections() {
 		for id, err := range rows.Keys(ctx) {

@@ -45,9 +45,7 @@ type candidate struct {
 	revision uint64
 	gone     bool // the session has no usable row
 	may      bool
-	row      *index.Row  // nil: in the pack
-	pack     *index.Pack // with the row, at a place
-	place    int
+	row      *index.Row // where it may match. It shares no memory with a pack: a search has as many as packsAtOnce at a time
 }
 
 // candidates are the rows that are read so far. The newest write of a session counts.
@@ -73,8 +71,6 @@ func (c *candidates) list() map[events.SessionID]*index.Row {
 		case one.gone:
 		case !one.may:
 			out[id] = nil
-		case one.row == nil:
-			out[id] = one.pack.Row(one.place)
 		default:
 			out[id] = one.row
 		}
@@ -157,7 +153,11 @@ func (c *candidates) pack(ctx context.Context, name string) (usable bool, err er
 	defer c.mu.Unlock()
 	for i := range rows {
 		r := &rows[i]
-		c.addLocked(r.Session, candidate{revision: r.Revision, may: r.May, gone: r.Gone, pack: pack, place: i})
+		one := candidate{revision: r.Revision, may: r.May, gone: r.Gone}
+		if r.May {
+			one.row = pack.Row(i)
+		}
+		c.addLocked(r.Session, one)
 	}
 	return true, nil
 }
@@ -172,8 +172,9 @@ func (c *candidates) between(ctx context.Context, after, upTo uint64) error {
 		one := candidate{revision: stored.Revision}
 		row, err := index.Decode(stored.Value)
 		if one.gone = err != nil || row.Session != stored.Session; !one.gone {
-			one.may, buf = c.plan.May(row, buf)
-			one.row, row.Words = row, nil
+			if one.may, buf = c.plan.May(row, buf); one.may {
+				one.row, row.Words = row, nil
+			}
 		}
 		c.mu.Lock()
 		c.addLocked(stored.Session, one)

@@ -72,6 +72,9 @@ type packer struct {
 
 func (p *packer) run(ctx context.Context) error {
 	last, count, err := p.rows.Size(ctx)
+	if err == nil {
+		err = p.forgetMissing(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,6 +110,13 @@ func (p *packer) run(ctx context.Context) error {
 		return errors.Join(err, p.remove(ctx))
 	}
 	return nil
+}
+
+// forgetMissing leaves out the listed packs that are not stored, as where a process removed them and died before it wrote the list.
+func (p *packer) forgetMissing(ctx context.Context) error {
+	stored, err := p.rows.StoredPacks(ctx)
+	p.list.Packs = slices.DeleteFunc(p.list.Packs, func(pack bus.Pack) bool { return !stored[pack.Name] })
+	return err
 }
 
 // keep is the packs that stay: all but a last one that is not full. None stays where every third row of them is of an older write.
@@ -157,7 +167,10 @@ func (p *packer) pack(ctx context.Context, r span, most int) error {
 			return nil
 		}
 		if row.Locked {
-			if err := p.flush(ctx); err != nil {
+			if len(p.batch) < p.sizes.gap {
+				seen -= len(p.batch)
+			}
+			if err := p.flushLarge(ctx); err != nil {
 				return err
 			}
 			p.after, r.locked = row.Revision, true
@@ -178,7 +191,7 @@ func (p *packer) pack(ctx context.Context, r span, most int) error {
 		p.batch, p.bytes = nil, 0
 		return nil
 	}
-	return p.flush(ctx)
+	return p.flushLarge(ctx)
 }
 
 // close adds a span without rows between two packs to one of them.
@@ -194,6 +207,16 @@ func (p *packer) close(r span) {
 			return
 		}
 	}
+}
+
+// flushLarge stores the batch if it has as many rows as a gap. A smaller one stays without a pack: where nodes with other keys write in turn,
+// packs of a few rows would fill the list.
+func (p *packer) flushLarge(ctx context.Context) error {
+	if len(p.batch) < p.sizes.gap {
+		p.batch, p.bytes = nil, 0
+		return nil
+	}
+	return p.flush(ctx)
 }
 
 // flush stores the batch as a pack, or as several where it is too large for one.
@@ -252,51 +275,4 @@ func (p *packer) remove(ctx context.Context) error {
 		errs = append(errs, p.rows.RemovePack(ctx, pack.Name))
 	}
 	return errors.Join(errs...)
-}
-
-// removeErasedPacked removes the packs that have erased sessions, as after an erasure by a node of a version without packs.
-func removeErasedPacked(ctx context.Context, b *bus.Bus, erased map[events.SessionID]bool) error {
-	rows, _ := b.Index()
-	list, err := rows.Packs(ctx)
-	if errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrMalformed) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, pack := range list.Packs {
-		maybe := false
-		for id := range erased {
-			maybe = maybe || bus.PackFilter(pack.Filter).Has(id)
-		}
-		if !maybe {
-			continue
-		}
-		id, err := erasedIn(ctx, rows, pack.Name, erased)
-		if err == nil && id != "" {
-			err = b.DropPacked(ctx, id)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// erasedIn is one of the erased sessions that a pack has; empty for none.
-func erasedIn(ctx context.Context, rows bus.Rows, name string, erased map[events.SessionID]bool) (events.SessionID, error) {
-	data, err := rows.Pack(ctx, name)
-	if err != nil || data == nil {
-		return "", err
-	}
-	pack, err := index.DecodePack(data)
-	if err != nil {
-		return "", nil //nolint:nilerr // a packer makes it again
-	}
-	for _, id := range pack.Sessions() {
-		if erased[id] {
-			return id, nil
-		}
-	}
-	return "", nil
 }
