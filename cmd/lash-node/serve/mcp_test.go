@@ -9,8 +9,12 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -105,6 +109,61 @@ func TestMCPBeforeTurns(t *testing.T) {
 	ended, err := n.Host().Await(t.Context(), id, turn)
 	if err != nil || ended.Text != "mine m notes__note" {
 		t.Errorf("got %q, %v, want the tool of the server", ended.Text, err)
+	}
+}
+
+// openStore connects with the credentials in a store, as another program, once a server runs there.
+func openStore(t *testing.T, store string) (b *bus.Bus) {
+	t.Helper()
+	bustest.Eventually(t, "the server", func() bool {
+		a, err := busembed.ReadAccess(store)
+		if err == nil && a.URL != "" {
+			b, err = bus.Open(t.Context(), bus.Config{URL: a.URL, Options: []nats.Option{a.Option()}})
+		}
+		return b != nil && err == nil
+	})
+	return b
+}
+
+// TestStopBeforeMCP stops a node that waits for an MCP server. A new store stays if another program has made
+// a session in it meanwhile.
+func TestStopBeforeMCP(t *testing.T) {
+	t.Parallel()
+	for _, used := range []bool{false, true} {
+		t.Run(fmt.Sprint(used), func(t *testing.T) {
+			t.Parallel()
+			store := filepath.Join(t.TempDir(), "store")
+			file := mcpFile(t, `{"mcpServers": {"slow": {"command": "sleep", "args": ["1000"]}}}`)
+			c, err := Config{Providers: []llm.Provider{ownOf("mine", "m")}}.parsed(silent(), "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none", "--mcp", file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan error, 1)
+			go func() { // ends with its start
+				n, err := c.start(ctx, silent())
+				if err == nil {
+					n.Stop()
+				}
+				ended <- err
+			}()
+			b := openStore(t, store)
+			if used {
+				opened := &events.Commit{ID: "c1", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("", &events.SessionOpened{})}}
+				if _, err := b.Log().Append(t.Context(), opened, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.Close()
+			stop()
+			if err := <-ended; err == nil {
+				t.Error("the start: got no error")
+			}
+			if _, err := os.Stat(store); (err == nil) != used {
+				t.Errorf("the store: got %v, want that it stays: %t", err, used)
+			}
+		})
 	}
 }
 

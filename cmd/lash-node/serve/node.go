@@ -28,6 +28,7 @@ type Node struct {
 	watched  *watched
 	closers  []func() // of the opened resources, in that order
 	started  bool
+	used     bool   // it did not start, and its store has sessions
 	signing  string // says with which key heads are signed
 	grace    time.Duration
 }
@@ -75,9 +76,26 @@ func (n *Node) Stop() {
 	n.close()
 }
 
-// stopServer stops the embedded server. A start that failed leaves no new store directory behind.
+// hasSessions reports whether the store has a session, as far as that can be read: other programs may have made one while the node
+// waited for MCP servers.
+func (n *Node) hasSessions() bool {
+	if n.server == nil || n.bus == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's context may have ended
+	defer cancel()
+	for range n.bus.Hot(ctx) { //nolint:errcheck // what cannot be read may be a session
+		return true
+	}
+	for range n.bus.Archived(ctx) { //nolint:errcheck // likewise
+		return true
+	}
+	return false
+}
+
+// stopServer stops the embedded server. A start that failed leaves no new store directory without sessions behind.
 func (n *Node) stopServer() {
-	if n.started {
+	if n.started || n.used {
 		n.server.Stop()
 		return
 	}
@@ -103,6 +121,7 @@ func (c *Command) start(ctx context.Context, s *program.Streams) (*Node, error) 
 	cfg.Logger = log
 	n := &Node{grace: c.Grace}
 	if err := c.startNode(ctx, s, n, cfg); err != nil {
+		n.used = n.hasSessions()
 		n.close()
 		return nil, err
 	}
