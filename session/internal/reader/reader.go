@@ -20,7 +20,7 @@ type Reader struct {
 	log    events.Log
 	states *states.Cache
 
-	searches chan struct{} // one for each that runs
+	searches *searches
 }
 
 // New makes a reader that keeps the states of that many sessions, 0 is 1024, and idle subscriptions as [states.New] says.
@@ -29,7 +29,7 @@ func New(b *bus.Bus, sessions int, idle time.Duration) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{b: b, log: b.Log(), states: cache, searches: make(chan struct{}, searchesAtOnce())}, nil
+	return &Reader{b: b, log: b.Log(), states: cache, searches: newSearches()}, nil
 }
 
 // Cache is the reader's cache of states. A host and a watcher of the process share it.

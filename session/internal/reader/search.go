@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -21,9 +20,6 @@ const (
 	searchTime  = 5 * time.Second
 )
 
-// searchesAtOnce is the number of searches that a process runs at a time. Each uses all processors.
-func searchesAtOnce() int { return max(2, runtime.GOMAXPROCS(0)/2) }
-
 // Search implements [api.Finder].
 func (r *Reader) Search(ctx context.Context, q api.SearchQuery) (page api.SearchPage, err error) {
 	if q, err = q.Check(); err != nil {
@@ -33,12 +29,11 @@ func (r *Reader) Search(ctx context.Context, q api.SearchQuery) (page api.Search
 	if err != nil {
 		return page, err
 	}
-	select {
-	case r.searches <- struct{}{}:
-		defer func() { <-r.searches }()
-	case <-ctx.Done():
-		return page, fmt.Errorf("search: wait for other searches: %w", context.Cause(ctx))
+	leave, err := r.searches.enter(ctx)
+	if err != nil {
+		return page, fmt.Errorf("search: wait for other searches: %w", err)
 	}
+	defer leave()
 	got, err := textsearch.Run(ctx, searched{r}, textsearch.Request{
 		Query: q.Query, Names: r.readableNames, After: after, Sessions: q.Limit, Matches: q.Matches, Allowed: r.allowed(ctx), Read: searchReads, Time: searchTime,
 	})

@@ -3,7 +3,9 @@ package reader
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lash-go/lash/bus/bustest"
@@ -20,17 +22,58 @@ func TestSearchesAtOnce(t *testing.T) {
 	}
 	q := api.SearchQuery{Query: index.Query{Texts: []string{"x"}}}
 	for range searchesAtOnce() {
-		r.searches <- struct{}{}
+		r.searches.running <- struct{}{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := r.Search(ctx, q); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while others run: got %v, want the deadline", err)
 	}
-	<-r.searches
+	<-r.searches.running
 	for range 2 { // each ends
 		if _, err := r.Search(t.Context(), q); err != nil {
 			t.Errorf("after one ended: got %v", err)
 		}
 	}
+}
+
+// TestSearchesOfCallers: a caller with many searches that wait delays another caller's by one at most, and leaves nothing behind.
+func TestSearchesOfCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, as := newSearches(), func(name string) context.Context {
+			return api.WithCaller(t.Context(), api.Caller{Name: name}, api.RightRead, "")
+		}
+		const takes, many = 5 * time.Second, 64
+		var wait sync.WaitGroup
+		search := func(ctx context.Context) error {
+			leave, err := s.enter(ctx)
+			if err == nil {
+				time.Sleep(takes)
+				leave()
+			}
+			return err
+		}
+		for range many {
+			wait.Go(func() {
+				if err := search(as("alice")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := search(as("bob")); err != nil || time.Since(began) > 2*takes {
+			t.Errorf("beside %d searches of another caller: got %s, %v, want %s at most", many, time.Since(began), err, 2*takes)
+		}
+		ctx, cancel := context.WithTimeout(as("alice"), time.Second)
+		defer cancel()
+		if err := search(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an own one: got %v, want the deadline", err)
+		}
+		wait.Wait()
+		if len(s.callers) > 0 || len(s.running) > 0 {
+			t.Errorf("got %d callers, %d searches after the end", len(s.callers), len(s.running))
+		}
+	})
 }
