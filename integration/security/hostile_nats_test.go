@@ -51,10 +51,10 @@ func (a *attacker) envelope(op operation.Name, session string) (data []byte, key
 			r.Key = pick(a.forger, "k1", "k2", a.fresh, "a b", a.unique(), a.unique())
 		}
 		data, err := events.EncodePayload(&r)
+		if err == nil && a.IntN(40) == 0 {
+			data, r.Key = a.bytes(data), ""
+		}
 		if err == nil && len(data) <= 1<<20 {
-			if a.IntN(40) == 0 {
-				return a.bytes(data), ""
-			}
 			return data, r.Key
 		}
 	}
