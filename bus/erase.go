@@ -194,7 +194,7 @@ func (b *Bus) purgeIndexRow(ctx context.Context, session events.SessionID) error
 	bucket := b.names.index()
 	err := b.purgeSubject(bounded, b.names.rowStream(bucket), b.names.row(bucket, session))
 	if err == nil {
-		err = b.DropPacked(bounded, session)
+		err = b.RemovePacksOf(bounded, session)
 	}
 	if err != nil {
 		return fmt.Errorf("row of the index, the other data is gone: %w", err)

@@ -37,15 +37,15 @@ func isPackKey(key events.SessionID) bool { return strings.HasPrefix(string(key)
 
 // Pack names a pack, and the rows that it has: those that are newer than one revision, up to another one.
 type Pack struct {
-	Name   string `msgpack:"n"`
-	After  uint64 `msgpack:"a"`
-	UpTo   uint64 `msgpack:"u"`
-	At     uint64 `msgpack:"t"` // revision of the pack itself
-	Rows   int64  `msgpack:"r"`
-	Filter []byte `msgpack:"f"` // of the sessions, see [PackFilter]
+	Name     string `msgpack:"n"`
+	After    uint64 `msgpack:"a"`
+	UpTo     uint64 `msgpack:"u"`
+	Revision uint64 `msgpack:"t"` // of the pack itself
+	Rows     int64  `msgpack:"r"`
+	Filter   []byte `msgpack:"f"` // of the sessions, see [PackFilter]
 }
 
-// PackList are the packs of the index, in the order of their revisions. No two have the same revision.
+// PackList are the packs of the index, sorted by the revisions of the rows that they have. No two have rows of the same revisions.
 type PackList struct {
 	Packs   []Pack `msgpack:"p"`
 	Changes int64  `msgpack:"c"` // counts its writes, so that no two values are equal
@@ -56,6 +56,10 @@ type PackList struct {
 // Packs reads the list of packs, which is empty where there is none. Errors: a [*events.KeyError]; [events.ErrMalformed].
 func (r Rows) Packs(ctx context.Context) (*PackList, error) {
 	row, err := r.get(ctx, packList)
+	return packsOf(row, err)
+}
+
+func packsOf(row Row, err error) (*PackList, error) {
 	list := &PackList{revision: row.Revision}
 	if err == nil && row.Revision != 0 {
 		err = events.DecodePayload(row.Value, list)
@@ -63,18 +67,18 @@ func (r Rows) Packs(ctx context.Context) (*PackList, error) {
 	return list, err
 }
 
-// Revisions are the revisions of the packs themselves, sorted.
-func (l *PackList) Revisions() []uint64 {
+// PackRevisions are the revisions of the packs themselves, sorted.
+func (l *PackList) PackRevisions() []uint64 {
 	list := make([]uint64, len(l.Packs))
 	for i, p := range l.Packs {
-		list[i] = p.At
+		list[i] = p.Revision
 	}
 	slices.Sort(list)
 	return list
 }
 
-// Made reports whether the list is stored.
-func (l *PackList) Made() bool { return l.revision != 0 }
+// Stored reports whether the list is stored.
+func (l *PackList) Stored() bool { return l.revision != 0 }
 
 // PutPacks replaces the list that was read, and removes the packs of the table that it does not have. [ErrStale]: another
 // process wrote the list meanwhile.
@@ -123,8 +127,8 @@ func (r Rows) removeUnlisted(ctx context.Context, list *PackList) error {
 	return nil
 }
 
-// DropPacks removes the list and all packs. Packers that run fail with [ErrStale].
-func (r Rows) DropPacks(ctx context.Context) error {
+// RemoveAllPacks removes the list and all packs. Packers that run fail with [ErrStale].
+func (r Rows) RemoveAllPacks(ctx context.Context) error {
 	if err := r.removeUnlisted(ctx, &PackList{}); err != nil {
 		return err
 	}
@@ -134,7 +138,7 @@ func (r Rows) DropPacks(ctx context.Context) error {
 // PutPack stores a pack under a new name. No search reads it before the list has it.
 func (r Rows) PutPack(ctx context.Context, value []byte) (p Pack, err error) {
 	p.Name = packPrefix + rand.Text()
-	p.At, err = r.put(ctx, events.SessionID(p.Name), value, 0)
+	p.Revision, err = r.put(ctx, events.SessionID(p.Name), value, 0)
 	return p, err
 }
 
@@ -174,15 +178,16 @@ func (r Rows) RemovePack(ctx context.Context, name string) error {
 	return r.b.purgeSubject(ctx, r.b.names.rowStream(bucket), r.b.names.row(bucket, events.SessionID(name)))
 }
 
-// DropPacked removes the packs that may have a session, after its index row was removed or replaced. The list is written in any
-// case, so that a packer that has read the row before cannot list its pack. It may be repeated, by any process.
-func (b *Bus) DropPacked(ctx context.Context, session events.SessionID) error {
+// RemovePacksOf removes the packs that may have a session, after its index row was removed or replaced. The list is
+// written also where no pack has the session, so that a packer that has read the row before cannot list its pack. Without a list nothing is
+// written: a packer makes one before it reads rows. RemovePacksOf may be repeated, by any process.
+func (b *Bus) RemovePacksOf(ctx context.Context, session events.SessionID) error {
 	rows, ok := b.Index()
 	if !ok {
 		return nil
 	}
 	for try := 1; ; try++ {
-		err := rows.dropPacked(ctx, session)
+		err := rows.removePacksOf(ctx, session)
 		if !errors.Is(err, ErrStale) {
 			return err
 		}
@@ -192,12 +197,12 @@ func (b *Bus) DropPacked(ctx context.Context, session events.SessionID) error {
 	}
 }
 
-func (r Rows) dropPacked(ctx context.Context, session events.SessionID) error {
-	list, err := r.Packs(ctx)
+func (r Rows) removePacksOf(ctx context.Context, session events.SessionID) error {
+	list, err := packsOf(r.atLeader(ctx, packList)) // a replica that is behind may have no list yet
 	if errors.Is(err, events.ErrLocked) || errors.Is(err, events.ErrMalformed) {
-		return r.DropPacks(ctx)
+		return r.RemoveAllPacks(ctx)
 	}
-	if err != nil || !list.Made() {
+	if err != nil || !list.Stored() {
 		return err
 	}
 	kept := list.Packs[:0]
@@ -228,7 +233,7 @@ type PackedRow struct {
 	Session  events.SessionID
 	Revision uint64
 	Value    []byte // nil: the session has no row any more, or its key is not here
-	Locked   bool   // the current key of this bus does not encrypt it
+	OtherKey bool   // encrypted with a key that is not the current one of this bus
 }
 
 // Between reads the rows that were written after a revision, up to another one, in the order of the writes. Removed rows that left
@@ -262,7 +267,7 @@ func (r Rows) between(ctx context.Context, after, upTo uint64) iter.Seq2[PackedR
 			if !ok || isPackKey(session) {
 				continue
 			}
-			row := PackedRow{Session: session, Revision: msg.Sequence, Locked: !r.b.isCurrent(msg.Data)}
+			row := PackedRow{Session: session, Revision: msg.Sequence, OtherKey: !r.b.isCurrent(msg.Data)}
 			if msg.Header.Get("KV-Operation") == "" {
 				stored, err := r.decode(session, msg.Data, msg.Sequence)
 				if err != nil && !errors.Is(err, events.ErrLocked) && !errors.Is(err, events.ErrMalformed) {

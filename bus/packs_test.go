@@ -26,10 +26,10 @@ func TestRowsBetween(t *testing.T) {
 	for i := 1; i <= 1200; i++ {
 		if i%400 == 0 {
 			p, err := rows.PutPack(t.Context(), make([]byte, 10_000))
-			if err != nil || p.At != uint64(i) {
+			if err != nil || p.Revision != uint64(i) {
 				t.Fatalf("pack: got %+v, %v, want revision %d", p, err, i)
 			}
-			packs = append(packs, p.At)
+			packs = append(packs, p.Revision)
 			continue
 		}
 		put(i)
@@ -41,7 +41,7 @@ func TestRowsBetween(t *testing.T) {
 				if slices.Contains(packs, next) {
 					next++
 				}
-				if err != nil || row.Revision != next || row.Session != events.SessionID(fmt.Sprintf("s%d", next)) || string(row.Value) != fmt.Sprintf("row %d", next) || row.Locked {
+				if err != nil || row.Revision != next || row.Session != events.SessionID(fmt.Sprintf("s%d", next)) || string(row.Value) != fmt.Sprintf("row %d", next) || row.OtherKey {
 					t.Fatalf("%+v: got %+v, %v, want revision %d", c, row, err, next)
 				}
 				next++
@@ -89,7 +89,7 @@ func TestPackList(t *testing.T) {
 		return p
 	}
 	first, late := read(), read()
-	if first.Made() || len(first.Packs) > 0 {
+	if first.Stored() || len(first.Packs) > 0 {
 		t.Errorf("no list: got %+v", first)
 	}
 	one, other := pack("one"), pack("other")
@@ -105,13 +105,13 @@ func TestPackList(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", p, got, err, want)
 		}
 	}
-	if list := read(); len(list.Packs) != 1 || list.Packs[0].Name != one.Name || !slices.Equal(list.Revisions(), []uint64{one.At}) {
+	if list := read(); len(list.Packs) != 1 || list.Packs[0].Name != one.Name || !slices.Equal(list.PackRevisions(), []uint64{one.Revision}) {
 		t.Errorf("got %+v, want %+v", list, one)
 	}
-	if err := rows.DropPacks(t.Context()); err != nil {
+	if err := rows.RemoveAllPacks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := rows.Pack(t.Context(), one.Name); err != nil || got != nil || read().Made() {
+	if got, err := rows.Pack(t.Context(), one.Name); err != nil || got != nil || read().Stored() {
 		t.Errorf("dropped: got %q, %v, list %+v", got, err, read())
 	}
 	if err := rows.PutPacks(t.Context(), first); !errors.Is(err, bus.ErrStale) {

@@ -88,6 +88,11 @@ func (r Rows) getAtLeader(ctx context.Context, session events.SessionID) (Row, e
 	if err := events.CheckToken("session", session); err != nil {
 		return Row{}, err
 	}
+	return r.atLeader(ctx, session)
+}
+
+// atLeader reads a key from the leader of the table.
+func (r Rows) atLeader(ctx context.Context, session events.SessionID) (Row, error) {
 	var answer struct {
 		Message *struct {
 			Data   []byte `json:"data"`

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -153,6 +155,32 @@ func TestSearchFindsWhatIsThere(t *testing.T) {
 			if got := b.searched(c, 2, "needle"); !slices.Equal(got, []string{"kept"}) {
 				t.Errorf("with old rows %t: got %v, want kept", old, got)
 			}
+		}
+	}
+}
+
+// TestUnreadOfCaller searches beside a session that has lost its commits. A caller of all sessions gets the number of sessions that cannot be
+// read, and one of its own sessions does not.
+func TestUnreadOfCaller(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, id := range []events.SessionID{"kept", "lost"} {
+		b.says(id, "the needle")
+		b.project(id)
+	}
+	js, err := jetstream.New(b.Bus.Conn())
+	if err == nil {
+		err = js.DeleteStream(t.Context(), "lash-s-lost")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := api.SearchQuery{Query: index.Query{Texts: []string{"needle"}}}
+	for own, want := range map[bool]int{false: 1, true: 0} {
+		ctx := api.WithCaller(t.Context(), api.Caller{Name: "alice", Reach: api.Reach{Scope: api.ScopeRead, Own: own}}, api.RightRead, "")
+		page, err := b.Host.Search(ctx, q)
+		if err != nil || page.Unread != want || len(page.Sessions) != 1 {
+			t.Errorf("own sessions only %t: got %+v, %v, want one session and %d unread", own, page, err, want)
 		}
 	}
 }

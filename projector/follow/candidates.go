@@ -34,7 +34,7 @@ func Candidates(ctx context.Context, b *bus.Bus, plan *index.Plan) (map[events.S
 	if len(list.Packs) == 0 {
 		err = c.all(ctx)
 	} else {
-		c.packs = list.Revisions()
+		c.packs = list.PackRevisions()
 		err = c.packed(ctx, list.Packs)
 	}
 	return c.list(), err

@@ -26,8 +26,8 @@ const (
 	maxPacks = 400
 )
 
-// PackIndex makes packs of the index rows that have none, if there are enough of them. A row of a session that moves is in no pack any more from its next
-// write on; where that is true of every third row of the packs, all are made again. Only rows with the current key of the bus are packed, so that a
+// PackIndex makes packs of the index rows that have none, if there are enough of them. The next write of a row makes its copy in a
+// pack stale; where every third row of the packs is stale, all are made again. Only rows with the current key of the bus are packed, so that a
 // key that is removed takes them along. Any number of nodes may do this: one of them lists its packs.
 func PackIndex(ctx context.Context, b *bus.Bus) error {
 	return packIndex(ctx, b, packSizes{from: 512, gap: 64, full: index.PackRows})
@@ -43,7 +43,7 @@ func packIndex(ctx context.Context, b *bus.Bus, sizes packSizes) error {
 	case errors.Is(err, events.ErrLocked): // a node with newer keys makes packs
 		return nil
 	case errors.Is(err, events.ErrMalformed):
-		err = rows.DropPacks(ctx)
+		err = rows.RemoveAllPacks(ctx)
 		list = &bus.PackList{}
 	}
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *packer) run(ctx context.Context) error {
 	if len(ranges) == 0 {
 		return nil
 	}
-	if !p.list.Made() { // an erasure during this run makes it stale
+	if !p.list.Stored() { // an erasure during this run makes it stale
 		if err := p.rows.PutPacks(ctx, p.list); err != nil {
 			return err
 		}
@@ -106,10 +106,11 @@ func (p *packer) run(ctx context.Context) error {
 	}
 	p.list.Packs = append(p.kept, p.fresh...)
 	slices.SortFunc(p.list.Packs, func(a, b bus.Pack) int { return cmp.Compare(a.UpTo, b.UpTo) })
-	if err := p.rows.PutPacks(ctx, p.list); err != nil {
+	err = p.rows.PutPacks(ctx, p.list)
+	if errors.Is(err, bus.ErrStale) { // after another error the list may have them: a sweep decides
 		return errors.Join(err, p.remove(ctx))
 	}
-	return nil
+	return err
 }
 
 // forgetMissing leaves out the listed packs that are not stored, as where a process removed them and died before it wrote the list.
@@ -119,7 +120,7 @@ func (p *packer) forgetMissing(ctx context.Context) error {
 	return err
 }
 
-// keep is the packs that stay: all but a last one that is not full. None stays where every third row of them is of an older write.
+// keep is the packs that stay: all but a last one that is less than half full. None stays where every third row of them is stale.
 func (p *packer) keep(count int64) []bus.Pack {
 	old, total := p.list.Packs, int64(0)
 	for _, pack := range old {
@@ -158,7 +159,7 @@ func (p *packer) unpacked(packs []bus.Pack, last uint64) (list []span) {
 func (p *packer) pack(ctx context.Context, r span, most int) error {
 	p.after = r.after
 	seen := 0
-	for row, err := range p.rows.Between(ctx, r.after, r.upTo, p.list.Revisions()) {
+	for row, err := range p.rows.Between(ctx, r.after, r.upTo, p.list.PackRevisions()) {
 		if err != nil {
 			return err
 		}
@@ -166,7 +167,7 @@ func (p *packer) pack(ctx context.Context, r span, most int) error {
 			p.batch, p.bytes = nil, 0
 			return nil
 		}
-		if row.Locked {
+		if row.OtherKey {
 			if len(p.batch) < p.sizes.gap {
 				seen -= len(p.batch)
 			}

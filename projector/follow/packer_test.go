@@ -300,7 +300,7 @@ func TestSweepErasedFromPacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := before.Packs[0]
-	old.Name, old.At = again.Name, again.At
+	old.Name, old.Revision = again.Name, again.Revision
 	now.Packs = append([]bus.Pack{old}, now.Packs...)
 	if err := rows.PutPacks(t.Context(), now); err != nil {
 		t.Fatal(err)

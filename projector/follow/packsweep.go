@@ -56,7 +56,7 @@ func removeErasedPacked(ctx context.Context, b *bus.Bus, erased map[events.Sessi
 		}
 		id, err := erasedIn(ctx, rows, pack.Name, erased)
 		if err == nil && id != "" {
-			err = b.DropPacked(ctx, id)
+			err = b.RemovePacksOf(ctx, id)
 		}
 		if err != nil {
 			return err

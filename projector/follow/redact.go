@@ -42,7 +42,7 @@ func FinishRedaction(ctx context.Context, b *bus.Bus, session events.SessionID, 
 		err = remakeIndex(ctx, b, s)
 	}
 	if err == nil {
-		err = b.DropPacked(ctx, session) // which have the words of the row before
+		err = b.RemovePacksOf(ctx, session) // which have the words of the row before
 	}
 	if err != nil {
 		return err

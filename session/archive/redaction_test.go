@@ -133,7 +133,7 @@ func packed(t *testing.T, b *bus.Bus, id events.SessionID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.UpTo, p.Filter = p.At-1, bus.NewPackFilter([]events.SessionID{id})
+	p.UpTo, p.Filter = p.Revision-1, bus.NewPackFilter([]events.SessionID{id})
 	if err := rows.PutPacks(t.Context(), &bus.PackList{Packs: []bus.Pack{p}}); err != nil {
 		t.Fatal(err)
 	}

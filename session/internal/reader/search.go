@@ -34,13 +34,16 @@ func (r *Reader) Search(ctx context.Context, q api.SearchQuery) (page api.Search
 		return page, fmt.Errorf("search: wait for other searches: %w", err)
 	}
 	defer leave()
+	allowed := r.allowed(ctx)
 	got, err := textsearch.Run(ctx, searched{r}, textsearch.Request{
-		Query: q.Query, Names: r.readableNames, After: after, Sessions: q.Limit, Matches: q.Matches, Allowed: r.allowed(ctx), Read: searchReads, Time: searchTime,
+		Query: q.Query, Names: r.readableNames, After: after, Sessions: q.Limit, Matches: q.Matches, Allowed: allowed, Read: searchReads, Time: searchTime,
 	})
 	if err != nil {
 		return page, fmt.Errorf("search: %w", err)
 	}
-	page.Unread = len(got.Failed)
+	if allowed == nil {
+		page.Unread = len(got.Failed) // others do not learn of sessions that they may not read
+	}
 	for i := range got.Sessions {
 		page.Sessions = append(page.Sessions, foundOf(&got.Sessions[i]))
 	}
