@@ -135,8 +135,11 @@ func (b *PackBuilder) Encode() ([]byte, error) {
 	return append([]byte(packMagic), data...), err
 }
 
-// maxPackWords limits the encoded words of a pack, in bytes.
-const maxPackWords = 16 << 20
+// maxPackWords limits the encoded words of a pack, in bytes: more than all the rows that a packer reads for one can have.
+const maxPackWords = 32 << 20
+
+// maxPackBytes limits the pack that is decoded, in bytes. A message of the table has less.
+const maxPackBytes = 1 << 20
 
 // appendList appends the rows of a word: the uvarint of twice the length of what follows, and then either the
 // differences, or, where that is shorter, one bit for each row of the pack, and the uvarint has 1 more.

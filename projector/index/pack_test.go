@@ -1,6 +1,7 @@
 package index_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -118,7 +119,7 @@ func TestPackEqualsRows(t *testing.T) {
 	}
 }
 
-// TestPackRefuses: packs of other versions, and cut ones, are malformed. Cut ones never give a wrong answer.
+// TestPackRefuses: packs of other versions, cut ones, and ones above the limits are malformed. Cut ones never give a wrong answer.
 func TestPackRefuses(t *testing.T) {
 	t.Parallel()
 	b := index.NewPackBuilder()
@@ -142,6 +143,28 @@ func TestPackRefuses(t *testing.T) {
 		if _, err := index.DecodePack(damaged); !errors.Is(err, events.ErrMalformed) {
 			t.Errorf("%s: got %v, want a malformed pack", name, err)
 		}
+	}
+	for rows, want := range map[int]error{index.PackRows: nil, index.PackRows + 1: events.ErrMalformed} {
+		gone := index.NewPackBuilder()
+		for i := range rows {
+			gone.Gone("s", uint64(i))
+		}
+		if data, err = gone.Encode(); err == nil {
+			_, err = index.DecodePack(data)
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%d rows: got %v, want %v", rows, err, want)
+		}
+	}
+	large, err := events.EncodePayload(&struct {
+		Version int64  `msgpack:"v"`
+		Words   []byte `msgpack:"w"`
+	}{index.Version, bytes.Repeat([]byte{0}, 1<<20)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := index.DecodePack(append([]byte("LASHPACK1"), large...)); !errors.Is(err, events.ErrMalformed) || !strings.Contains(err.Error(), "limit is 1048576") {
+		t.Errorf("a large one: got %v, want its limit", err)
 	}
 	if err := b.Add(&index.Row{Session: "s", Words: []byte{0xff}}, 1); !errors.Is(err, events.ErrMalformed) || b.Count() != 20 {
 		t.Errorf("damaged words: got %v, %d rows, want a malformed row, 20", err, b.Count())

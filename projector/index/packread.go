@@ -37,6 +37,9 @@ func DecodePack(data []byte) (*Pack, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: not a pack of index rows", events.ErrMalformed)
 	}
+	if len(data) > maxPackBytes { // its words would take up to a hundred times as much
+		return nil, fmt.Errorf("%w: pack of index rows: %d bytes, limit is %d", events.ErrMalformed, len(data), maxPackBytes)
+	}
 	var stored packed
 	if err := events.DecodePayloadShared(body, &stored); err != nil {
 		return nil, err
@@ -56,7 +59,11 @@ func DecodePack(data []byte) (*Pack, error) {
 }
 
 func (p *Pack) decodeRows(sessions, numbers []byte) error {
-	p.rows = make([]packedRow, 0, bytes.Count(sessions, []byte{separator}))
+	count := bytes.Count(sessions, []byte{separator})
+	if count > PackRows {
+		return malformed("a pack has too many rows")
+	}
+	p.rows = make([]packedRow, 0, count)
 	all := string(sessions) // one allocation for all sessions
 	for at := 0; at < len(all); {
 		end := at + bytes.IndexByte(sessions[at:], separator)
