@@ -29,6 +29,11 @@ import (
 // A pack that is listed and missing is as good as none: its rows are read. One that is stored and not listed, as of a packer that died, is
 // read by no search, and the next packer that lists packs removes it, or a sweep.
 const (
+	// MaxPacks limits the list of packs, whose filters of sessions take 2 KB each. Rows above that are read one by one.
+	MaxPacks = 400
+	// maxListedRows is more than a pack has.
+	maxListedRows = 1 << 12
+
 	packList   = "=packs"
 	packPrefix = "=pack-"
 )
@@ -64,7 +69,25 @@ func packsOf(row Row, err error) (*PackList, error) {
 	if err == nil && row.Revision != 0 {
 		err = events.DecodePayload(row.Value, list)
 	}
+	if err == nil {
+		err = list.check()
+	}
 	return list, err
+}
+
+// check refuses a list that no packer writes: a reader reserves memory for the rows of all packs, and reads the table between them.
+func (l *PackList) check() error {
+	if len(l.Packs) > MaxPacks {
+		return fmt.Errorf("%w: the list has %d packs, limit is %d", events.ErrMalformed, len(l.Packs), MaxPacks)
+	}
+	end := uint64(0)
+	for i, p := range l.Packs {
+		if p.Rows < 0 || p.Rows > maxListedRows || p.After < end || p.UpTo < p.After {
+			return fmt.Errorf("%w: pack %d of the list has %d rows, those after revision %d up to %d", events.ErrMalformed, i, p.Rows, p.After, p.UpTo)
+		}
+		end = p.UpTo
+	}
+	return nil
 }
 
 // PackRevisions are the revisions of the packs themselves, sorted.

@@ -119,6 +119,39 @@ func TestPackList(t *testing.T) {
 	}
 }
 
+// TestPackListIsChecked stores lists that no packer writes. They are malformed.
+func TestPackListIsChecked(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	rows, _ := b.Index()
+	for name, packs := range map[string][]bus.Pack{
+		"rows":      {{UpTo: 9, Rows: 1 << 22}},
+		"negative":  {{UpTo: 9, Rows: -1}},
+		"backwards": {{After: 9, UpTo: 8, Rows: 1}},
+		"overlap":   {{After: 1, UpTo: 9, Rows: 1}, {After: 8, UpTo: 12, Rows: 1}},
+		"twice":     {{After: 1, UpTo: 9, Rows: 1}, {After: 1, UpTo: 9, Rows: 1}},
+		"many":      make([]bus.Pack, bus.MaxPacks+1),
+	} {
+		list, err := rows.Packs(t.Context())
+		if err != nil && !errors.Is(err, events.ErrMalformed) {
+			t.Fatal(err)
+		}
+		list.Packs = packs
+		if err := rows.PutPacks(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rows.Packs(t.Context()); !errors.Is(err, events.ErrMalformed) {
+			t.Errorf("%s: got %v, want %v", name, err, events.ErrMalformed)
+		}
+	}
+	if err := b.RemovePacksOf(t.Context(), "s"); err != nil {
+		t.Errorf("an erasure: %v", err)
+	}
+	if list, err := rows.Packs(t.Context()); err != nil || len(list.Packs) > 0 {
+		t.Errorf("after it: got %+v, %v, want no packs", list, err)
+	}
+}
+
 // TestPackFilter: a filter has every session that was added, and few others. An empty one may have every session.
 func TestPackFilter(t *testing.T) {
 	t.Parallel()

@@ -19,12 +19,8 @@ type packSizes struct {
 	full int // of a pack
 }
 
-const (
-	// maxPackRead limits the bytes of rows that a pack is made from: a row can have 64 KiB.
-	maxPackRead = 16 << 20
-	// maxPacks limits the list of packs, whose filters of sessions take 2 KB each. Rows above that are read one by one.
-	maxPacks = 400
-)
+// maxPackRead limits the bytes of rows that a pack is made from: a row can have 64 KiB.
+const maxPackRead = 16 << 20
 
 // PackIndex makes packs of the index rows that have none, if there are enough of them. The next write of a row makes its copy in a
 // pack stale; where every third row of the packs is stale, all are made again. Only rows with the current key of the bus are packed, so that a
@@ -97,7 +93,7 @@ func (p *packer) run(ctx context.Context) error {
 		}
 	}
 	for _, r := range ranges {
-		if err := p.pack(ctx, r, maxPacks-len(p.kept)); err != nil {
+		if err := p.pack(ctx, r, bus.MaxPacks-len(p.kept)); err != nil {
 			return errors.Join(err, p.remove(ctx))
 		}
 	}
