@@ -53,7 +53,7 @@ func (c *pluginsCmd) show(s *streams, list []api.ExternalPlugin) error {
 	}
 	for i := range list {
 		if err == nil && !list[i].Ready() {
-			return fmt.Errorf("%w of plugin %s: start one, as lash-node plugin run --help says for programs on standard input and output", errNoInstance, list[i].Name)
+			return fmt.Errorf("%w of plugin %s: the log of the node says why an MCP server of --mcp has not registered; start any other program, as lash-node plugin run --help says for those on standard input and output", errNoInstance, list[i].Name)
 		}
 	}
 	return err

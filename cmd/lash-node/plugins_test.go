@@ -40,8 +40,8 @@ func TestPluginsShown(t *testing.T) {
 		{Name: "other"},
 	}
 	err := (&pluginsCmd{}).show(&streams{Out: &out}, list)
-	if err == nil || !strings.Contains(err.Error(), "plugin other") {
-		t.Errorf("got %v, want that other has no program", err)
+	if err == nil || !strings.Contains(err.Error(), "plugin other: the log of the node") {
+		t.Errorf("got %v, want that other has no program, and where to look", err)
 	}
 	for i, want := range []string{
 		"PLUGIN VERSION INSTANCE MACHINE STATE RUNNING ENDED FAILED HEARD", "notes 2 i1 m1 ready 1 7 3 0.4 s ago",

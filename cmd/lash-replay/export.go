@@ -61,6 +61,9 @@ type written struct {
 
 // Run exports one session, or all.
 func (c *exportCmd) Run(ctx context.Context, e *env) error {
+	if c.Out == "-" {
+		return errors.New("--out -: export writes files, which appear when they are complete: name one")
+	}
 	f, err := formatOf(c.Format)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/base64"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -191,6 +192,23 @@ func TestHostileServers(t *testing.T) {
 		}
 		harness.WantError(t, "stop of "+bad[i].Name, source.Stop(s.Ctx), nil)
 	}
+}
+
+// TestStartTimeout has a server that hangs in its first start: the start ends after the server's limit, and the next one registers its tools.
+func TestStartTimeout(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	server.Sandbox = []string{"sh", "-c", `[ -e "$MARK" ] && exec "$0" "$@"; : >"$MARK"; sleep 1000`}
+	server.Env["MARK"] = filepath.Join(t.TempDir(), "started")
+	server.StartTimeout = 5 * time.Second
+	on, _ := s.node(server)
+	began := time.Now()
+	s.source(on.Conn(), server)
+	if took := time.Since(began); took < server.StartTimeout || took >= mcp.DefaultStartTimeout {
+		t.Errorf("the tools are registered: got after %s, want the limit of one start, %s, and less than the default, %s", took, server.StartTimeout, mcp.DefaultStartTimeout)
+	}
+	harness.Equal(t, "result", s.result("srv__look", `{"do":"x"}`).Text, "did x")
 }
 
 // TestStopEndsCalls stops a source during a call that never ends, and during one that asks people.

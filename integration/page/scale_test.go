@@ -42,15 +42,15 @@ func TestScaleOfTurns(t *testing.T) {
 		p.await("the widths "+want, bars+" === "+quoted(want))
 	}
 	widths("33 33 33 100")
-	p.awaitText(".time-head", "Each lane is its turn")
+	p.awaitText(".time-head", "Each lane is as long as its turn")
 	p.click(".time-head button")
 	widths("100/33 100/33 100/33 33/33")
-	p.awaitText(".time-head", "Each lane is 3.0 s, as the longest turn")
+	p.awaitText(".time-head", "Each lane is 3.0 s, as long as the longest turn")
 	harness.Equal(t, "pressed", eval[string](p, "document.querySelector('.time-head button').ariaPressed"), "true")
 	begin("t3")
 	calls("t3", 2)
 	widths("60/20 60/20 60/20 20/20 100/20 100/20 100/20 100/20 100/20")
-	p.awaitText(".time-head", "Each lane is 5.0 s, as the longest turn")
+	p.awaitText(".time-head", "Each lane is 5.0 s, as long as the longest turn")
 	p.click(".time-head button")
 	widths("33 33 33 100 20 20 20 20 20")
 }

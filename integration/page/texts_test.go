@@ -234,4 +234,5 @@ func TestFailedFilter(t *testing.T) {
 	p.click("[data-filter=fail]")
 	p.await("the failed ones", "document.querySelector('[data-filter=fail] .n').textContent === '3' && document.querySelector('.side > .empty').hidden")
 	harness.Equal(t, "failed", eval[string](p, "[...document.querySelectorAll('.session .name')].map((e) => e.textContent).sort().join()"), "s00,s20,s40")
+	harness.Equal(t, "title", eval[string](p, "document.querySelector('[data-filter=fail]').title"), "Sessions whose last turn failed")
 }

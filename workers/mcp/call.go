@@ -130,7 +130,7 @@ func cancelledOr(ctx context.Context, out *wire.Outcome) *wire.Outcome {
 
 // open is the run of the server. It waits for one while the server starts.
 func (s *Source) open(ctx context.Context) (*serverRun, error) {
-	wait, cancel := context.WithTimeout(ctx, connectWait)
+	wait, cancel := context.WithTimeout(ctx, s.cfg.Server.startTimeout())
 	defer cancel()
 	for {
 		s.mu.Lock()

@@ -20,6 +20,9 @@ import (
 // DefaultTimeout is the limit of a call where the file has none.
 const DefaultTimeout = 5 * time.Minute
 
+// DefaultStartTimeout is the limit of a start where the file has none.
+const DefaultStartTimeout = 30 * time.Second
+
 // MaxServers limits the servers of a file.
 const MaxServers = 128
 
@@ -42,6 +45,9 @@ type Server struct {
 	Effects map[string]events.Effects
 	Tools   []string      // patterns of the names of tools to offer, where * stands for any text. Defaults to all
 	Timeout time.Duration // of a call. Defaults to [DefaultTimeout]
+
+	// StartTimeout is how long the server may take to start, and to list its tools. Defaults to [DefaultStartTimeout].
+	StartTimeout time.Duration
 
 	// BySession leaves the tools out of sessions until a caller adds them, as a tool source of the server's name.
 	BySession bool
@@ -66,13 +72,14 @@ type settings struct {
 	Tools     []string                  `json:"tools"`
 	Sandbox   []string                  `json:"sandbox"`
 	TimeoutMS int64                     `json:"timeout_ms"`
+	StartMS   int64                     `json:"start_timeout_ms"`
 	BySession bool                      `json:"by_session"`
 }
 
 // Parse reads a file with the field mcpServers, as editors have it, and returns the servers that are not disabled, by
 // name. In args, env, url and headers ${NAME} and ${env:NAME} stand for a variable, which getenv looks up,
 // ${NAME:-TEXT} for TEXT where it is empty, and ${file:PATH} for the content of a file, which readFile reads, without the space around it. The
-// field lash of a server has the settings of this package: effects, tools, sandbox, timeout_ms and by_session. Errors: an
+// field lash of a server has the settings of this package: effects, tools, sandbox, timeout_ms, start_timeout_ms and by_session. Errors: an
 // [*events.FieldError] of a field.
 func Parse(data []byte, getenv func(string) string, readFile func(string) ([]byte, error)) ([]Server, error) {
 	var file struct {
@@ -126,7 +133,8 @@ func (e *entry) server(field, name string, refs references) (s Server, err error
 	}
 	s = Server{
 		Name: name, Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools, BySession: own.BySession,
-		Timeout: cmp.Or(time.Duration(own.TimeoutMS)*time.Millisecond, DefaultTimeout),
+		Timeout:      cmp.Or(time.Duration(own.TimeoutMS)*time.Millisecond, DefaultTimeout),
+		StartTimeout: cmp.Or(time.Duration(own.StartMS)*time.Millisecond, DefaultStartTimeout),
 	}
 	for i, arg := range e.Args {
 		if err := refs.resolve(fmt.Sprintf("%s.args[%d]", field, i), &arg); err != nil {
@@ -161,6 +169,8 @@ func (s *Server) check(field, kind string) error {
 		return invalid(field+".url", "want http or https, and a host")
 	case s.Timeout < 0:
 		return invalid(field+".lash.timeout_ms", "is negative")
+	case s.StartTimeout < 0:
+		return invalid(field+".lash.start_timeout_ms", "is negative")
 	}
 	for tool, effects := range s.Effects {
 		if effects != nonIdempotent && effects != events.EffectsIdempotent { // the file only tightens, so none has no meaning
@@ -169,6 +179,8 @@ func (s *Server) check(field, kind string) error {
 	}
 	return nil
 }
+
+func (s *Server) startTimeout() time.Duration { return cmp.Or(s.StartTimeout, DefaultStartTimeout) }
 
 // nonIdempotent is the word for [events.EffectsNonIdempotent] in the file.
 const nonIdempotent = "non_idempotent"

@@ -23,14 +23,14 @@ func TestParse(t *testing.T) {
 	got, err := mcp.Parse([]byte(`{"inputs": [], "mcpServers": {
 		"web": {"type": "http", "url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "alwaysAllow": ["x"]},
 		"files": {"command": "npx", "args": ["-y", "${DIR:-/tmp}"], "env": {"KEY": "${file:`+secret+`}"}, "cwd": "/srv",
-			"lash": {"effects": {"write": "non_idempotent"}, "tools": ["read_*"], "by_session": true, "sandbox": ["bwrap", "--"], "timeout_ms": 2000}},
+			"lash": {"effects": {"write": "non_idempotent"}, "tools": ["read_*"], "by_session": true, "sandbox": ["bwrap", "--"], "timeout_ms": 2000, "start_timeout_ms": 90000}},
 		"off": {"command": "x", "disabled": true}}}`), func(name string) string { return map[string]string{"HOST": "h", "TOKEN": "secret"}[name] }, os.ReadFile)
 	want := []mcp.Server{
 		{
 			Name: "files", Command: "npx", Args: []string{"-y", "/tmp"}, Env: map[string]string{"KEY": "from a file"}, Dir: "/srv", Sandbox: []string{"bwrap", "--"}, BySession: true,
-			Headers: map[string]string{}, Effects: map[string]events.Effects{"write": "non_idempotent"}, Tools: []string{"read_*"}, Timeout: 2 * time.Second,
+			Headers: map[string]string{}, Effects: map[string]events.Effects{"write": "non_idempotent"}, Tools: []string{"read_*"}, Timeout: 2 * time.Second, StartTimeout: 90 * time.Second,
 		},
-		{Name: "web", URL: "https://h/mcp", Env: map[string]string{}, Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: mcp.DefaultTimeout},
+		{Name: "web", URL: "https://h/mcp", Env: map[string]string{}, Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: mcp.DefaultTimeout, StartTimeout: mcp.DefaultStartTimeout},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
@@ -57,6 +57,7 @@ func TestParseRefused(t *testing.T) {
 		`{"mcpServers": {"a": {"command":"x","lash":{"effects":{"t":"always"}}}}}`: "mcpServers.a.lash.effects.t",
 		`{"mcpServers": {"a": {"command":"x","lash":{"effects":{"t":"none"}}}}}`:   "mcpServers.a.lash.effects.t", // it would tighten nothing
 		`{"mcpServers": {"a": {"command":"x","lash":{"timeout_ms":-1}}}}`:          "mcpServers.a.lash.timeout_ms",
+		`{"mcpServers": {"a": {"command":"x","lash":{"start_timeout_ms":-1}}}}`:    "mcpServers.a.lash.start_timeout_ms",
 		`{"mcpServers": {"a": {"command":"x"}, "a__b": {"command":"x"}}}`:          "mcpServers.a__b", // a may have the tool b__c
 		`{"mcpServers": {"a": {"command":"x"}, "a_": {"command":"x"}}}`:            "mcpServers.a_",   // a may have the tool _c
 	} {

@@ -40,6 +40,7 @@
 //	it sends what is no message         ends it, and starts it again
 //	it asks without end                 asks four questions at once, and ten times by results of one call
 //	it does not read answers            drops its requests beyond 64 without an answer
+//	its start takes too long            ends it after [Server.StartTimeout], and starts it again
 //	a call takes too long               cancels it after [Server.Timeout]
 //	a tool that a session cannot have   leaves it out, and logs why: a schema that is refused, the 129th tool
 //	it changes its list all the time    reads the list once a second

@@ -30,7 +30,6 @@ type Config struct {
 const (
 	startBase    = 100 * time.Millisecond // before a second start of a server; doubles
 	startLimit   = 30 * time.Second
-	connectWait  = 30 * time.Second // for a server to start and to list its tools
 	relistPause  = time.Second      // between two lists
 	refusedPause = 10 * time.Second // after a refusal of the registration
 )
@@ -187,7 +186,8 @@ func (s *Source) connected(do func(*serverRun) error) (err error) {
 	}
 	defer end()
 	run.read, _ = t.(*watched)
-	once, cancel := context.WithTimeoutCause(s.ctx, connectWait, fmt.Errorf("it did not answer within %s", connectWait))
+	limit := s.cfg.Server.startTimeout()
+	once, cancel := context.WithTimeoutCause(s.ctx, limit, fmt.Errorf("it did not answer within %s: start_timeout_ms of its field lash allows more", limit))
 	run.client, err = s.client.Connect(once, t, nil)
 	cancel()
 	if err != nil {
@@ -217,7 +217,8 @@ func (s *Source) serve(run *serverRun, serving *serving) error {
 	go run.await() // ends with the session, which the caller closes
 	for {
 		listed := time.Now()
-		once, cancel := context.WithTimeoutCause(run.ctx, connectWait, fmt.Errorf("it did not list its tools within %s", connectWait))
+		limit := s.cfg.Server.startTimeout()
+		once, cancel := context.WithTimeoutCause(run.ctx, limit, fmt.Errorf("it did not list its tools within %s: start_timeout_ms of its field lash allows more", limit))
 		end := s.pace.list()
 		offer, err := s.cfg.Server.offerOf(once, run.client, s.log)
 		end()

@@ -82,7 +82,7 @@ func (c *Command) startMCP(ctx context.Context, s *program.Streams, n *Node, log
 				s.Printf("MCP server %s lists no tool %q: correct tools or effects of its field lash in %s; lash-node plugins lists what it registered", c.mcp[i].Name, name, c.MCP)
 			}
 		default:
-			s.Printf("MCP server %s has not listed its tools yet: the log says why; lash-node plugins shows whether it has registered them since", c.mcp[i].Name)
+			s.Printf("MCP server %s has not listed its tools yet: sessions get them when it has; the log says when, or why not", c.mcp[i].Name)
 		}
 	}
 	return nil

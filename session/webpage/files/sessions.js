@@ -20,7 +20,7 @@ const FILTERS = [
   ["ask", "Asking", (r) => r.approvals > 0],
   ["run", "Running", (r) => Boolean(r.running) && !r.approvals],
   ["wait", "Waiting", (r) => r.queued > 0 || r.tasks > 0],
-  ["fail", "Failed", (r, end) => end?.tone === "bad"],
+  ["fail", "Failed", (r, end) => end?.tone === "bad", "Sessions whose last turn failed"],
   ["open", "Open", (r) => r.status === "open"],
   ["closed", "Closed", (r) => r.status === "closed"],
 ];
@@ -137,9 +137,9 @@ export class Sessions {
     if (state === this.chipState) return;
     const focused = document.activeElement?.dataset?.filter;
     this.chipState = state;
-    swap(this.chips, FILTERS.map(([name, text]) => {
+    swap(this.chips, FILTERS.map(([name, text, , title]) => {
       const n = counts.get(name);
-      const chip = h("button", { type: "button", class: "chip", "aria-pressed": String(name === this.filter), click: () => { this.filter = name; this.#draw(); } }, text, h("span", { class: "n" }, String(n)));
+      const chip = h("button", { type: "button", class: "chip", title, "aria-pressed": String(name === this.filter), click: () => { this.filter = name; this.#draw(); } }, text, h("span", { class: "n" }, String(n)));
       chip.dataset.filter = name;
       return n || name === "all" || name === this.filter || (name === "fail" && found.some((r) => r.turns)) ? chip : null;
     }));

@@ -27,7 +27,7 @@ export class Timeline {
   }
 
   #redraw() {
-    this.ruler.textContent = this.common ? `Each lane is ${duration(this.longest)}, as the longest turn` : "Each lane is its turn";
+    this.ruler.textContent = this.common ? `Each lane is ${duration(this.longest)}, as long as the longest turn` : "Each lane is as long as its turn";
     for (const row of this.list.rows.values()) row.version = null; // the bars of all rows change
     this.list.draw();
   }
