@@ -2,14 +2,17 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -155,6 +158,7 @@ func TestStopBeforeMCP(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			awaitPlugins(t, b) // the node can read its store then
 			b.Close()
 			stop()
 			if err := <-ended; err == nil {
@@ -165,6 +169,22 @@ func TestStopBeforeMCP(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitPlugins waits for the table of plugins, which a node makes when it has opened its store.
+func awaitPlugins(t *testing.T, b *bus.Bus) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	for err == nil {
+		if _, err = js.KeyValue(t.Context(), "lash-plugins"); err == nil {
+			return
+		}
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			err = nil
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	t.Fatal(err)
 }
 
 // TestDocumentedMCPFiles reads the files of servers that the README and the operators' guide show.

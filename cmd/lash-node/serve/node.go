@@ -76,11 +76,13 @@ func (n *Node) Stop() {
 	n.close()
 }
 
-// hasSessions reports whether the store has a session, as far as that can be read: other programs may have made one while the node
-// waited for MCP servers.
+// hasSessions reports whether the store may have a session: other programs may have made one while the node started.
 func (n *Node) hasSessions() bool {
-	if n.server == nil || n.bus == nil {
+	if n.server == nil {
 		return false
+	}
+	if n.bus == nil { // it cannot be read, and the server has listened
+		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's context may have ended
 	defer cancel()
