@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/bus"
@@ -198,19 +200,6 @@ func TestCandidatesEqualRows(t *testing.T) {
 	}
 }
 
-// stored are all values of the index.
-func stored(t *testing.T, b *bus.Bus) (all string) {
-	t.Helper()
-	rows, _ := b.Index()
-	for value, err := range rows.Values(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all += string(value)
-	}
-	return all
-}
-
 // TestErasedFromPacks: after an erasure no pack has a word of the session, also where a packer has read its row before, or died
 // before it listed its packs.
 func TestErasedFromPacks(t *testing.T) {
@@ -233,8 +222,8 @@ func TestErasedFromPacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(before.Packs); n < 3 || strings.Count(stored(t, b), "\x01") < 2 {
-		t.Fatalf("got %d packs", n)
+	if n, of := len(before.Packs), packedWith(t, b, "s1"); n < 3 || of != 2 || storedWith(t, b, "later") == 0 {
+		t.Fatalf("got %d packs, %d with the session, want two with its words", n, of)
 	}
 	for range 20 { // the packs are tested in any order
 		p.check(t, "later")
@@ -250,9 +239,12 @@ func TestErasedFromPacks(t *testing.T) {
 	if value, err := rows.Pack(t.Context(), orphan.Name); err != nil || value != nil {
 		t.Errorf("the pack that is not listed: got %q, %v", value, err)
 	}
-	for _, pack := range p.list(t) {
-		if bus.PackFilter(pack.Filter).Has("s1") {
-			t.Errorf("%s has s1", pack.Name)
+	if n := packedWith(t, b, "s1"); n > 0 {
+		t.Errorf("got %d packs with the erased session", n)
+	}
+	for _, word := range []string{"word1", "later"} {
+		if n := storedWith(t, b, word); n > 0 {
+			t.Errorf("%d values of the index have %q", n, word)
 		}
 	}
 	if err := rows.PutPacks(t.Context(), before); !errors.Is(err, bus.ErrStale) {
@@ -313,11 +305,9 @@ func TestSweepErasedFromPacks(t *testing.T) {
 	}
 }
 
-// TestPacksOfKeys: packs have rows of the key that they are encrypted with. A reader without that key reads what it can, and
-// nothing of the words is stored plain.
-func TestPacksOfKeys(t *testing.T) {
-	t.Parallel()
-	server := bustest.Server(t, busembed.Config{})
+// twoKeys are the keys of a store before and after a second one was added, which is the current one then.
+func twoKeys(t *testing.T) (first, second *bodykey.Keys) {
+	t.Helper()
 	first, err := bodykey.New()
 	if err != nil {
 		t.Fatal(err)
@@ -329,15 +319,42 @@ func TestPacksOfKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(keys *bodykey.Keys) *packing {
-		b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: keys})
+	return first, second
+}
+
+// storedWith counts the stored values of the index that have a text, as they are on the server.
+func storedWith(t *testing.T, b *bus.Bus, text string) (n int) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "KV_lash-index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := stream.CachedInfo().State.FirstSeq; seq <= stream.CachedInfo().State.LastSeq; seq++ {
+		msg, err := stream.GetMsg(t.Context(), seq)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(b.Close)
-		return newPacking(b)
+		if bytes.Contains(msg.Data, []byte(text)) {
+			n++
+		}
 	}
-	old, now := open(first), open(second)
+	return n
+}
+
+// TestPacksOfKeys: packs have rows of the key that they are encrypted with. A reader without that key reads what it can, and
+// nothing of the words is stored plain.
+func TestPacksOfKeys(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	first, second := twoKeys(t)
+	old, now := newPacking(bustest.OpenWith(t, server, first)), newPacking(bustest.OpenWith(t, server, second))
 	for i := range 12 {
 		p, id := old, events.SessionID(fmt.Sprint("s", i))
 		if i > 3 && i != 8 { // s8 is of a node that has the keys of before
@@ -360,6 +377,9 @@ func TestPacksOfKeys(t *testing.T) {
 	maps.Copy(now.ends, old.ends)
 	for _, text := range []string{"secret", "secret1", "secret8", "secret11"} {
 		now.check(t, text)
+	}
+	if n := storedWith(t, now.b, "secret"); n > 0 {
+		t.Errorf("%d values of the index have a word in plain", n)
 	}
 	forgotten, err := second.Forget(first.Current())
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
@@ -105,25 +103,10 @@ func TestMissingPacks(t *testing.T) {
 func TestKeysInTurn(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
-	first, err := bodykey.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, id, err := first.Add()
-	if err == nil {
-		second, err = second.Use(id)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, second := twoKeys(t)
 	var sides [2]*packing
 	for i, keys := range []*bodykey.Keys{first, second} {
-		b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: keys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(b.Close)
-		sides[i] = newPacking(b)
+		sides[i] = newPacking(bustest.OpenWith(t, server, keys))
 	}
 	for i := range 20 {
 		p, id := sides[i%2], events.SessionID(fmt.Sprint("s", i))

@@ -109,7 +109,7 @@ func Run(ctx context.Context, src Source, r Request) (*Result, error) {
 	defer cancel()
 	s.late = func() bool { return errors.Is(context.Cause(bounded), errTime) }
 	err = InOrder(bounded, len(s.list.all), s.open, s.add)
-	if errors.Is(err, errTime) { // before the next session was begun
+	if errors.Is(err, errTime) { // it ended between two sessions
 		s.out.More, err = true, nil
 	}
 	if errors.Is(err, errEnough) {
