@@ -137,9 +137,6 @@ func (b *bundle) fill(list []events.Event) {
 // forked, closed in one commit, snapshotted, archived, restored and erased.
 func TestFullSession(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it takes minutes under the race detector")
-	}
 	cases := map[string][]string{"all": {"monitors", "tasks", "inputs", "scheduled", "nodes", "plugins"}}
 	for name := range fillers {
 		cases[name] = []string{name}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
@@ -97,7 +98,7 @@ func TestSearchOfCaller(t *testing.T) {
 		"within":           {&api.Caller{Name: "carol", Reach: api.Reach{Scope: api.ScopeRead}, Within: one}, []string{"s110"}},
 	} {
 		limits := []int{1, 3, 100}
-		if testing.Short() {
+		if !runtest.Long() {
 			limits = limits[1:2]
 		}
 		for _, limit := range limits {

@@ -8,14 +8,14 @@ import (
 	"strconv"
 
 	"go.uber.org/goleak"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // VerifyTestMain is the TestMain of a package whose tests use servers. It runs the tests, eight at once, and fails if
 // they leave goroutines other than those that a library is known to leave.
 func VerifyTestMain(m goleak.TestingM) {
-	TestsAtOnce(8) // most of the time they wait for servers and for timeouts
-	collectLess()
-	keepFilesInMemory()
+	prepare()
 	goleak.VerifyTestMain(m, leftByLibraries()...)
 }
 
@@ -24,9 +24,7 @@ type LeakChecked struct{ M goleak.TestingM }
 
 // Run returns the exit code of the tests, or 1 where only the check for goroutines failed.
 func (l LeakChecked) Run() int {
-	TestsAtOnce(8) // most of the time they wait for servers and for timeouts
-	collectLess()
-	keepFilesInMemory()
+	prepare()
 	code := l.M.Run()
 	if code != 0 {
 		return code
@@ -36,6 +34,13 @@ func (l LeakChecked) Run() int {
 		return 1
 	}
 	return 0
+}
+
+func prepare() {
+	runtest.Select()
+	TestsAtOnce(8) // most of the time they wait for servers and for timeouts
+	collectLess()
+	keepFilesInMemory()
 }
 
 // TestsAtOnce sets -parallel, whatever the number of processors, where the command line or a call before does not set it.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,12 +36,15 @@ func exits() {
 	}
 }
 
-var soaks = flag.Bool("soak", false, "run a fleet for each kind of fault of its own, too")
+func TestScripts(t *testing.T) { runScripts(t, "testdata") }
 
-func TestScripts(t *testing.T) {
+// TestLongScripts runs benchmarks and soaks for some seconds each.
+func TestLongScripts(t *testing.T) { runScripts(t, "testdata/long") }
+
+func runScripts(t *testing.T, dir string) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata", RequireUniqueNames: true,
+		Dir: dir, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			ports, err := busembed.FreePorts(1)
 			if err != nil {
@@ -51,15 +53,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SERVER", fmt.Sprintf("127.0.0.1:%d", ports[0]))
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build otherwise waits a second at each exit
 			return nil
-		},
-		Condition: func(cond string) (bool, error) {
-			switch cond {
-			case "long":
-				return !testing.Short(), nil
-			case "soak":
-				return *soaks, nil
-			}
-			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"keys": keys},
 	})

@@ -119,7 +119,7 @@ func TestSecretsStayInside(t *testing.T) {
 	ns.WaitForShutdown()
 	left["store"] = tree(t, store)
 	for where, tried := range map[string]string{
-		"history": "not with", "trace": "provider_error", "store": "not with", "metrics": "lash_model_calls_total{", "standard error": "traces export: failed to send to",
+		"history": "not with", "trace": "provider_error", "store": "not with", "metrics": "lash_model_calls_total{", "standard error": "traces export: send spans",
 	} {
 		if !bytes.Contains(left[where], []byte(tried)) {
 			t.Errorf("%s: got nothing of %q, so nothing was tried: %.2000s", where, tried, left[where])

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	otlp "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lash-go/lash/events"
@@ -51,7 +51,7 @@ func TestServeTelemetry(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 	names := make(map[string]string)
 	for len(exported) > 0 {
-		var export otlp.ExportTraceServiceRequest
+		var export otlp.TracesData // has the bytes of an ExportTraceServiceRequest
 		if err := proto.Unmarshal(<-exported, &export); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -64,12 +64,9 @@ type verdictOf struct {
 	Failed  string
 }
 
-// TestNodeOfTest is a node in a process of its own, until it is killed. Its model and its tools are those of the test.
-func TestNodeOfTest(t *testing.T) {
+// TestChildNode is a node in a process of its own, until it is killed. Its model and its tools are those of the test.
+func TestChildNode(t *testing.T) {
 	notification := os.Getenv(nodeVariable)
-	if notification == "" {
-		t.Skip("runs in a process of its own")
-	}
 	go func() { // ends with the process
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0) // the test has gone
@@ -160,8 +157,7 @@ func process(b *harness.System, plugins string, report reporter) (kill func()) {
 	harness.WantError(b.T, "flush", b.Bus.Conn().Flush(), nil)
 	config, err := json.Marshal(cfg)
 	harness.WantError(b.T, "encode", err, nil)
-	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNodeOfTest$")
-	child.Env = append(os.Environ(), nodeVariable+"="+string(config))
+	child := runtest.Child(ctx, "TestChildNode", nodeVariable+"="+string(config))
 	var out strings.Builder
 	child.Stdout, child.Stderr = &out, &out
 	alive, err := child.StdinPipe() // closed when this process ends, whatever way

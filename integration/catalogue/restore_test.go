@@ -2,7 +2,6 @@ package catalogue
 
 import (
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/lash-go/lash/bus"
@@ -10,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
@@ -18,13 +18,10 @@ import (
 // taskServer is the variable with the server's address of the process that is killed.
 const taskServer = "LASH_TASK_SERVER"
 
-// TestTaskProcess runs in another process, which testMonitorRestore starts: a node that runs monitors until it is
+// TestChildTask runs in another process, which testMonitorRestore starts: a node that runs monitors until it is
 // killed.
-func TestTaskProcess(t *testing.T) {
+func TestChildTask(t *testing.T) {
 	url := os.Getenv(taskServer)
-	if url == "" {
-		t.Skip("runs in a process of its own")
-	}
 	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: url}))
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +44,7 @@ func testMonitorRestore(t *testing.T) {
 	b.Bus = bustest.Open(t, server)
 	b.Host, b.Server = b.NewHost(b.Bus), server
 	id := b.Open(api.CreateRequest{})
-	child := exec.CommandContext(b.Ctx, os.Args[0], "-test.run=^TestTaskProcess$")
-	child.Env = append(os.Environ(), taskServer+"="+server.URL())
+	child := runtest.Child(b.Ctx, "TestChildTask", taskServer+"="+server.URL())
 	harness.WantError(t, "start the process", child.Start(), nil)
 	again, once := harness.NewFifo(t), harness.NewFifo(t)
 	closedAgain, closedOnce := processesEnded(again, t), processesEnded(once, t)

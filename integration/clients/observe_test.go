@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
@@ -172,7 +173,7 @@ func TestObserveMany(t *testing.T) {
 	t.Parallel()
 	const turns = 8
 	watchers := 100
-	if testing.Short() {
+	if !runtest.Long() {
 		watchers = 20
 	}
 	var script []harness.Step

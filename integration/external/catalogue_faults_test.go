@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -27,7 +28,7 @@ import (
 )
 
 var (
-	faultCalls = flag.Int("calls", 300, "calls that T34 makes on one server; on three servers, and in TypeScript without -three, it makes a fifth")
+	faultCalls = flag.Int("calls", runtest.Of(30, 300), "calls that T34 makes in Go on one server; elsewhere it makes a fifth")
 	faultSeed  = flag.Uint64("seed", 0, "of the faults of T34; 0: a new one, which is logged")
 	unfenced   = flag.Bool("unfenced", false, "T34 has nodes that do not look at the instance that the history names: it fails")
 )

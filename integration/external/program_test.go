@@ -18,8 +18,8 @@ func programCases() []serviceCase {
 	return slices.Concat(faultCases, callCases, cancelCases, lifecycleCases)
 }
 
-// TestPluginServiceInTypeScript runs the cases of programs with the plugin notes as a program of the SDK of TypeScript.
-func TestPluginServiceInTypeScript(t *testing.T) {
+// TestLongPluginServiceInTypeScript runs the cases of programs with the plugin notes as a program of the SDK of TypeScript.
+func TestLongPluginServiceInTypeScript(t *testing.T) {
 	t.Parallel()
 	program := inTypeScript(t)
 	for _, c := range programCases() {
@@ -32,12 +32,9 @@ func TestPluginServiceInTypeScript(t *testing.T) {
 	}
 }
 
-// TestPluginServiceInTypeScriptOnThreeServers is the same on three servers that replicate.
-func TestPluginServiceInTypeScriptOnThreeServers(t *testing.T) {
+// TestLongPluginServiceInTypeScriptOnThreeServers is the same on three servers that replicate.
+func TestLongPluginServiceInTypeScriptOnThreeServers(t *testing.T) {
 	t.Parallel()
-	if !*allOnThree {
-		t.Skip("-three runs it: it takes a minute")
-	}
 	program := inTypeScript(t)
 	cluster := bustest.StartCluster(t)
 	for _, c := range programCases() {

@@ -2,10 +2,8 @@ package external
 
 import (
 	"context"
-	"flag"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -69,28 +67,20 @@ func TestPluginService(t *testing.T) {
 	}
 }
 
-var allOnThree = flag.Bool("three", false, "run all cases on three servers, with the TypeScript SDK too, not only those in which nodes or instances meet")
-
-// replicated are the cases that are about what nodes and instances find in the streams of others, or store at once.
-var replicated = []string{"T02", "T05", "T06", "T17", "T22", "T31", "T32", "T35", "T50", "T54", "T56"}
-
-// fewer is how often a case repeats something: n times in Go on one server, and a fifth of it elsewhere, where -three is not set.
+// fewer is how often a case repeats something: n times in Go on one server, and a fifth of it elsewhere.
 func (p place) fewer(n int) int {
-	if p.replicas > 1 || p.program != nil && !*allOnThree {
+	if p.replicas > 1 || p.program != nil {
 		return n / 5
 	}
 	return n
 }
 
-// TestPluginServiceOnThreeServers runs cases on three servers that replicate.
-func TestPluginServiceOnThreeServers(t *testing.T) {
+// TestLongPluginServiceOnThreeServers runs cases on three servers that replicate.
+func TestLongPluginServiceOnThreeServers(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.StartCluster(t)
 	for _, c := range serviceCases() {
 		id, _, _ := strings.Cut(c.name, "_")
-		if !*allOnThree && !slices.Contains(replicated, id) {
-			continue
-		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.run(t, place{server: cluster.Servers[0], url: cluster.URL, prefix: strings.ToLower(id), replicas: 3})

@@ -40,7 +40,7 @@ func (p *pair) start(blockAt events.EffectID) (c *child, id events.WorkerID) {
 	if blockAt != "" {
 		cfg.BlockAt = string(workloadSession(0)) + "/" + string(blockAt)
 	}
-	c = startChild(p.T, "TestNodeProcess", cfg, nil)
+	c = startChild(p.T, "TestChildNode", cfg, nil)
 	return c, events.WorkerID(c.awaitLine(p.Ctx, "serves"))
 }
 

@@ -19,13 +19,10 @@ const (
 	clockedRound   = "LASH_CLOCKED_ROUND"
 )
 
-// TestClockedProcess is a node of TestClockJumps, in another process. It writes a byte for each effect that it
+// TestChildClocked is a node of TestClockJumps, in another process. It writes a byte for each effect that it
 // starts.
-func TestClockedProcess(t *testing.T) {
+func TestChildClocked(t *testing.T) {
 	servers := os.Getenv(clockedServers)
-	if servers == "" {
-		t.Skip("runs in a process of its own")
-	}
 	journal, err := os.OpenFile(os.Getenv(clockedJournal), os.O_APPEND|os.O_WRONLY, 0o600)
 	harness.WantError(t, "journal", err, nil)
 	defer journal.Close() //nolint:errcheck // it was only appended to

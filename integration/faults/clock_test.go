@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -74,8 +75,9 @@ func setupClocked(t *testing.T) *clocked {
 func (f *clocked) start(i int) {
 	f.t.Helper()
 	n := &clockedNode{clock: newClock(f.t), started: make(chan struct{}, 1<<16)}
-	n.cmd = exec.Command(f.program, "-test.run=^TestClockedProcess$") //nolint:gosec // it is this test
-	n.cmd.Env = append(os.Environ(), n.env(), clockedServers+"="+f.servers.url, clockedJournal+"="+f.journal, clockedRound+"="+strconv.Itoa(f.rounds))
+	run := runtest.Child(f.t.Context(), "TestChildClocked", n.env(), clockedServers+"="+f.servers.url, clockedJournal+"="+f.journal, clockedRound+"="+strconv.Itoa(f.rounds))
+	n.cmd = exec.Command(f.program, run.Args[1:]...) //nolint:gosec // it is this test
+	n.cmd.Env = run.Env
 	n.cmd.Stdout, n.cmd.Stderr = n, os.Stderr
 	stdin, err := n.cmd.StdinPipe()
 	if err != nil {
@@ -122,9 +124,6 @@ func (f *clocked) works(i, effects int) {
 // behind, and while those of the servers are ahead.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
-	if !*harness.Faults {
-		t.Skip("run with -faults: it builds everything again, and elections take seconds")
-	}
 	f := setupClocked(t)
 	b := f.servers.open()
 	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})

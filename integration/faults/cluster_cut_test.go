@@ -17,7 +17,7 @@ import (
 func (l *loss) startProcess(ctx context.Context, i int, hosts *hosts, host int, only ...int) *child {
 	l.t.Helper()
 	cfg := childConfig{URL: l.p.urlOf(only...), Replicas: 3, Journal: l.journal, Round: 1 + i}
-	c := startChild(l.t, "TestNodeProcess", cfg, func(cmd []string) []string { return hosts.inside(host, cmd) })
+	c := startChild(l.t, "TestChildNode", cfg, func(cmd []string) []string { return hosts.inside(host, cmd) })
 	l.ids[i] = events.WorkerID(c.awaitLine(ctx, "serves"))
 	l.stops[i] = func(ctx context.Context) {
 		c.signal(syscall.SIGTERM)
@@ -30,9 +30,6 @@ func (l *loss) startProcess(ctx context.Context, i int, hosts *hosts, host int, 
 // runs turns: the node finds another server by itself. Then it disconnects the node in the middle of a turn, and a
 // watcher with it: another node continues the turn. After the reconnect the watcher receives each commit once.
 func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers take minutes
-	if !*harness.Faults {
-		t.Skip("run with -faults: elections take seconds")
-	}
 	const away, near = 3, 4 // hosts of nodes
 	hosts := makeHosts(t, 'n', 5)
 	dir := t.TempDir()
@@ -50,7 +47,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 	sum := underLoss(t, p, 0, func(ctx context.Context, l *loss) {
 		far := l.startProcess(ctx, 0, hosts, away, append([]int{isolated}, p.only...)...)
 		l.startProcess(ctx, 1, hosts, near, p.only...)
-		watcher := startChild(t, "TestWatcherProcess", childConfig{URL: p.url, Replicas: 3, Watch: id}, func(cmd []string) []string { return hosts.inside(away, cmd) })
+		watcher := startChild(t, "TestChildWatcher", childConfig{URL: p.url, Replicas: 3, Watch: id}, func(cmd []string) []string { return hosts.inside(away, cmd) })
 		watcher.awaitLine(ctx, "saw 1")
 		l.further(ctx, lossSessions)
 		p.lead(ctx, l.b, id, isolated)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 )
@@ -241,11 +240,8 @@ func (l *loss) after(ctx context.Context, effects int) {
 // perTurn is the least number of effects of a turn.
 const perTurn = 10
 
-// TestLeaderLost kills the server that leads a session's stream, again and again, in the middle of turns.
-func TestLeaderLost(t *testing.T) { // alone: elections of starved servers take minutes
-	if !*harness.Faults {
-		t.Skip("run with -faults: elections take seconds")
-	}
+// TestLongLeaderLost kills the server that leads a session's stream, again and again, in the middle of turns.
+func TestLongLeaderLost(t *testing.T) { // alone: elections of starved servers take minutes
 	p := loopback(t)
 	underLoss(t, p, 2, func(ctx context.Context, l *loss) {
 		for n := 1; n <= 2; n++ {
@@ -259,12 +255,9 @@ func TestLeaderLost(t *testing.T) { // alone: elections of starved servers take 
 	})
 }
 
-// TestRollingRestart replaces every server, every node and the host client, one after the other, as an operator
+// TestLongRollingRestart replaces every server, every node and the host client, one after the other, as an operator
 // does, during turns.
-func TestRollingRestart(t *testing.T) { // alone: elections of starved servers take minutes
-	if !*harness.Faults {
-		t.Skip("run with -faults: elections take seconds")
-	}
+func TestLongRollingRestart(t *testing.T) { // alone: elections of starved servers take minutes
 	p := loopback(t)
 	sum := underLoss(t, p, 2, func(ctx context.Context, l *loss) {
 		for i := range p.cfg {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 )
 
@@ -42,8 +43,8 @@ func (c *childConfig) bus() bus.Config {
 	return bus.Config{URL: c.URL, Replicas: c.Replicas, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers(), nats.DontRandomize()}}
 }
 
-// TestNodeProcess is a node with the workload in a process of its own. It ends as lash-node serve does.
-func TestNodeProcess(t *testing.T) {
+// TestChildNode is a node with the workload in a process of its own. It ends as lash-node serve does.
+func TestChildNode(t *testing.T) {
 	cfg := childOf(t)
 	journal, err := os.OpenFile(cfg.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -95,19 +96,15 @@ func TestNodeProcess(t *testing.T) {
 
 func childOf(t *testing.T) (cfg childConfig) {
 	t.Helper()
-	text := os.Getenv(childVariable)
-	if text == "" {
-		t.Skip("runs in a process of its own")
-	}
-	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &cfg); err != nil {
 		t.Fatal(err)
 	}
 	return cfg
 }
 
-// TestWatcherProcess watches a session in a process of its own, and resumes at its cursor after an error. It
+// TestChildWatcher watches a session in a process of its own, and resumes at its cursor after an error. It
 // prints the sequence of each commit.
-func TestWatcherProcess(t *testing.T) {
+func TestChildWatcher(t *testing.T) {
 	cfg := childOf(t)
 	b, err := bus.Open(t.Context(), cfg.bus())
 	if err != nil {
@@ -147,12 +144,13 @@ func startChild(t *testing.T, test string, cfg childConfig, wrap func(cmd []stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := []string{os.Args[0], "-test.run=^" + test + "$"}
+	run := runtest.Child(t.Context(), test, childVariable+"="+string(text))
+	line := run.Args
 	if wrap != nil {
 		line = wrap(line)
 	}
 	cmd := exec.Command(line[0], line[1:]...) //nolint:gosec // it is this test
-	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	cmd.Env = run.Env
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

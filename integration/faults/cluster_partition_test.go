@@ -22,9 +22,6 @@ import (
 // append, and the others continue. After the reconnect every server has the same history. The test runs alone:
 // elections of starved servers take minutes.
 func TestPartition(t *testing.T) {
-	if testing.Short() {
-		t.Skip("elections take seconds")
-	}
 	hosts := makeHosts(t, 'l', 3)
 	dir := t.TempDir()
 	p := clusterOn(t, hosts.servers(), [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
@@ -135,9 +132,6 @@ func equalBytes(a, b [][]byte) bool {
 // again and the server is restarted, it has every commit.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("elections take seconds")
-	}
 	needsRoot(t, "mount", "umount")
 	dir := t.TempDir()
 	small := filepath.Join(dir, "1")

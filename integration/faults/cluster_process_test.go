@@ -20,19 +20,16 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // serverConfig is the environment variable with the configuration of a server's process.
 const serverConfig = "LASH_SERVER"
 
-// TestServerProcess is one server of a [processes], in another process.
-func TestServerProcess(t *testing.T) {
-	text := os.Getenv(serverConfig)
-	if text == "" {
-		t.Skip("runs in a process of its own")
-	}
+// TestChildServer is one server of a [processes], in another process.
+func TestChildServer(t *testing.T) {
 	var cfg busembed.Config
-	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+	if err := json.Unmarshal([]byte(os.Getenv(serverConfig)), &cfg); err != nil {
 		t.Fatal(err)
 	}
 	s, err := busembed.Start(cfg)
@@ -93,12 +90,13 @@ func (p *processes) start(i int) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	line := []string{os.Args[0], "-test.run=^TestServerProcess$"}
+	run := runtest.Child(p.t.Context(), "TestChildServer", serverConfig+"="+string(text))
+	line := run.Args
 	if p.wrap != nil {
 		line = p.wrap(i, line)
 	}
 	cmd := exec.Command(line[0], line[1:]...) //nolint:gosec // it is this test
-	cmd.Env = append(os.Environ(), serverConfig+"="+string(text))
+	cmd.Env = run.Env
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -35,7 +36,7 @@ func TestCluster(t *testing.T) {
 		}
 		convs = append(convs, list...)
 	}
-	if testing.Short() {
+	if !runtest.Long() {
 		convs = convs[:10]
 	}
 	cluster := bustest.StartCluster(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/turn"
@@ -54,10 +54,7 @@ func archiveConcurrently(t *testing.T, b *bus.Bus) (stop func()) {
 // TestColdServerKilled is TestKillDuringTurns with an archiver that makes sessions cold all the time.
 func TestColdServerKilled(t *testing.T) {
 	t.Parallel()
-	rounds := 10
-	if testing.Short() {
-		rounds = 3
-	}
+	rounds := runtest.Of(3, 10)
 	const seed = 20261122
 	random := rand.New(rand.NewPCG(seed, 0))
 	store := t.TempDir()
@@ -103,13 +100,10 @@ const (
 	coldRound   = "LASH_COLD_ROUND"
 )
 
-// TestColdKilledNode runs in other processes, which TestColdNodesKilled starts: a node, and an archiver without
+// TestChildColdNode runs in other processes, which TestColdNodesKilled starts: a node, and an archiver without
 // pauses.
-func TestColdKilledNode(t *testing.T) {
+func TestChildColdNode(t *testing.T) {
 	url := os.Getenv(coldURL)
-	if url == "" {
-		t.Skip("runs in a process of its own")
-	}
 	journal, err := os.OpenFile(os.Getenv(coldJournal), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +144,7 @@ func TestColdNodesKilled(t *testing.T) {
 	ctx, driven := harness.Context(t), make(chan error, 1)
 	start := func(round int) (kill func()) {
 		alive, cancel := context.WithCancel(ctx)
-		cmd := exec.CommandContext(alive, os.Args[0], "-test.run=^TestColdKilledNode$")
-		cmd.Env = append(os.Environ(), coldURL+"="+server.URL(), coldJournal+"="+journal, coldRound+"="+strconv.Itoa(round))
+		cmd := runtest.Child(alive, "TestChildColdNode", coldURL+"="+server.URL(), coldJournal+"="+journal, coldRound+"="+strconv.Itoa(round))
 		if err := cmd.Start(); err != nil {
 			t.Error(err)
 		}

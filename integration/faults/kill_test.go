@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 )
 
@@ -34,13 +35,10 @@ const (
 
 func journalOf(store string) string { return filepath.Join(store, "journal") }
 
-// TestKilledProcess runs in another process, which TestKillDuringTurns starts: a server, a node and a client that
+// TestChildKilled runs in another process, which TestKillDuringTurns starts: a server, a node and a client that
 // submits all turns.
-func TestKilledProcess(t *testing.T) {
+func TestChildKilled(t *testing.T) {
 	store := os.Getenv(killStore)
-	if store == "" {
-		t.Skip("runs in a process of its own")
-	}
 	journal, err := os.OpenFile(journalOf(store), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -78,10 +76,7 @@ func TestKilledProcess(t *testing.T) {
 // The history must agree with the journal outside the system.
 func TestKillDuringTurns(t *testing.T) {
 	t.Parallel()
-	rounds := 12
-	if testing.Short() {
-		rounds = 4
-	}
+	rounds := runtest.Of(4, 12)
 	const seed = 20261121
 	random := rand.New(rand.NewPCG(seed, 0))
 	store := t.TempDir()
@@ -108,8 +103,7 @@ func TestKillDuringTurns(t *testing.T) {
 }
 
 func killChild(ctx context.Context, store string, round int, env ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledProcess$")
-	cmd.Env = append(os.Environ(), killStore+"="+store, killRound+"="+strconv.Itoa(round))
+	cmd := runtest.Child(ctx, "TestChildKilled", killStore+"="+store, killRound+"="+strconv.Itoa(round))
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -43,8 +43,8 @@ func (s *site) fatalNode(on *bus.Bus, role workers.Role, run func()) *workers.No
 	return n
 }
 
-// TestRemoteCallProcess runs in another process, which TestRemoteCallKillsNode starts: a node whose tool kills it.
-func TestRemoteCallProcess(t *testing.T) {
+// TestChildRemoteCall runs in another process, which TestRemoteCallKillsNode starts: a node whose tool kills it.
+func TestChildRemoteCall(t *testing.T) {
 	cfg := childOf(t)
 	on, err := bus.Open(t.Context(), cfg.bus())
 	harness.WantError(t, "open", err, nil)
@@ -68,8 +68,7 @@ func TestRemoteCallKillsNode(t *testing.T) {
 		var processes sync.WaitGroup
 		processes.Go(func() { // ends with the last process, which is killed
 			for ctx.Err() == nil {
-				c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestRemoteCallProcess$")
-				c.Env = append(os.Environ(), childVariable+"="+s.child())
+				c := runtest.Child(ctx, "TestChildRemoteCall", childVariable+"="+s.child())
 				_ = c.Run()
 				deaths.Add(1)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -26,7 +27,7 @@ type site struct {
 	connect  func() *bus.Bus // as another process
 }
 
-// onSites runs a test on one server and, without -short, on three.
+// onSites runs a test on one server and, of the long tests, on three.
 func onSites(t *testing.T, test func(s *site)) {
 	t.Helper()
 	t.Run("one_server", func(t *testing.T) {
@@ -34,10 +35,10 @@ func onSites(t *testing.T, test func(s *site)) {
 		server := bustest.Server(t, busembed.Config{Listen: true})
 		test(newSite(t, server.URL(), 1, func() *bus.Bus { return bustest.Open(t, server) }))
 	})
+	if !runtest.Long() {
+		return // elections take seconds
+	}
 	t.Run("three_servers", func(t *testing.T) {
-		if !*harness.Faults {
-			t.Skip("run with -faults: elections take seconds")
-		}
 		t.Parallel()
 		cluster := bustest.StartCluster(t)
 		test(newSite(t, cluster.URL, 3, func() *bus.Bus { return cluster.Open(t) }))
@@ -156,7 +157,7 @@ func (w *wakeFixture) start() *workers.Node {
 func (w *wakeFixture) process(cfg childConfig) *child {
 	w.T.Helper()
 	cfg.URL, cfg.Replicas, cfg.Journal = w.url, w.replicas, w.file
-	return startChild(w.T, "TestNodeProcess", cfg, nil)
+	return startChild(w.T, "TestChildNode", cfg, nil)
 }
 
 // awaitBlocked waits until the barrier blocks an effect of that many sessions that started since it was shut.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
@@ -159,12 +159,9 @@ func TestDeadAttemptsIgnoreStops(t *testing.T) {
 
 const deadServer = "LASH_DEAD_SERVER"
 
-// TestDeadProcess runs in another process, which TestDeadCrashLoop starts: a node whose work kills it.
-func TestDeadProcess(t *testing.T) {
+// TestChildDead runs in another process, which TestDeadCrashLoop starts: a node whose work kills it.
+func TestChildDead(t *testing.T) {
 	url := os.Getenv(deadServer)
-	if url == "" {
-		t.Skip("runs in a process of its own")
-	}
 	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: url}))
 	if err != nil {
 		t.Fatal(err)
@@ -197,8 +194,7 @@ func TestDeadCrashLoop(t *testing.T) {
 			var deaths atomic.Int64
 			child.Go(func() { // ends with the last process, which is killed
 				for ctx.Err() == nil {
-					node := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestDeadProcess$")
-					node.Env = append(os.Environ(), deadServer+"="+server.URL())
+					node := runtest.Child(ctx, "TestChildDead", deadServer+"="+server.URL())
 					_ = node.Run()
 					deaths.Add(1)
 				}

@@ -79,7 +79,7 @@ func TestSpansAreThoseOfTheGuide(t *testing.T) {
 	at := llmtest.Endpoint(t, func(*http.Request, llm.Request) llmtest.Reply { return llmtest.Text(`{"city":`, `"Oslo"}`) })
 	provider, err := openai.New(openai.Config{APIKey: llmtest.Key, BaseURL: at})
 	harness.WantError(t, "provider", err, nil)
-	spans := r.exporting(b.Ctx, 1)
+	spans := r.exporting(1)
 	n, err := workers.NewNode(workers.Config{Bus: b.Bus, Providers: map[string]llm.Provider{"openai": provider}, Provider: "openai", Model: "m", Trace: spans.Trace})
 	harness.WantError(t, "node", err, nil)
 	harness.WantError(t, "start", n.Start(b.Ctx), nil)

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -51,7 +49,7 @@ func newReceiver(t *testing.T) *receiver {
 }
 
 func (r *receiver) take(w http.ResponseWriter, q *http.Request) {
-	var export collector.ExportTraceServiceRequest
+	var export otlp.TracesData // has the bytes of an ExportTraceServiceRequest
 	body, err := io.ReadAll(q.Body)
 	if err == nil {
 		err = proto.Unmarshal(body, &export)
@@ -69,17 +67,12 @@ func (r *receiver) take(w http.ResponseWriter, q *http.Request) {
 			r.spans = append(r.spans, scope.GetSpans()...)
 		}
 	}
-	answer, _ := proto.Marshal(&collector.ExportTraceServiceResponse{}) // has nothing in it
-	w.Header().Set("Content-Type", "application/x-protobuf")
-	_, _ = w.Write(answer)
+	w.Header().Set("Content-Type", "application/x-protobuf") // of an ExportTraceServiceResponse with nothing in it
 }
 
 // exporting is the tracer provider of a node.
-func (r *receiver) exporting(ctx context.Context, ratio float64) *telemetry.Spans {
-	r.t.Helper()
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(r.url+"/v1/traces"))
-	harness.WantError(r.t, "exporter", err, nil)
-	return telemetry.NewSpans(exporter, ratio)
+func (r *receiver) exporting(ratio float64) *telemetry.Spans {
+	return telemetry.NewSpans(telemetry.NewOTLP(r.url+"/v1/traces", nil), ratio)
 }
 
 // lines lists the spans of a trace, one a line: kind, name, parent and attributes, sorted. named replaces texts by
@@ -175,7 +168,7 @@ func TestSpansReceived(t *testing.T) {
 	_, err := b.Submit(ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("secret")}}})
 	harness.WantError(t, "submit", err, nil)
 	for i := range 2 {
-		spans := r.exporting(b.Ctx, 1)
+		spans := r.exporting(1)
 		b.TraceTo = spans.Trace
 		node, kill := b.StartNodeOn(bustest.Open(t, b.Server), adding(), subagent.Factory(subagent.Config{}))
 		if i == 0 {
@@ -234,7 +227,7 @@ func TestSpansOfClientsChoice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, r := harness.StartIdle(t, harness.Reply(harness.Text("hi"))), newReceiver(t)
-			spans := r.exporting(b.Ctx, c.ratio)
+			spans := r.exporting(c.ratio)
 			b.TraceTo = spans.Trace
 			b.StartNode()
 			b.Ctx = w3c.Received(b.Ctx, []string{strings.TrimSuffix(clientParent, "-01") + c.flags}, nil)

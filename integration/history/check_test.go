@@ -18,9 +18,6 @@ import (
 // check names the first event of such a result.
 func TestCheckRecordings(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds three programs")
-	}
 	var args []string
 	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
 		path := filepath.Join("../../../shared/data", name)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -274,11 +275,11 @@ func TestQuestionAfterCancel(t *testing.T) {
 	}
 }
 
-var thinking = flag.Duration("thinking", time.Second, "how long people think in TestListChangesWhileItAsks")
+var thinking = flag.Duration("thinking", runtest.Of(0, 65*time.Second), "how long people think in TestListChangesWhileItAsks")
 
 // TestListChangesWhileItAsks has a server change its list of tools while people think about the question of a call that must
 // not run twice. The call still waits after the time of the flag -thinking, and gets the answer. Other plugins that end give their
-// calls a minute: .ci/run lets people think for longer than that.
+// calls a minute: as a long test people think for longer than that.
 func TestListChangesWhileItAsks(t *testing.T) {
 	t.Parallel()
 	s := start(t)

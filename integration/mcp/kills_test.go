@@ -14,10 +14,11 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
-var killing = flag.Duration("killing", 4*time.Second, "how long TestServersAreKilled kills servers")
+var killing = flag.Duration("killing", runtest.Of(4*time.Second, 30*time.Second), "how long TestServersAreKilled kills servers")
 
 // TestServersAreKilled kills servers of two nodes again and again, during calls of many sessions. Each turn ends. A call that
 // must not run twice runs once where it has a result, at most once where it is lost, and not at all where it is refused. A

@@ -66,9 +66,6 @@ const scrub = `new Promise((done) => {
 // are 1 s to the first picture, 30 pictures a second and 300 ms; it fails only where the page is a wreck, or where the
 // document grows with the session.
 func TestMeasures(t *testing.T) {
-	if testing.Short() {
-		t.Skip("not measured in short tests")
-	}
 	b := harness.StartIdle(t)
 	b.ByHand("long")
 	w := &writer{b: b, id: "long"}

@@ -19,6 +19,7 @@ const module = "github.com/lash-go/lash/"
 
 // floors are all packages but those of integration, from the lowest up. A package may import those before it only.
 var floors = []struct{ name, packages string }{
+	{"which tests run", "internal/runtest"},
 	{"events", "events events/localfile events/bodykey events/proof events/eventjson events/tracing events/eventstest"},
 	{"the fold", "projector projector/index"},
 	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/schema session/api session/turn session/task session/lock

@@ -1,7 +1,6 @@
 package places
 
 import (
-	"flag"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/lash-go/lash/integration/internal/harness"
 )
-
-var build = flag.Bool("places", false, "also build the additions, and run the tests that show that they work")
 
 // addition is what CONTRIBUTING.md promises for a goal.
 type addition struct {
@@ -146,11 +143,8 @@ func golang(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestAdditionsWork builds all additions at once, and runs the tests that show that each works.
-func TestAdditionsWork(t *testing.T) {
-	if !*build {
-		t.Skip("needs the flag -places")
-	}
+// TestLongAdditionsWork builds all additions at once, and runs the tests that show that each works.
+func TestLongAdditionsWork(t *testing.T) {
 	t.Parallel()
 	all := make(files)
 	for _, a := range additions {
@@ -222,11 +216,8 @@ func inFolder(t *testing.T, changed files, overlay, pkg, tests string) (string, 
 	return string(text), err
 }
 
-// TestMissingPlaces leaves the other places of an addition out. The tests name what is missing.
-func TestMissingPlaces(t *testing.T) {
-	if !*build {
-		t.Skip("needs the flag -places")
-	}
+// TestLongMissingPlaces leaves the other places of an addition out. The tests name what is missing.
+func TestLongMissingPlaces(t *testing.T) {
 	t.Parallel()
 	some := make(files)
 	for _, name := range []string{"kind", "hook", "operation", "change"} {

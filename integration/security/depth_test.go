@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -30,7 +31,7 @@ import (
 
 // depths are the depths of the nested values. A stack overflow would end the process, which no test could report.
 func depths() []int {
-	if testing.Short() {
+	if !runtest.Long() {
 		return []int{200, 100_000}
 	}
 	return []int{200, 100_000, 5_000_000}

@@ -18,9 +18,6 @@ import (
 // TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
 func TestFlagsOfFiles(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds a command")
-	}
 	help, err := harness.Go(harness.Context(t), "run", "../../cmd/lash-node", "serve", "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, help)

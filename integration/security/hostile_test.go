@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/webpage"
@@ -19,7 +20,7 @@ import (
 )
 
 var (
-	hostileRequests = flag.Int("hostile.requests", 3000, "requests that TestHostileRequests makes up")
+	hostileRequests = flag.Int("hostile.requests", runtest.Of(1000, 100_000), "requests that TestHostileRequests makes up")
 	hostileSeed     = flag.Uint64("hostile.seed", 1, "of them")
 )
 

@@ -210,9 +210,6 @@ func readsAll(b *harness.System, reader *bus.Bus) {
 // TestRoleAuditor replays histories with lash-replay and an auditor's permissions only.
 func TestRoleAuditor(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds a command")
-	}
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", exerciseScript()...)
 	b.StartNode(bulky(), background.Factory(background.Config{}))

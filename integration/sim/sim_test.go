@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -192,14 +193,11 @@ func (w *world) silence(*rapid.T) {
 	}
 }
 
-// TestSimulation runs 2 000 schedules from seed 1 on, or 300 with -short. The flags of rapid choose others:
+// TestSimulation runs 300 schedules from seed 1 on, and 2 000 as a long test. The flags of rapid choose others:
 // -rapid.seed, -rapid.checks.
 func TestSimulation(t *testing.T) {
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "2000"} {
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": runtest.Of("300", "2000")} {
 		f := flag.Lookup(name)
-		if name == "rapid.checks" && testing.Short() {
-			value = "300"
-		}
 		if f.Value.String() != f.DefValue {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -23,13 +24,7 @@ import (
 // a run without a kill.
 func TestPolicyKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	step := 3
-	switch {
-	case *harness.Faults:
-		step = 1
-	case testing.Short():
-		step = 5
-	}
+	step := runtest.Of(5, 1)
 	for _, meets := range []string{"running", "parked"} {
 		for _, c := range policyCases[meets] {
 			if c.busy == api.WhenBusyEnqueue {

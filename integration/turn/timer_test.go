@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -163,12 +163,9 @@ func TestTimerCold(t *testing.T) {
 
 const timerStore = "LASH_TIMER_STORE"
 
-// TestTimerProcess runs in another process, which TestTimerKill starts: a server in which it sets timers.
-func TestTimerProcess(t *testing.T) {
+// TestChildTimer runs in another process, which TestTimerKill starts: a server in which it sets timers.
+func TestChildTimer(t *testing.T) {
 	store := os.Getenv(timerStore)
-	if store == "" {
-		t.Skip("runs in a process of its own")
-	}
 	b := &harness.System{T: t, Ctx: harness.Context(t), Server: bustest.Server(t, busembed.Config{StoreDir: store, Profile: busembed.ProfileAlways})}
 	b.Bus = bustest.Open(t, b.Server)
 	b.Host = b.NewHost(b.Bus)
@@ -185,8 +182,7 @@ func TestTimerProcess(t *testing.T) {
 func TestTimerKill(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
-	child := exec.CommandContext(harness.Context(t), os.Args[0], "-test.run=^TestTimerProcess$")
-	child.Env = append(os.Environ(), timerStore+"="+store)
+	child := runtest.Child(harness.Context(t), "TestChildTimer", timerStore+"="+store)
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the process: got %v, want it killed\n%s", err, out)
 	}

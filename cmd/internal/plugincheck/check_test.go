@@ -88,9 +88,6 @@ func TestGoodPlugin(t *testing.T) {
 // TestSloppyPlugin fails the checks of its end, and of these alone.
 func TestSloppyPlugin(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for an end that does not come")
-	}
 	_, failed, _ := run(t, patience/4, "add", []string{"SLOPPY=1"}, os.Args[0])
 	if failed["second_instance_and_SIGTERM"] == "" || failed["registers"] != "" || failed["unknown_tool"] != "" {
 		t.Errorf("got %v, want the checks of SIGTERM failed", failed)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
@@ -82,18 +82,17 @@ func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watc
 	if f.OTLPRatio < 0 || f.OTLPRatio > 1 {
 		return fmt.Errorf("--otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
 	}
-	if err := errors.Join(checkHeaders(s, "OTEL_EXPORTER_OTLP_HEADERS"), checkHeaders(s, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")); err != nil {
-		return err
-	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(f.OTLP+"/v1/traces"))
-	if err != nil {
-		return fmt.Errorf("--otlp: %w", err)
+	headers := make(http.Header)
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		if err := addHeaders(headers, s, variable); err != nil {
+			return err
+		}
 	}
 	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "lash-node")), resource.WithFromEnv(), resource.WithHost(), resource.WithProcessPID())
 	if err != nil {
 		return fmt.Errorf("describe this node: %w", err)
 	}
-	w.spans = telemetry.NewSpans(redactingExporter{exporter}, f.OTLPRatio, sdk.WithResource(about))
+	w.spans = telemetry.NewSpans(telemetry.NewOTLP(strings.TrimSuffix(f.OTLP, "/")+"/v1/traces", headers), f.OTLPRatio, sdk.WithResource(about))
 	return nil
 }
 
@@ -117,35 +116,26 @@ func (f *telemetryFlags) prices(w *watched) error {
 // prices are the prices of tokens, for those that may read sessions.
 func (w *watched) prices() json.RawMessage { return w.priced.Load().JSON() }
 
-// checkHeaders refuses headers that the exporter cannot parse. The exporter would log them, with their credentials.
-func checkHeaders(s *program.Streams, variable string) error {
+// addHeaders adds the headers that a variable lists, as the OpenTelemetry specification writes them: NAME=VALUE, the value
+// percent-encoded, with commas between. Its errors have nothing of the values, which are credentials.
+func addHeaders(to http.Header, s *program.Streams, variable string) error {
 	headers := s.Env(variable)
 	if headers == "" {
 		return nil
 	}
 	for i, header := range strings.Split(headers, ",") {
 		name, value, ok := strings.Cut(header, "=")
-		if _, err := url.PathUnescape(value); !ok || err != nil || !headerName.MatchString(strings.TrimSpace(name)) {
+		name = strings.TrimSpace(name)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil || !headerName.MatchString(name) || strings.ContainsAny(value, "\r\n\x00") {
 			return fmt.Errorf("%s: entry %d: want NAME=VALUE, the value percent-encoded", variable, i+1)
 		}
+		to.Set(name, value)
 	}
 	return nil
 }
 
 var headerName = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
-
-// redactingExporter removes the collector's response from export errors, which are logged. Some collectors echo the
-// request headers, with their credentials.
-type redactingExporter struct{ sdk.SpanExporter }
-
-func (e redactingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
-	err := e.SpanExporter.ExportSpans(ctx, spans)
-	if err == nil {
-		return nil
-	}
-	message, _, _ := strings.Cut(err.Error(), "body: ") // the exporter has no error type for it
-	return errors.New(strings.TrimRight(message, " (:"))
-}
 
 // listen binds the address of a flag.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"flag"
 	"sync"
 	"testing"
 	"time"
@@ -20,10 +19,6 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
-
-// Faults is the flag of the tests that take minutes: faults on three servers, and a kill at every request instead of
-// every third.
-var Faults = flag.Bool("faults", false, "also inject faults on three servers, and kill at every request")
 
 // System is a server, a host and a model that plays a script. [System.StartWorker] and [System.StartNode] start the
 // nodes that run its turns.

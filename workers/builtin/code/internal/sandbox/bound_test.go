@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lash-go/lash/internal/runtest"
 
 	"go.starlark.net/starlark"
 )
@@ -112,27 +113,21 @@ func programs() (list []string) {
 
 const boundEnv = "LASH_SANDBOX_BOUND"
 
-var everyProgram = flag.Bool("programs", false, "run every program of the worst ones, and not one of eight")
-
 // TestNoStepOutlivesTheLimit runs programs in a process that is killed at a deadline, because a step cannot be
-// stopped. It names the
-// programs that take too long.
+// stopped. It names the programs that take too long.
 func TestNoStepOutlivesTheLimit(t *testing.T) {
 	if part := os.Getenv(boundEnv); part != "" {
 		boundChild(part)
 		return
 	}
 	t.Parallel()
-	parts := map[string]time.Duration{"some": 2 * time.Minute, "wall": time.Minute}
-	if *everyProgram {
+	parts := map[string]time.Duration{"wall": time.Minute}
+	if runtest.Long() {
 		parts["all"] = 4 * time.Minute
 	}
 	for part, deadline := range parts {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			if part == "some" && testing.Short() {
-				t.Skip("it takes some seconds")
-			}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoStepOutlivesTheLimit$") //nolint:gosec // this binary
 			cmd.Env = append(os.Environ(), boundEnv+"="+part)
 			timer := time.AfterFunc(deadline, func() { _ = cmd.Process.Kill() })
@@ -149,14 +144,7 @@ func TestNoStepOutlivesTheLimit(t *testing.T) {
 func boundChild(part string) {
 	limits := Limits{Timeout: 2 * time.Second}
 	list := programs()
-	switch part {
-	case "some":
-		some := list[:0]
-		for i := 0; i < len(list); i += 8 {
-			some = append(some, list[i])
-		}
-		list = some
-	case "wall": // without other limits one step takes minutes
+	if part == "wall" { // without other limits one step takes minutes
 		limits = Limits{Timeout: time.Second, Steps: 1 << 60, MemoryBytes: 1 << 60}
 		list = []string{"f = [i / 1000000.0 for i in range(1000000)]\nset(f)"}
 	}

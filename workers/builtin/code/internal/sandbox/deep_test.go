@@ -3,13 +3,15 @@ package sandbox
 import (
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestDeepStatesAreRefused restores nested states. A stack overflow would end the process, which no test could report.
 func TestDeepStatesAreRefused(t *testing.T) {
 	t.Parallel()
 	depths := []int{200, 100_000, 10_000_000}
-	if testing.Short() {
+	if !runtest.Long() {
 		depths = depths[:2]
 	}
 	for _, depth := range depths {

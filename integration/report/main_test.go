@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const run = `{"Action":"output","Package":"github.com/lash-go/lash/a","Test":"TestBad","Output":"why\n"}
+{"Action":"fail","Package":"github.com/lash-go/lash/a","Test":"TestBad","Elapsed":0.5}
+{"Action":"pass","Package":"github.com/lash-go/lash/a","Test":"TestGood/sub"}
+{"Action":"skip","Package":"github.com/lash-go/lash/a","Test":"TestPage"}
+{"Action":"skip","Package":"github.com/lash-go/lash/empty"}
+{"ImportPath":"github.com/lash-go/lash/b","Action":"build-output","Output":"b.go:1: bad\n"}
+{"ImportPath":"github.com/lash-go/lash/b","Action":"build-fail"}
+{"Action":"pass","Package":"github.com/lash-go/lash/c","Elapsed":2}
+a line of go itself
+`
+
+// TestReport reads a run with everything that go test -json writes.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newReport(&out)
+	if err := r.read(strings.NewReader(run)); err != nil {
+		t.Fatal(err)
+	}
+	if r.end() {
+		t.Error("got a good end of a run that failed")
+	}
+	want := "FAIL a TestBad 0.5s\nwhy\nFAIL b 0.0s\nb.go:1: bad\nok  c 2.0s\na line of go itself\n1 passed, 2 failed, 1 skipped\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestSkips(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		list    string
+		skipped []string
+		want    []string // the tests of the problems
+	}{
+		"listed":       {"# reasons\na TestPage chromium\na TestRoot root\n", []string{"a TestPage"}, nil},
+		"other_reason": {"a TestPage root\n", []string{"a TestPage"}, []string{"a TestPage"}},
+		"unlisted":     {"", []string{"a TestPage"}, []string{"a TestPage"}},
+		"ran":          {"a TestPage chromium\n", nil, []string{"a TestPage"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "skips")
+			if err := os.WriteFile(file, []byte(c.list), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := &report{skipped: c.skipped}
+			if err := r.compareSkips(file, map[string]bool{"chromium": true, "root": false}); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range r.problems {
+				got = append(got, p[strings.LastIndex(p, ": ")+2:])
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "times")
+	if err := os.WriteFile(file, []byte("3.5 /x/big\n1 /x/a\n0.5 /x/b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	r := newReport(&out)
+	if err := r.compareTimes(file, 0.5); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/x/big takes 3.5 s of processor time, more than 50 % of all"}; !slices.Equal(r.problems, want) {
+		t.Errorf("got %q, want %q", r.problems, want)
+	}
+}
