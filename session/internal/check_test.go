@@ -1,0 +1,110 @@
+package internal_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/check"
+)
+
+// TestOpen has the refusal of each status.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[projector.Status]error{
+		projector.StatusOpen: nil, projector.StatusOpening: api.ErrOpening, projector.StatusClosed: api.ErrClosed,
+		projector.StatusNone: events.ErrNoSession, projector.StatusErasing: events.ErrNoSession, projector.StatusErased: events.ErrNoSession,
+	} {
+		s := projector.New("s1")
+		s.Status = status
+		if err := check.Open(s); !errors.Is(err, want) {
+			t.Errorf("status %q: got %v, want %v", status, err, want)
+		}
+	}
+}
+
+// TestReason accepts 1000 bytes of UTF-8, and names the field of any other text.
+func TestReason(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"empty": {"", nil}, "longest": {strings.Repeat("a", 1000), nil},
+		"long": {strings.Repeat("a", 1001), events.ErrTooLarge}, "no_utf8": {"\xff", events.ErrInvalid},
+	} {
+		err := check.Reason("origin", c.text)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if field, ok := errors.AsType[*events.FieldError](err); c.want != nil && (!ok || field.Field != "origin") {
+			t.Errorf("%s: got %v, want the field origin", name, err)
+		}
+	}
+}
+
+// TestLineage accepts 64 ancestors, and refuses one more and a session above itself.
+func TestLineage(t *testing.T) {
+	t.Parallel()
+	l := check.Lineage{"s"}
+	for i := range 64 {
+		if err := l.Add(events.SessionID(fmt.Sprintf("p%d", i))); err != nil {
+			t.Fatalf("ancestor %d: got %v", i+1, err)
+		}
+	}
+	if err := l.Add("p64"); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("ancestor 65: got %v, want a refusal", err)
+	}
+	cycle := check.Lineage{"s"}
+	if err := cycle.Add("p"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cycle.Add("s"); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("the session above itself: got %v, want a refusal", err)
+	}
+}
+
+// TestExtension counts extensions and the bytes of their bodies together.
+func TestExtension(t *testing.T) {
+	t.Parallel()
+	extensions := func(n, size int) *projector.State {
+		s := projector.New("s1")
+		for range n {
+			s.Extensions = append(s.Extensions, events.Extension{Type: "t", Body: make([]byte, size)})
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		s       *projector.State
+		size    int
+		refused string
+	}{
+		"last":     {extensions(63, 1), 1, ""},
+		"one_more": {extensions(64, 1), 1, "extensions"},
+		"full":     {extensions(1, 32<<10), 32 << 10, ""},
+		"too_full": {extensions(1, 32<<10), 32<<10 + 1, "bytes of extensions"},
+	} {
+		err := check.Extension(c.s, events.Extension{Type: "t", Body: make([]byte, c.size)})
+		limit, _ := errors.AsType[*api.LimitError](err)
+		if (limit == nil) != (c.refused == "") || limit != nil && limit.What != c.refused {
+			t.Errorf("%s: got %v, want a limit of %q", name, err, c.refused)
+		}
+	}
+}
+
+// TestQueuedTurn counts queued and scheduled turns together.
+func TestQueuedTurn(t *testing.T) {
+	t.Parallel()
+	s := projector.New("s1")
+	s.Queue, s.Scheduled = make([]projector.QueuedTurn, 2), make([]projector.ScheduledTurn, 1)
+	if err := check.QueuedTurn(s, &events.TurnInput{}, 4); err != nil {
+		t.Errorf("the fourth turn of 4: got %v", err)
+	}
+	if err := check.QueuedTurn(s, &events.TurnInput{}, 3); !errors.As(err, new(*api.LimitError)) {
+		t.Errorf("the fourth turn of 3: got %v, want a limit", err)
+	}
+}

@@ -1,0 +1,116 @@
+package internal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/internal/stack"
+)
+
+// TestPluginsAfterLoss opens the plugins of a session again after two of its five commits were lost, and the loss was accepted: they are
+// built again, also where the new history is as long as the lost one, or longer. Those of a session that was archived and continued stay.
+func TestPluginsAfterLoss(t *testing.T) {
+	t.Parallel()
+	for _, fresh := range []int{1, 2, 4} {
+		for _, loses := range []bool{true, false} {
+			t.Run(fmt.Sprint(fresh, "_loses_", loses), func(t *testing.T) {
+				t.Parallel()
+				on := bustest.Start(t)
+				b := setupWith(t, stack.Config{CommitAt: func(ctx context.Context, id events.SessionID, seq events.Seq) (events.CommitID, error) {
+					e, err := on.Log().CommitAt(ctx, id, seq)
+					if err != nil {
+						return "", err
+					}
+					return e.Commit.ID, nil
+				}})
+				appendTo(t, on, 0, 3, "kept")
+				archive(t, on, 3)
+				appendTo(t, on, 3, 2, "old")
+				state := whole(t, on)
+				_, release := b.open(t, state)
+				release()
+				if loses {
+					appendTo(t, on, int(lose(t, on)), fresh, "new")
+				} else {
+					archive(t, on, 5)
+					appendTo(t, on, 5, fresh, "new")
+				}
+				now := whole(t, on)
+				if now.Incarnation() == state.Incarnation() {
+					t.Fatalf("got one incarnation %q, want two", now.Incarnation())
+				}
+				for range 2 { // once is enough
+					_, release = b.open(t, now.Clone())
+					release()
+				}
+				want := 1
+				if loses {
+					want = 2
+				}
+				if b.built != want {
+					t.Errorf("got %d stacks built, want %d", b.built, want)
+				}
+			})
+		}
+	}
+}
+
+func whole(t *testing.T, b *bus.Bus) *projector.State {
+	t.Helper()
+	s, err := follow.Whole(t.Context(), b, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// appendTo appends n commits after a sequence, whose ids begin with a text.
+func appendTo(t *testing.T, b *bus.Bus, after, n int, text string) {
+	t.Helper()
+	for i := after; i < after+n; i++ {
+		payload := events.Payload(&events.SessionConfigured{})
+		if i == 0 {
+			payload = &events.SessionOpened{}
+		}
+		c := &events.Commit{
+			ID: events.CommitID(fmt.Sprint(text, i)), Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", payload)},
+		}
+		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func archive(t *testing.T, b *bus.Bus, last events.Seq) {
+	t.Helper()
+	if err := errors.Join(b.Archive(t.Context(), "s", last), b.Discard(t.Context(), "s")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lose deletes the stream of the session, and accepts that. It returns the new end.
+func lose(t *testing.T, b *bus.Bus) events.Seq {
+	t.Helper()
+	if err := follow.NewProjector(b, nil).Project(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range js.StreamNames(t.Context(), jetstream.WithStreamListSubject("lash.s.s.>")).Name() {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bustest.AcceptLoss(t, b, "s")
+}
