@@ -1,13 +1,11 @@
 package llm_test
 
 import (
-	"errors"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -104,53 +102,6 @@ func TestDialogKeepsItsBeginning(t *testing.T) {
 			before = calls
 		}
 	})
-}
-
-func TestAssemblyKeepsCharactersWhole(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.String().Draw(t, "text")
-		received := ""
-		a := llm.NewAssembly(func(d llm.Delta) {
-			if d.Text == "" || !utf8.ValidString(d.Text) {
-				t.Fatalf("delta %q, want whole characters", d.Text)
-			}
-			received += d.Text
-		})
-		s := a.Open(events.PartText)
-		for rest := text; rest != ""; {
-			n := rapid.IntRange(1, min(len(rest), 5)).Draw(t, "bytes")
-			if err := s.Write(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
-			rest = rest[n:]
-		}
-		parts := a.Parts()
-		if text == "" {
-			if len(parts) != 0 {
-				t.Fatalf("got %+v, want no part", parts)
-			}
-			return
-		}
-		if parts[0].Text != text || received != text {
-			t.Fatalf("got %q and heard %q, want %q", parts[0].Text, received, text)
-		}
-	})
-}
-
-func TestAssemblyIsBounded(t *testing.T) {
-	t.Parallel()
-	s := llm.NewAssembly(nil).Open(events.PartToolCall)
-	mebibyte := strings.Repeat("x", 1<<20)
-	for range llm.MaxReplyBytes >> 20 {
-		if err := s.Write(mebibyte); err != nil {
-			t.Fatal(err)
-		}
-	}
-	err := s.Write("x")
-	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindMalformed {
-		t.Errorf("got %v, want a malformed error", err)
-	}
 }
 
 func TestRedact(t *testing.T) {

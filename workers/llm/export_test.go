@@ -1,7 +1,25 @@
 package llm
 
-// RetryAfter is retryAfter, for tests.
-var RetryAfter = retryAfter
+// What tests need beside the interface.
+var (
+	RetryAfter = retryAfter
+	Redact     = redact
+	RawBody    = rawBody
+)
 
-// MaxReplyBytes is maxReplyBytes, for tests.
-const MaxReplyBytes = maxReplyBytes
+// Limits of a reply.
+const (
+	MaxReplyBytes = maxReplyBytes
+	MaxEvent      = maxEvent
+)
+
+// Assemble joins updates to a response.
+func Assemble(sink func(Delta), updates ...Update) (Response, error) {
+	a := newAssembly(&Endpoint{Name: "p", Base: "https://host/v1", Key: "sk-secret"}, sink)
+	for _, u := range updates {
+		if err := a.add(u); err != nil {
+			return a.end(err)
+		}
+	}
+	return a.end(nil)
+}

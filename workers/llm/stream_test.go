@@ -4,32 +4,90 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// endless is a body without an end.
-type endless struct{}
+// endless is a body of the same lines without an end.
+type endless string
 
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
+func (e endless) Read(p []byte) (int, error) {
+	n := 0
+	for len(p)-n >= len(e) {
+		n += copy(p[n:], e)
+	}
+	return max(n, copy(p, e)), nil
+}
 
 func (endless) Close() error { return nil }
 
 // TestEndlessStream expects a stream without an end to fail as malformed.
 func TestEndlessStream(t *testing.T) {
 	t.Parallel()
-	explain := llm.Explain(func(int, []byte) *llm.Error { return &llm.Error{} })
-	res, err := explain.Check(nil, func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: endless{}}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	events, event := 0, "data: "+strings.Repeat("x", 1<<10)+"\n\n"
+	_, err := answering(endless(event)).Complete(t.Context(), "x", nil, func(llm.ServerEvent) (llm.Update, error) {
+		events++
+		return llm.Update{}, nil
+	}, nil)
+	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindMalformed || events < llm.MaxReplyBytes/len(event) {
+		t.Errorf("got %v after %d events, want a malformed reply, after at least those of the largest reply", err, events)
 	}
-	defer func() { _ = res.Body.Close() }()
-	const most = 1 << 30
-	n, err := io.Copy(io.Discard, io.LimitReader(res.Body, most))
-	if failure, ok := errors.AsType[*llm.Error](err); !ok || failure.Kind != llm.KindMalformed || n < llm.MaxReplyBytes {
-		t.Errorf("got %v after %d bytes, want a malformed reply after at least %d", err, n, llm.MaxReplyBytes)
+}
+
+// round is a transport made of a function.
+type round func(*http.Request) (*http.Response, error)
+
+func (f round) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answering is an endpoint whose responses have a body.
+func answering(body io.ReadCloser) *llm.Endpoint {
+	return &llm.Endpoint{Base: "https://host/v1/", Client: &http.Client{Transport: round(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
+	})}}
+}
+
+// TestRequest sends nothing but what the endpoint was given, and what every request has.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	var got *http.Request
+	body := ""
+	e := &llm.Endpoint{Base: "https://host/a%2Fb/v1/", Header: http.Header{"X-Own": {"1"}}, Client: &http.Client{Transport: round(func(r *http.Request) (*http.Response, error) {
+		got = r
+		if r.Body != nil {
+			var b strings.Builder
+			if err := r.Write(&b); err != nil {
+				t.Error(err)
+			}
+			_, body, _ = strings.Cut(b.String(), "\r\n\r\n")
+		}
+		return nil, errors.New("no network")
+	})}}
+	_, _ = e.Complete(t.Context(), "chat/completions", map[string]any{"t": "<a&b>"}, nil, nil)
+	if want := "https://host/a%2Fb/v1/chat/completions"; got.URL.String() != want {
+		t.Errorf("got %s, want %s", got.URL, want)
+	}
+	if want := `{"t":"<a&b>"}`; strings.TrimSpace(body) != want {
+		t.Errorf("got body %q, want %q", body, want)
+	}
+	want := map[string]string{"X-Own": "1", "User-Agent": "lash", "Content-Type": "application/json", "Accept": "text/event-stream, application/json;q=0.5"}
+	checkHeader(t, got.Header, want)
+	_, _ = e.Models(t.Context(), "models", "limit=1")
+	if want := "https://host/a%2Fb/v1/models?limit=1"; got.URL.String() != want {
+		t.Errorf("got %s, want %s", got.URL, want)
+	}
+	checkHeader(t, got.Header, map[string]string{"X-Own": "1", "User-Agent": "lash", "Accept": "application/json"})
+}
+
+func checkHeader(t *testing.T, got http.Header, want map[string]string) {
+	t.Helper()
+	for name := range got {
+		if got.Get(name) != want[name] {
+			t.Errorf("%s: got %q, want %q", name, got.Get(name), want[name])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got headers %v, want %v", got, want)
 	}
 }

@@ -100,15 +100,17 @@ func TestDialects(t *testing.T) {
 		parts  []events.Part
 		stop   events.StopReason
 	}{
-		"stop_sequence":   {sse(begin, ok, finish("stop_sequence"), stop), parts, events.StopEnd},
-		"window":          {sse(begin, ok, finish("model_context_window_exceeded"), stop), parts, events.StopContextOverflow},
-		"pause":           {sse(begin, ok, finish("pause_turn"), stop), parts, events.StopUnknown},
-		"no_message_stop": {sse(begin, ok, finish("end_turn")), parts, events.StopEnd},
-		"no_event_names":  {strings.ReplaceAll(sse(begin, ok, finish("end_turn"), stop), "event: ", ": "), parts, events.StopEnd},
-		"news":            {sse(begin, `{"type":"weather","sun":true}`, ok, delta(0, `{"type":"smell_delta"}`), finish("end_turn"), stop), parts, events.StopEnd},
-		"server_tool":     {sse(begin, start(0, `{"type":"server_tool_use","id":"s","name":"web_search","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":"{}"}`), start(1, `{"type":"text","text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
-		"whole_input":     {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{"n":1}}`), finish("tool_use"), stop), call, events.StopToolUse},
-		"empty_delta":     {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":""}`), delta(0, `{"type":"input_json_delta","partial_json":"{\"n\":1}"}`), finish("tool_use"), stop), call, events.StopToolUse},
+		"stop_sequence":    {sse(begin, ok, finish("stop_sequence"), stop), parts, events.StopEnd},
+		"window":           {sse(begin, ok, finish("model_context_window_exceeded"), stop), parts, events.StopContextOverflow},
+		"pause":            {sse(begin, ok, finish("pause_turn"), stop), parts, events.StopUnknown},
+		"no_message_stop":  {sse(begin, ok, finish("end_turn")), parts, events.StopEnd},
+		"no_event_names":   {strings.ReplaceAll(sse(begin, ok, finish("end_turn"), stop), "event: ", ": "), parts, events.StopEnd},
+		"news":             {sse(begin, `{"type":"weather","sun":true}`, ok, delta(0, `{"type":"smell_delta"}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"news_of_any_form": {sse(begin, `{"type":"weather","delta":"x","content_block":[1],"usage":1}`, ok, delta(0, `{"type":"smell_delta","text":{"x":1}}`), start(1, `{"type":"weather","text":{"x":1}}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"server_tool":      {sse(begin, start(0, `{"type":"server_tool_use","id":"s","name":"web_search","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":"{}"}`), start(1, `{"type":"text","text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"unopened_block":   {sse(begin, delta(0, `{"type":"text_delta","text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"whole_input":      {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{"n":1}}`), finish("tool_use"), stop), call, events.StopToolUse},
+		"empty_delta":      {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":""}`), delta(0, `{"type":"input_json_delta","partial_json":"{\"n\":1}"}`), finish("tool_use"), stop), call, events.StopToolUse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +177,8 @@ func TestErrors(t *testing.T) {
 		"stream_invalid":   {200, sse(begin, failure("invalid_request_error", "x")), llm.KindRequest},
 		"stream_overflow":  {200, sse(begin, failure("invalid_request_error", "prompt is too long: 2 tokens")), llm.KindOverflow},
 		"stream_nonsense":  {200, "event: error\ndata: boom\n\n", llm.KindServer},
-		"unopened_block":   {200, sse(begin, delta(3, `{"type":"text_delta","text":"x"}`)), llm.KindMalformed},
+		"unopened_block":   {200, sse(begin, delta(3, `{"type":"input_json_delta","partial_json":"{}"}`), finish("tool_use")), llm.KindMalformed},
+		"list_as_text":     {200, sse(begin, start(0, `{"type":"text","text":""}`), delta(0, `{"type":"text_delta","text":[{"type":"text","text":"x"}]}`), finish("end_turn"), stop), llm.KindMalformed},
 		"not_an_object":    {200, "event: message_start\ndata: [1]\n\n", llm.KindMalformed},
 		"no_stop_reason":   {200, sse(begin, stop), llm.KindTransport},
 		"only_the_message": {200, sse(begin), llm.KindTransport},
@@ -206,7 +209,7 @@ func TestThinkingBlocksAreUnchanged(t *testing.T) {
 	if len(res.Parts) != 4 || res.Parts[0].Text != "Let me see." || res.Parts[1].Text != "" || res.Parts[2].Text != "" {
 		t.Fatalf("parts: got %+v, want three of reasoning, the first with text, and a call", res.Parts)
 	}
-	foreign := events.Part{Kind: events.PartReasoning, Text: "elsewhere", Meta: []byte(`{"openai_host":"x","field":"reasoning"}`)}
+	foreign := events.Part{Kind: events.PartReasoning, Text: "elsewhere", Meta: []byte(`{"from":"anthropic elsewhere","fields":{"signature":"OTHER"}}`)}
 	req := request(
 		say(events.RoleAssistant, append([]events.Part{foreign}, res.Parts...)...),
 		say(events.RoleUser, events.Part{Kind: events.PartToolResult, Call: "a", Text: "done"}))
@@ -230,7 +233,7 @@ func TestThinkingBlocksAreUnchanged(t *testing.T) {
 func TestThinkingComesNeverLast(t *testing.T) {
 	t.Parallel()
 	b := setup(t, http.StatusOK, sse(begin, finish("end_turn"), stop))
-	own := events.Part{Kind: events.PartReasoning, Text: "hm", Meta: []byte(`{"anthropic_signature":"SIG"}`)}
+	own := events.Part{Kind: events.PartReasoning, Text: "hm", Meta: []byte(`{"from":"anthropic ` + strings.TrimPrefix(b.url, "http://") + `","fields":{"signature":"SIG"}}`)}
 	req := request(
 		say(events.RoleAssistant, own, text("said"), own), say(events.RoleUser, text("on")),
 		say(events.RoleAssistant, own), say(events.RoleUser, text("and on")))
@@ -263,11 +266,11 @@ func TestParams(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"max_tokens":4096`, `"temperature":0.5`, `"top_p":0,`, `"stop_sequences":["END"]`,
+		`"max_tokens":4096`, `"temperature":0.5`, `"top_p":0}`, `"stop_sequences":["END"]`,
 		`"output_config":{"effort":"high"}`, `"thinking":{"type":"adaptive"}`, `"cache_control":{"type":"ephemeral"}`,
 		`"system":[{"text":"one","type":"text"},{"text":"two","type":"text"}]`,
 		`{"id":"a_b","input":{},"name":"f","type":"tool_use"}`,
-		`{"tool_use_id":"a_b","is_error":false,`, `{"tool_use_id":"call_2","is_error":true,`, `{"tool_use_id":"call_3","is_error":true,`, `{"tool_use_id":"call_4","is_error":true,`,
+		`"is_error":false,"tool_use_id":"a_b"`, `"is_error":true,"tool_use_id":"call_2"`, `"is_error":true,"tool_use_id":"call_3"`, `"is_error":true,"tool_use_id":"call_4"`,
 		`{"text":"[system note]\nnote","type":"text"}`,
 	} {
 		if !strings.Contains(b.body, want) {
@@ -297,7 +300,7 @@ func TestSamplingRefused(t *testing.T) {
 	}
 }
 
-// TestEnvironment must not be parallel: it sets what the SDK's clients read.
+// TestEnvironment must not be parallel: it sets what official clients read.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-from-env")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "token-from-env")

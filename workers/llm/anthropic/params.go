@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -21,51 +18,71 @@ const (
 	maxCallID        = 64 // characters of a tool_use id
 )
 
-func params(req llm.Request) (anthropic.MessageNewParams, error) {
-	out := anthropic.MessageNewParams{
-		Model:     req.Model,
-		MaxTokens: defaultMaxTokens,
+// object is a JSON object of a request.
+type object = map[string]any
+
+// params is the body of a request.
+func (p *Provider) params(req llm.Request) (object, error) {
+	out := object{
+		"model":      req.Model,
+		"max_tokens": defaultMaxTokens,
+		"stream":     true,
 		// Marks the end of the prompt: the next iteration of a turn begins with this one.
-		CacheControl: anthropic.NewCacheControlEphemeralParam(),
+		"cache_control": object{"type": "ephemeral"},
 	}
 	if req.MaxOutputTokens > 0 {
-		out.MaxTokens = req.MaxOutputTokens
+		out["max_tokens"] = req.MaxOutputTokens
 	}
-	if req.Effort != "" {
-		out.OutputConfig.Effort = anthropic.OutputConfigEffort(req.Effort)
-		if len(req.Tools) == 0 || !req.ToolChoice.Forced() { // the API rejects thinking with a forced call
-			out.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
-		}
+	config, err := outputConfig(req)
+	if err != nil {
+		return nil, err
 	}
-	if err := sample(&out, req.Sampling); err != nil {
-		return out, err
+	if len(config) > 0 {
+		out["output_config"] = config
 	}
-	var err error
-	if out.OutputConfig.Format, err = format(req.Output); err != nil {
-		return out, err
+	if req.Effort != "" && (len(req.Tools) == 0 || !req.ToolChoice.Forced()) { // the API rejects thinking with a forced call
+		out["thinking"] = object{"type": "adaptive"}
 	}
-	for _, t := range req.Tools {
-		tool, err := tool(t)
-		if err != nil {
-			return out, err
-		}
-		out.Tools = append(out.Tools, tool)
+	if err := sample(out, req.Sampling); err != nil {
+		return nil, err
 	}
-	if len(req.Tools) > 0 { // the API rejects a choice without tools
-		out.ToolChoice = toolChoice(req.ToolChoice)
+	if err := declare(out, req); err != nil {
+		return nil, err
 	}
 	system, rest := leading(req.Messages)
-	out.System = system
+	if len(system) > 0 {
+		out["system"] = system
+	}
 	messages, err := llm.Dialog(rest, callID)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
-	out.Messages = turns(messages, llm.ToolNames(req.Tools))
+	out["messages"] = p.turns(messages, llm.ToolNames(req.Tools))
+	return out, nil
+}
+
+// outputConfig is empty for text without an effort. The API has schemas, which are always enforced and have no name, and
+// no JSON without a schema.
+func outputConfig(req llm.Request) (object, error) {
+	out := object{}
+	if req.Effort != "" {
+		out["effort"] = req.Effort
+	}
+	switch o := req.Output; {
+	case len(o.Schema) > 0:
+		schema, err := llm.OutputSchema(o)
+		if err != nil {
+			return nil, err
+		}
+		out["format"] = object{"type": "json_schema", "schema": schema}
+	case o.JSON:
+		return nil, &llm.Error{Kind: llm.KindRequest, Message: "the provider cannot be held to a JSON object without a schema"}
+	}
 	return out, nil
 }
 
 // sample sends the fields that are set. The API has no seed, and its temperatures end at 1.
-func sample(out *anthropic.MessageNewParams, s events.Sampling) error {
+func sample(out object, s events.Sampling) error {
 	if s.Seed != "" {
 		return &llm.Error{Kind: llm.KindRequest, Message: "the provider knows no seed"}
 	}
@@ -73,122 +90,111 @@ func sample(out *anthropic.MessageNewParams, s events.Sampling) error {
 		if v > 1 {
 			return &llm.Error{Kind: llm.KindRequest, Message: "the provider's temperatures end at 1"}
 		}
-		out.Temperature = param.NewOpt(v)
+		out["temperature"] = v
 	}
 	if v, err := strconv.ParseFloat(string(s.TopP), 64); err == nil {
-		out.TopP = param.NewOpt(v)
+		out["top_p"] = v
 	}
-	out.StopSequences = s.Stop
+	if len(s.Stop) > 0 {
+		out["stop_sequences"] = s.Stop
+	}
 	return nil
 }
 
-// toolChoice is empty if the model chooses, which is the API's default.
-func toolChoice(c llm.ToolChoice) anthropic.ToolChoiceUnionParam {
-	switch {
-	case c.Tool != "":
-		return anthropic.ToolChoiceParamOfTool(c.Tool)
-	case c.Required:
-		return anthropic.ToolChoiceUnionParam{OfAny: &anthropic.ToolChoiceAnyParam{}}
-	case c.None:
-		none := anthropic.NewToolChoiceNoneParam()
-		return anthropic.ToolChoiceUnionParam{OfNone: &none}
-	}
-	return anthropic.ToolChoiceUnionParam{}
-}
-
-// format is empty for text. The API has schemas, which are always enforced and have no name, and no JSON without a
-// schema.
-func format(o llm.Output) (out anthropic.JSONOutputFormatParam, err error) {
-	if len(o.Schema) == 0 {
-		if o.JSON {
-			err = &llm.Error{Kind: llm.KindRequest, Message: "the provider cannot be held to a JSON object without a schema"}
+// declare sends the tools, and their choice if the model does not choose. The API rejects a choice without tools.
+func declare(out object, req llm.Request) error {
+	var tools []object
+	for _, t := range req.Tools {
+		schema, err := llm.Schema(t)
+		if err != nil {
+			return err
 		}
-		return out, err
+		tool := object{"name": t.Name, "input_schema": schema}
+		if t.Description != "" {
+			tool["description"] = t.Description
+		}
+		tools = append(tools, tool)
 	}
-	schema, err := llm.OutputSchema(o)
-	if err != nil {
-		return out, err
+	if len(tools) == 0 {
+		return nil
 	}
-	out.Schema = make(map[string]any, len(schema))
-	for k, v := range schema {
-		out.Schema[k] = v
+	out["tools"] = tools
+	switch c := req.ToolChoice; {
+	case c.Tool != "":
+		out["tool_choice"] = object{"type": "tool", "name": c.Tool}
+	case c.Required:
+		out["tool_choice"] = object{"type": "any"}
+	case c.None:
+		out["tool_choice"] = object{"type": "none"}
 	}
-	return out, nil
+	return nil
 }
 
 // callID converts an id to ^[a-zA-Z0-9_-]+$. The result may be empty.
 func callID(raw events.CallID) string { return llm.Token(string(raw), maxCallID) }
 
-func tool(t llm.Tool) (anthropic.ToolUnionParam, error) {
-	schema, err := llm.Schema(t)
-	if err != nil {
-		return anthropic.ToolUnionParam{}, err
-	}
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return anthropic.ToolUnionParam{}, err
-	}
-	out := anthropic.ToolParam{Name: t.Name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](json.RawMessage(raw))}
-	if t.Description != "" {
-		out.Description = param.NewOpt(t.Description)
-	}
-	return anthropic.ToolUnionParam{OfTool: &out}, nil
-}
-
 // leading splits the system messages at the beginning from the rest.
-func leading(messages []events.Message) (system []anthropic.TextBlockParam, rest []events.Message) {
+func leading(messages []events.Message) (system []object, rest []events.Message) {
 	for i, m := range messages {
 		if m.Role != events.RoleSystem {
 			return system, messages[i:]
 		}
 		for _, part := range m.Parts {
 			if part.Kind == events.PartText && !blank(part.Text) {
-				system = append(system, anthropic.TextBlockParam{Text: part.Text})
+				system = append(system, text(part.Text))
 			}
 		}
 	}
 	return system, nil
 }
 
+func text(s string) object { return object{"type": "text", "text": s} }
+
 // blank reports whether the API rejects text as a block.
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
+// message is a message of a request.
+type message struct {
+	Content []object `json:"content"`
+	Role    string   `json:"role"`
+}
+
 // turns converts messages and merges neighbours with one role. Results are first in their message, because llm.Dialog
 // puts them directly after the calls.
-func turns(messages []events.Message, names func(string) string) []anthropic.MessageParam {
-	var out []anthropic.MessageParam
+func (p *Provider) turns(messages []events.Message, names func(string) string) []message {
+	var out []message
 	for _, m := range messages {
-		role, blocks := anthropic.MessageParamRoleUser, userBlocks(m)
+		role, blocks := "user", userBlocks(m)
 		if m.Role == events.RoleAssistant {
-			role, blocks = anthropic.MessageParamRoleAssistant, assistantBlocks(m, names)
+			role, blocks = "assistant", p.assistantBlocks(m, names)
 		}
 		if len(blocks) == 0 {
 			continue
 		}
-		if len(out) == 0 && role == anthropic.MessageParamRoleAssistant { // the API requires the user first
-			out = append(out, anthropic.NewUserMessage(anthropic.NewTextBlock("[the conversation continues here]")))
+		if len(out) == 0 && role == "assistant" { // the API requires the user first
+			out = append(out, message{Role: "user", Content: []object{text("[the conversation continues here]")}})
 		}
 		if n := len(out) - 1; n >= 0 && out[n].Role == role {
 			out[n].Content = append(out[n].Content, blocks...)
 			continue
 		}
-		out = append(out, anthropic.MessageParam{Role: role, Content: blocks})
+		out = append(out, message{Role: role, Content: blocks})
 	}
 	return out
 }
 
 // userBlocks converts a user message, or a system message that is too late for the system prompt.
-func userBlocks(m events.Message) []anthropic.ContentBlockParamUnion {
-	var out []anthropic.ContentBlockParamUnion
+func userBlocks(m events.Message) []object {
+	var out []object
 	for _, part := range m.Parts {
 		switch part.Kind {
 		case events.PartText:
 			switch {
 			case blank(part.Text):
 			case m.Role == events.RoleSystem:
-				out = append(out, anthropic.NewTextBlock("[system note]\n"+part.Text))
+				out = append(out, text("[system note]\n"+part.Text))
 			default:
-				out = append(out, anthropic.NewTextBlock(part.Text))
+				out = append(out, text(part.Text))
 			}
 		case events.PartToolResult:
 			out = append(out, result(part))
@@ -200,70 +206,60 @@ func userBlocks(m events.Message) []anthropic.ContentBlockParamUnion {
 	return out
 }
 
-func result(part events.Part) anthropic.ContentBlockParamUnion {
-	block := anthropic.NewToolResultBlock(string(part.Call), part.Text, part.Outcome != events.OutcomeSuccess)
-	if blank(part.Text) {
-		block.OfToolResult.Content = nil
+func result(part events.Part) object {
+	block := object{"type": "tool_result", "tool_use_id": part.Call, "is_error": part.Outcome != events.OutcomeSuccess}
+	if !blank(part.Text) {
+		block["content"] = []object{text(part.Text)}
 	}
 	return block
 }
 
-func attachment(part events.Part) anthropic.ContentBlockParamUnion {
+func attachment(part events.Part) object {
 	media, data := part.MediaType, part.Text
 	if rest, ok := strings.CutPrefix(data, "data:"); ok {
 		media, data, _ = strings.Cut(rest, ";base64,")
 	}
-	remote := strings.HasPrefix(data, "https://") || strings.HasPrefix(data, "http://")
+	kind := ""
 	switch media {
 	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		if remote {
-			return anthropic.NewImageBlock(anthropic.URLImageSourceParam{URL: data})
-		}
-		return anthropic.NewImageBlockBase64(media, data)
+		kind = "image"
 	case "application/pdf":
-		if remote {
-			return anthropic.NewDocumentBlock(anthropic.URLPDFSourceParam{URL: data})
-		}
-		return anthropic.NewDocumentBlock(anthropic.Base64PDFSourceParam{Data: data})
+		kind = "document"
+	default:
+		return text(fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", media))
 	}
-	return anthropic.NewTextBlock(fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", media))
+	if strings.HasPrefix(data, "https://") || strings.HasPrefix(data, "http://") {
+		return object{"type": kind, "source": object{"type": "url", "url": data}}
+	}
+	return object{"type": kind, "source": object{"type": "base64", "media_type": media, "data": data}}
 }
 
-// assistantBlocks converts a reply. Thinking is unchanged if it is from this API, and never last: the API rejects
+// assistantBlocks converts a reply. Thinking is unchanged if it is from this endpoint, and never last: the API rejects
 // that.
-func assistantBlocks(m events.Message, names func(string) string) []anthropic.ContentBlockParamUnion {
-	var out []anthropic.ContentBlockParamUnion
+func (p *Provider) assistantBlocks(m events.Message, names func(string) string) []object {
+	var out []object
+	last := 0
 	for _, part := range m.Parts {
 		switch part.Kind {
 		case events.PartText:
 			if !blank(part.Text) {
-				out = append(out, anthropic.NewTextBlock(part.Text))
+				out = append(out, text(part.Text))
+				last = len(out)
 			}
 		case events.PartReasoning:
-			out = append(out, thinking(part)...)
+			own := p.endpoint.Own(part).Fields
+			if data := own[redactedField]; data != nil {
+				out = append(out, object{"type": "redacted_thinking", "data": data})
+			} else if signature := own[llm.SignatureField]; signature != nil {
+				out = append(out, object{"type": "thinking", "signature": signature, "thinking": part.Text})
+			}
 		case events.PartToolCall:
-			out = append(out, anthropic.NewToolUseBlock(string(part.Call), input(part.Args), names(part.Tool)))
+			out = append(out, object{"type": "tool_use", "id": part.Call, "name": names(part.Tool), "input": input(part.Args)})
+			last = len(out)
 		case events.PartToolResult, events.PartAttachment: // not in an assistant message
 		}
 	}
-	for len(out) > 0 && (out[len(out)-1].OfThinking != nil || out[len(out)-1].OfRedactedThinking != nil) {
-		out = out[:len(out)-1]
-	}
-	return out
-}
-
-func thinking(part events.Part) []anthropic.ContentBlockParamUnion {
-	var m meta
-	if len(part.Meta) == 0 || json.Unmarshal(part.Meta, &m) != nil {
-		return nil
-	}
-	switch {
-	case m.Redacted != "":
-		return []anthropic.ContentBlockParamUnion{anthropic.NewRedactedThinkingBlock(m.Redacted)}
-	case m.Signature != "":
-		return []anthropic.ContentBlockParamUnion{anthropic.NewThinkingBlock(m.Signature, part.Text)}
-	}
-	return nil
+	return out[:last]
 }
 
 // input is args if it is an object, as the API requires.

@@ -1,224 +1,145 @@
 package anthropic
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// reply is a streamed reply that is being received.
-type reply struct {
-	p      *Provider
-	parts  *llm.Assembly
-	blocks map[int64]*block
-	stop   anthropic.StopReason // empty until message_delta
-	detail string
-	usage  events.Usage
-	model  string
-	id     string
-	done   bool // message_stop was received
-}
+// redactedField is the data of a reasoning part in place of a text that the API withholds.
+const redactedField = "redacted"
 
-// block is a content block that is being received.
-type block struct {
-	slot  *llm.Slot // nil for blocks that are dropped: those of server tools
-	meta  meta
-	input string // first value of a tool_use block, for endpoints that do not stream it
-	wrote bool
-}
-
-// meta is the data of a reasoning part for its replay. Meta of other providers has none of it.
-type meta struct {
-	Signature string `json:"anthropic_signature,omitempty"`
-	Redacted  string `json:"anthropic_redacted,omitempty"` // in place of a text that the API withholds
-}
-
-func newReply(p *Provider, sink func(llm.Delta)) *reply {
-	return &reply{p: p, parts: llm.NewAssembly(sink), blocks: map[int64]*block{}}
-}
-
-func (r *reply) event(e ssestream.Event) error {
-	data := bytes.TrimSpace(e.Data)
-	if len(data) == 0 {
-		return nil
+// streamEvent has the fields of all events. Those of a text are raw where another field says whether it is one.
+type streamEvent struct {
+	Type    llm.Label
+	Message struct {
+		ID    llm.Label
+		Model llm.Label
+		Usage json.RawMessage
 	}
-	if e.Type == "error" {
-		return r.failure(data)
+	Index        llm.Number
+	ContentBlock contentBlock `json:"content_block"`
+	Delta        struct {
+		Type        llm.Label
+		Text        json.RawMessage
+		Thinking    json.RawMessage
+		PartialJSON json.RawMessage `json:"partial_json"`
+		Signature   json.RawMessage
+		StopReason  llm.Label `json:"stop_reason"`
+		StopDetails struct {
+			Explanation llm.Label
+		} `json:"stop_details"`
 	}
-	var ev anthropic.MessageStreamEventUnion
-	if err := json.Unmarshal(data, &ev); err != nil {
-		return malformed(err)
+	Usage json.RawMessage
+}
+
+type contentBlock struct {
+	Type      llm.Label
+	Text      json.RawMessage
+	Thinking  json.RawMessage
+	Signature json.RawMessage
+	Data      llm.Label
+	ID        llm.Label
+	Name      llm.Label
+	Input     json.RawMessage
+}
+
+// decode reads an event of a stream. An event without a type has its name.
+func decode(e llm.ServerEvent) (u llm.Update, err error) {
+	var ev streamEvent
+	malformed := llm.Decode(e.Data, &ev)
+	name := cmp.Or(string(ev.Type), e.Name)
+	if name == "error" || e.Name == "error" {
+		f, _ := llm.ParseFailure(e.Data)
+		return llm.Update{Failure: &f}, nil
 	}
-	switch ev.Type {
+	switch name {
 	case "":
-		return malformed(errors.New("an event without a type"))
-	case "error":
-		return r.failure(data)
+		err = llm.Malformed("an event without a type")
 	case "message_start":
-		r.model, r.id = ev.Message.Model, ev.Message.ID
-		r.usage = startUsage(ev.Message.Usage)
+		u.Model, u.ID, u.Usage = string(ev.Message.Model), string(ev.Message.ID), counts(ev.Message.Usage)
 	case "content_block_start":
-		return r.open(ev.Index, ev.ContentBlock)
+		u.Pieces, err = begin(ev)
 	case "content_block_delta":
-		return r.delta(ev.Index, ev.Delta)
+		u.Pieces, err = delta(ev)
 	case "message_delta":
-		if ev.Delta.StopReason != "" {
-			r.stop = ev.Delta.StopReason
-			r.detail = ev.Delta.StopDetails.Explanation
+		u.Usage = counts(ev.Usage)
+		if reason := string(ev.Delta.StopReason); reason != "" {
+			u.End = &llm.End{Reason: reason, Detail: "stop_reason: " + reason + " " + string(ev.Delta.StopDetails.Explanation)}
 		}
-		addUsage(&r.usage, ev.Usage)
 	case "message_stop":
-		r.done = true
+		u.Done = true
+	default: // ping, content_block_stop and what the API may add, with any fields
+		if ev.Type != "" {
+			return u, nil
+		}
 	}
-	return nil // ping, content_block_stop and what the API may add
+	return u, cmp.Or(malformed, err)
 }
 
-func (r *reply) failure(data []byte) error {
-	f, ok := parseFailure(data)
-	if !ok {
-		f.Message = string(data)
-	}
-	return r.p.failed(0, f, data)
-}
-
-func malformed(err error) error {
-	return &llm.Error{Kind: llm.KindMalformed, Message: "event is not what it should be: " + llm.Clip(err.Error()), Err: err}
-}
-
-func (r *reply) open(index int64, c anthropic.ContentBlockStartEventContentBlockUnion) error {
-	b := &block{}
-	r.blocks[index] = b
+// begin begins a block. Those of server tools are left out.
+func begin(ev streamEvent) ([]llm.Piece, error) {
+	var err, err2 error
+	c := ev.ContentBlock
+	p := llm.Piece{Begin: true, Index: &ev.Index}
 	switch c.Type {
 	case "text":
-		b.slot = r.parts.Open(events.PartText)
-		return b.write(c.Text)
+		p.Kind = events.PartText
+		p.Text, err = llm.TextOf(c.Text)
 	case "thinking":
-		b.slot = r.parts.Open(events.PartReasoning)
-		b.meta.Signature = c.Signature
-		return b.write(c.Thinking)
+		p.Kind = events.PartReasoning
+		p.Text, err = llm.TextOf(c.Thinking)
+		p.Signature, err2 = llm.TextOf(c.Signature)
 	case "redacted_thinking":
-		b.slot = r.parts.Open(events.PartReasoning)
-		b.meta.Redacted = c.Data
-	case "tool_use":
-		b.slot = r.parts.Open(events.PartToolCall)
-		b.slot.Part.Call, b.slot.Part.Tool = events.CallID(c.ID), c.Name
-		b.input = c.JSON.Input.Raw()
+		p.Kind, p.Fields = events.PartReasoning, map[string]json.RawMessage{redactedField: llm.Quote(string(c.Data))}
+	case "tool_use": // some endpoints do not stream the input
+		p.Kind, p.Call, p.Tool, p.Whole = events.PartToolCall, events.CallID(c.ID), string(c.Name), true
+		p.Text, err = llm.ArgumentsOf(c.Input)
 	}
-	return nil
+	return []llm.Piece{p}, cmp.Or(err, err2)
 }
 
-func (r *reply) delta(index int64, d anthropic.MessageStreamEventUnionDelta) error {
-	b, ok := r.blocks[index]
-	if !ok {
-		return malformed(fmt.Errorf("delta for block %d, which has not begun", index))
-	}
-	switch d.Type {
+// delta is the piece of a delta; there is none in citations and in what the API may add.
+func delta(ev streamEvent) (list []llm.Piece, err error) {
+	p := llm.Piece{Index: &ev.Index}
+	switch d := ev.Delta; d.Type {
 	case "text_delta":
-		return b.write(d.Text)
+		p.Kind = events.PartText
+		p.Text, err = llm.TextOf(d.Text)
 	case "thinking_delta":
-		return b.write(d.Thinking)
-	case "input_json_delta":
-		return b.write(d.PartialJSON)
+		p.Kind = events.PartReasoning
+		p.Text, err = llm.TextOf(d.Thinking)
 	case "signature_delta":
-		b.meta.Signature += d.Signature
+		p.Kind = events.PartReasoning
+		p.Signature, err = llm.TextOf(d.Signature)
+	case "input_json_delta":
+		p.Kind = events.PartToolCall
+		p.Text, err = llm.TextOf(d.PartialJSON)
+	default:
+		return nil, nil
 	}
-	return nil // citations and what the API may add
+	return []llm.Piece{p}, err
 }
 
-func (b *block) write(text string) error {
-	if b.slot == nil || text == "" {
-		return nil
+// counts are totals, in both events that have them. What is no usage counts nothing.
+func counts(raw json.RawMessage) llm.Counts {
+	var u struct {
+		InputTokens              *llm.Number `json:"input_tokens"`
+		OutputTokens             *llm.Number `json:"output_tokens"`
+		CacheReadInputTokens     *llm.Number `json:"cache_read_input_tokens"`
+		CacheCreationInputTokens *llm.Number `json:"cache_creation_input_tokens"`
+		OutputTokensDetails      struct {
+			ThinkingTokens *llm.Number `json:"thinking_tokens"`
+		} `json:"output_tokens_details"`
 	}
-	b.wrote = true
-	return b.slot.Write(text)
-}
-
-// end returns the response. A reply is complete after its stop reason.
-func (r *reply) end(err error) (llm.Response, error) {
-	if r.stop == "" {
-		if err == nil {
-			err = errors.New("the stream ended before the reply did")
-		}
-		return llm.Response{Usage: r.usage, Model: r.model, ID: r.id}, err
-	}
-	for _, b := range r.blocks {
-		if err := b.close(); err != nil {
-			return llm.Response{Usage: r.usage, Model: r.model, ID: r.id}, err
-		}
-	}
-	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model, ID: r.id, Stop: r.reason()}
-	if res.Stop == events.StopUnknown || res.Stop == events.StopContentFilter {
-		res.Detail = llm.Redact(fmt.Sprintf("stop_reason: %s %s", r.stop, r.detail), r.p.key)
-	}
-	return res, nil
-}
-
-func (b *block) close() error {
-	if b.slot == nil {
-		return nil
-	}
-	if b.slot.Part.Kind == events.PartToolCall && !b.wrote {
-		return b.write(b.input)
-	}
-	if b.meta != (meta{}) {
-		data, err := json.Marshal(b.meta)
-		if err != nil {
-			return err
-		}
-		b.slot.Part.Meta = data
-	}
-	return nil
-}
-
-func (r *reply) reason() events.StopReason {
-	switch r.stop {
-	case anthropic.StopReasonEndTurn, anthropic.StopReasonStopSequence:
-		return events.StopEnd
-	case anthropic.StopReasonToolUse:
-		return events.StopToolUse
-	case anthropic.StopReasonMaxTokens:
-		return events.StopOutputLimit
-	case anthropic.StopReasonRefusal:
-		return events.StopContentFilter
-	case anthropic.StopReasonModelContextWindowExceeded:
-		return events.StopContextOverflow
-	case anthropic.StopReasonPauseTurn: // only server tools pause, and none are declared
-	}
-	return events.StopUnknown
-}
-
-func startUsage(u anthropic.Usage) events.Usage {
-	return events.Usage{
+	_ = json.Unmarshal(raw, &u)
+	return llm.Counts{
 		Input:      u.InputTokens,
 		Output:     u.OutputTokens,
 		CacheRead:  u.CacheReadInputTokens,
 		CacheWrite: u.CacheCreationInputTokens,
 		Reasoning:  u.OutputTokensDetails.ThinkingTokens,
-	}
-}
-
-// addUsage stores the counts of message_delta, which are totals, if it has any.
-func addUsage(total *events.Usage, u anthropic.MessageDeltaUsage) {
-	if u.JSON.InputTokens.Valid() {
-		total.Input = u.InputTokens
-	}
-	if u.JSON.OutputTokens.Valid() {
-		total.Output = u.OutputTokens
-	}
-	if u.JSON.CacheReadInputTokens.Valid() {
-		total.CacheRead = u.CacheReadInputTokens
-	}
-	if u.JSON.CacheCreationInputTokens.Valid() {
-		total.CacheWrite = u.CacheCreationInputTokens
-	}
-	if u.OutputTokensDetails.JSON.ThinkingTokens.Valid() {
-		total.Reasoning = u.OutputTokensDetails.ThinkingTokens
 	}
 }

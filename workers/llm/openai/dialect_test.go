@@ -183,6 +183,7 @@ func TestErrors(t *testing.T) {
 		"stream_overflow": {200, sse(`{"error":{"message":"exceeds the context window","code":""}}`), llm.KindOverflow, "", "context window"},
 		"stream_event":    {200, "event: error\ndata: {\"message\":\"bad\",\"type\":\"invalid_request_error\"}\n\n", llm.KindRequest, "invalid_request_error", "bad"},
 		"stream_auth":     {200, sse(`{"error":{"message":"expired","code":"invalid_api_key"}}`), llm.KindAuth, "invalid_api_key", "expired"},
+		"object_as_text":  {200, sse(delta(`{"content":{"text":"x"}}`, `"stop"`)), llm.KindMalformed, "", "text"},
 		"wrong_shape":     {200, sse(`[1,2,3]`), llm.KindMalformed, "", "JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +233,7 @@ func TestVendorFields(t *testing.T) {
 	}
 }
 
-// TestEnvironment must not be parallel: it sets what the SDK's clients read.
+// TestEnvironment must not be parallel: it sets what official clients read.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-from-env")
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/")

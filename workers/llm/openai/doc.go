@@ -1,8 +1,7 @@
-// Package openai is an adapter for OpenAI and compatible endpoints, with the dialects Chat Completions and Responses
-// and the official SDK.
+// Package openai is an adapter for OpenAI and compatible endpoints, with the dialects Chat Completions and Responses.
 //
 // It converts requests and replies and does nothing else: no retries, no environment, no state between calls. It
-// imports events, workers/llm and the SDK.
+// imports events and workers/llm.
 //
 // A Chat Completions request uses the part that endpoints have in common: max_tokens outside api.openai.com, plain
 // strings for text alone, and only vendor fields that the endpoint sent first. A Responses request is as OpenAI

@@ -24,8 +24,8 @@ func TestOutputAndChoice(t *testing.T) {
 	}{
 		"zero":     {},
 		"object":   {output: llm.Output{JSON: true}, format: `{"type":"json_object"}`},
-		"schema":   {output: llm.Output{Name: "count", Schema: schema}, format: `{"json_schema":{"name":"count","strict":false,"schema":` + string(schema) + `},"type":"json_schema"}`},
-		"strict":   {output: llm.Output{Name: "count", Schema: schema, Strict: true}, format: `{"json_schema":{"name":"count","strict":true,"schema":` + string(schema) + `},"type":"json_schema"}`},
+		"schema":   {output: llm.Output{Name: "count", Schema: schema}, format: `{"json_schema":{"name":"count","schema":` + string(schema) + `,"strict":false},"type":"json_schema"}`},
+		"strict":   {output: llm.Output{Name: "count", Schema: schema, Strict: true}, format: `{"json_schema":{"name":"count","schema":` + string(schema) + `,"strict":true},"type":"json_schema"}`},
 		"none":     {choice: llm.ToolChoice{None: true}, chosen: `"none"`},
 		"required": {choice: llm.ToolChoice{Required: true}, chosen: `"required"`},
 		"named":    {choice: llm.ToolChoice{Tool: "f"}, chosen: `{"function":{"name":"f"},"type":"function"}`},

@@ -6,10 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -17,87 +13,123 @@ import (
 // maxCallID is the longest tool_call id that OpenAI accepts.
 const maxCallID = 40
 
-func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, error) {
-	params := openai.ChatCompletionNewParams{
-		Model:           req.Model,
-		ReasoningEffort: shared.ReasoningEffort(req.Effort),
-		StreamOptions:   openai.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
+// object is a JSON object of a request.
+type object = map[string]any
+
+// params is the body of a Chat Completions request.
+func (p *Provider) params(req llm.Request) (object, error) {
+	out := object{"model": req.Model, "stream": true, "stream_options": object{"include_usage": true}}
+	if req.Effort != "" {
+		out["reasoning_effort"] = req.Effort
 	}
 	switch {
 	case req.MaxOutputTokens <= 0:
-	case p.official():
-		params.MaxCompletionTokens = param.NewOpt(req.MaxOutputTokens) // reasoning models reject the old name
+	case p.http.Host() == officialHost:
+		out["max_completion_tokens"] = req.MaxOutputTokens // reasoning models reject the old name
 	default:
-		params.MaxTokens = param.NewOpt(req.MaxOutputTokens) // some endpoints know only this name
+		out["max_tokens"] = req.MaxOutputTokens // some endpoints know only this name
 	}
-	sample(&params, req.Sampling)
-	for _, t := range req.Tools {
-		tool, err := tool(t)
-		if err != nil {
-			return params, err
-		}
-		params.Tools = append(params.Tools, tool)
+	sample(out, req.Sampling)
+	if v, err := strconv.ParseInt(string(req.Sampling.Seed), 10, 64); err == nil {
+		out["seed"] = v
 	}
-	if len(req.Tools) > 0 { // the API rejects a choice without tools
-		params.ToolChoice = toolChoice(req.ToolChoice)
+	if len(req.Sampling.Stop) > 0 {
+		out["stop"] = req.Sampling.Stop
 	}
-	var err error
-	if params.ResponseFormat, err = format(req.Output); err != nil {
-		return params, err
+	if err := p.declare(out, req); err != nil {
+		return nil, err
+	}
+	kind, schema, err := format(req.Output)
+	if err != nil {
+		return nil, err
+	}
+	if schema != nil {
+		out["response_format"] = object{"type": kind, "json_schema": schema}
+	} else if kind != "" {
+		out["response_format"] = object{"type": kind}
 	}
 	messages, err := llm.Dialog(req.Messages, callID)
 	if err != nil {
-		return params, err
+		return nil, err
 	}
 	names := llm.ToolNames(req.Tools)
+	var list []object
 	for _, m := range messages {
-		params.Messages = append(params.Messages, p.message(m, names)...)
+		list = append(list, p.message(m, names)...)
 	}
-	return params, nil
+	out["messages"] = list
+	return out, nil
 }
 
-// sample sends the fields that are set.
-func sample(params *openai.ChatCompletionNewParams, s events.Sampling) {
+// sample sends the fields that are set, of those that both dialects have.
+func sample(out object, s events.Sampling) {
 	if v, err := strconv.ParseFloat(string(s.Temperature), 64); err == nil {
-		params.Temperature = param.NewOpt(v)
+		out["temperature"] = v
 	}
 	if v, err := strconv.ParseFloat(string(s.TopP), 64); err == nil {
-		params.TopP = param.NewOpt(v)
+		out["top_p"] = v
 	}
-	if v, err := strconv.ParseInt(string(s.Seed), 10, 64); err == nil {
-		params.Seed = param.NewOpt(v)
-	}
-	params.Stop.OfStringArray = s.Stop
 }
 
-// toolChoice is empty if the model chooses, which is the API's default.
-func toolChoice(c llm.ToolChoice) openai.ChatCompletionToolChoiceOptionUnionParam {
-	mode := openai.ChatCompletionToolChoiceOptionAutoRequired
+// declare sends the tools, and their choice if the model does not choose. The API rejects a choice without tools.
+func (p *Provider) declare(out object, req llm.Request) error {
+	var tools []object
+	for _, t := range req.Tools {
+		f, err := tool(t)
+		if err != nil {
+			return err
+		}
+		tools = append(tools, object{"type": "function", "function": f})
+	}
+	if len(tools) == 0 {
+		return nil
+	}
+	out["tools"] = tools
+	if name := req.ToolChoice.Tool; name != "" {
+		out["tool_choice"] = object{"type": "function", "function": object{"name": name}}
+	} else if mode := choiceMode(req.ToolChoice); mode != "" {
+		out["tool_choice"] = mode
+	}
+	return nil
+}
+
+// tool is the declaration of a function, as both dialects have it.
+func tool(t llm.Tool) (object, error) {
+	schema, err := llm.Schema(t)
+	if err != nil {
+		return nil, err
+	}
+	f := object{"name": t.Name, "parameters": schema}
+	if t.Description != "" {
+		f["description"] = t.Description
+	}
+	return f, nil
+}
+
+// choiceMode is empty if the model chooses, which is the API's default.
+func choiceMode(c llm.ToolChoice) string {
 	switch {
-	case c.Tool != "":
-		return openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: c.Tool})
 	case c.None:
-		mode = openai.ChatCompletionToolChoiceOptionAutoNone
-	case !c.Required:
-		return openai.ChatCompletionToolChoiceOptionUnionParam{}
+		return "none"
+	case c.Required:
+		return "required"
 	}
-	return openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: param.NewOpt(string(mode))}
+	return ""
 }
 
-// format is empty for text, which is the API's default.
-func format(o llm.Output) (out openai.ChatCompletionNewParamsResponseFormatUnion, err error) {
+// format is the type of an output and its schema, as both dialects have them. Both are empty for text, which is the API's
+// default.
+func format(o llm.Output) (kind string, schema object, err error) {
 	switch {
 	case len(o.Schema) > 0:
 		if _, err := llm.OutputSchema(o); err != nil {
-			return out, err
+			return "", nil, err
 		}
-		out.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-			Name: o.Name, Strict: param.NewOpt(o.Strict), Schema: o.Schema,
-		}}
+		return "json_schema", object{"name": o.Name, "strict": o.Strict, "schema": o.Schema}, nil
 	case o.JSON:
-		out.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
+		return "json_object", nil, nil
 	}
-	return out, nil
+	return "", nil, nil
 }
 
 // callID keeps ids if possible: some models are trained on their form.
@@ -111,26 +143,11 @@ func clipID(raw events.CallID, limit int) string {
 	return s
 }
 
-func tool(t llm.Tool) (openai.ChatCompletionToolUnionParam, error) {
-	schema, err := llm.Schema(t)
-	if err != nil {
-		return openai.ChatCompletionToolUnionParam{}, err
-	}
-	f := shared.FunctionDefinitionParam{Name: t.Name, Parameters: shared.FunctionParameters{}}
-	if t.Description != "" {
-		f.Description = param.NewOpt(t.Description)
-	}
-	for k, v := range schema {
-		f.Parameters[k] = v
-	}
-	return openai.ChatCompletionFunctionTool(f), nil
-}
-
-func (p *Provider) message(m events.Message, names func(string) string) []openai.ChatCompletionMessageParamUnion {
+func (p *Provider) message(m events.Message, names func(string) string) []object {
 	switch m.Role {
 	case events.RoleSystem:
 		if text := paragraphs(m.Parts); text != "" {
-			return []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(text)}
+			return []object{{"role": "system", "content": text}}
 		}
 	case events.RoleAssistant:
 		return p.assistant(m, names)
@@ -152,17 +169,16 @@ func paragraphs(parts []events.Part) string {
 }
 
 // user converts results to tool messages and the rest to one user message.
-func user(m events.Message) []openai.ChatCompletionMessageParamUnion {
-	var out []openai.ChatCompletionMessageParamUnion
-	var content []openai.ChatCompletionContentPartUnionParam
+func user(m events.Message) []object {
+	var out, content []object
 	plain := true
 	for _, part := range m.Parts {
 		switch part.Kind {
 		case events.PartToolResult:
-			out = append(out, openai.ToolMessage(part.Text, string(part.Call)))
+			out = append(out, object{"role": "tool", "tool_call_id": part.Call, "content": part.Text})
 		case events.PartText:
 			if part.Text != "" {
-				content = append(content, openai.TextContentPart(part.Text))
+				content = append(content, object{"type": "text", "text": part.Text})
 			}
 		case events.PartAttachment:
 			plain = false
@@ -174,16 +190,16 @@ func user(m events.Message) []openai.ChatCompletionMessageParamUnion {
 	case len(content) == 0:
 		return out
 	case plain: // many endpoints have no content parts
-		return append(out, openai.UserMessage(paragraphs(m.Parts)))
+		return append(out, object{"role": "user", "content": paragraphs(m.Parts)})
 	}
-	return append(out, openai.UserMessage(content))
+	return append(out, object{"role": "user", "content": content})
 }
 
-func attachment(part events.Part) openai.ChatCompletionContentPartUnionParam {
+func attachment(part events.Part) object {
 	if !strings.HasPrefix(part.MediaType, "image/") {
-		return openai.TextContentPart(unsupportedText(part))
+		return object{"type": "text", "text": unsupportedText(part)}
 	}
-	return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: source(part)})
+	return object{"type": "image_url", "image_url": object{"url": source(part)}}
 }
 
 // unsupportedText is the text in place of an attachment that cannot be sent.
@@ -205,57 +221,57 @@ func isURL(s string) bool {
 
 // assistant converts a reply. This dialect has no reasoning. Endpoints that require it back do so within a chain of
 // tool calls, and receive it there.
-func (p *Provider) assistant(m events.Message, names func(string) string) []openai.ChatCompletionMessageParamUnion {
-	var out openai.ChatCompletionAssistantMessageParam
-	extra := map[string]any{}
+func (p *Provider) assistant(m events.Message, names func(string) string) []object {
+	out := object{"role": "assistant"}
+	var calls []object
 	for _, part := range m.Parts {
 		switch part.Kind {
 		case events.PartToolCall:
-			out.ToolCalls = append(out.ToolCalls, p.replay(part, names))
+			calls = append(calls, p.replay(part, names))
 		case events.PartReasoning:
-			if own, ok := p.ownMeta(part.Meta); ok {
-				extra[own.Field] = part.Text
+			if field := p.reasoningField(part); field != "" {
+				out[field] = part.Text
 			}
 		case events.PartText, events.PartAttachment, events.PartToolResult:
 		}
 	}
 	text := m.Text()
-	if text == "" && len(out.ToolCalls) == 0 {
-		return nil
+	if len(calls) == 0 {
+		if text == "" {
+			return nil
+		}
+		return []object{{"role": "assistant", "content": text}}
 	}
+	out["tool_calls"] = calls
 	if text != "" {
-		out.Content.OfString = param.NewOpt(text)
+		out["content"] = text
 	}
-	if len(out.ToolCalls) > 0 && len(extra) > 0 {
-		out.SetExtraFields(extra)
-	}
-	return []openai.ChatCompletionMessageParamUnion{{OfAssistant: &out}}
+	return []object{out}
 }
 
-func (p *Provider) replay(part events.Part, names func(string) string) openai.ChatCompletionMessageToolCallUnionParam {
-	args := string(part.Args)
+// reasoningField is the field in which the endpoint sent a part of reasoning; empty for those of other endpoints.
+func (p *Provider) reasoningField(part events.Part) string {
+	var field string
+	_ = json.Unmarshal(p.http.Own(part).Fields[textField], &field)
+	switch field {
+	case reasoningContent, reasoning:
+		return field
+	}
+	return ""
+}
+
+func (p *Provider) replay(part events.Part, names func(string) string) object {
+	call := object{"id": part.Call, "type": "function", "function": object{"name": names(part.Tool), "arguments": arguments(part)}}
+	if extra := p.http.Own(part).Fields[extraField]; len(extra) > 0 {
+		call[extraField] = extra
+	}
+	return call
+}
+
+// arguments are those of a call, which must be JSON.
+func arguments(part events.Part) string {
 	if !json.Valid(part.Args) {
-		args = "{}"
+		return "{}"
 	}
-	call := openai.ChatCompletionMessageFunctionToolCallParam{
-		ID:       string(part.Call),
-		Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: names(part.Tool), Arguments: args},
-	}
-	if own, ok := p.ownMeta(part.Meta); ok && len(own.Value) > 0 {
-		call.SetExtraFields(map[string]any{own.Field: own.Value})
-	}
-	return openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &call}
-}
-
-// ownMeta reads what this provider stored for this endpoint.
-func (p *Provider) ownMeta(data []byte) (meta, bool) {
-	var m meta
-	if len(data) == 0 || json.Unmarshal(data, &m) != nil {
-		return meta{}, false
-	}
-	switch m.Field {
-	case "reasoning_content", "reasoning", "extra_content":
-		return m, m.Host == p.host
-	}
-	return meta{}, false
+	return string(part.Args)
 }

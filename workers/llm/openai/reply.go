@@ -2,244 +2,161 @@ package openai
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"errors"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/respjson"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// reply is a streamed reply that is being received.
-type reply struct {
-	p     *Provider
-	parts *llm.Assembly
-	text  *llm.Slot
-	think *llm.Slot
-	calls []*streamedCall
-	stop  string // finish_reason, empty until received
-	usage events.Usage
-	model string
-	id    string
-	done  bool // [DONE] was received
+// Vendor fields that the endpoint that sent them requires back: those of the text of reasoning, and others.
+const (
+	reasoningContent = "reasoning_content"
+	reasoning        = "reasoning"
+
+	textField  = "text_field"    // of reasoning: the name of the field that its text was in
+	extraField = "extra_content" // of calls
+)
+
+// chunk is an event of a Chat Completions stream.
+type chunk struct {
+	ID      llm.Label
+	Model   llm.Label
+	Choices []choice
+	Usage   json.RawMessage
+	Error   json.RawMessage
 }
 
-// streamedCall is a tool call that is being received.
-type streamedCall struct {
-	index int64
-	slot  *llm.Slot
+type choice struct {
+	Index        llm.Number
+	FinishReason llm.Label `json:"finish_reason"`
+	Delta        struct {
+		Content          json.RawMessage
+		Refusal          json.RawMessage
+		ReasoningContent json.RawMessage `json:"reasoning_content"`
+		Reasoning        json.RawMessage
+		ToolCalls        []toolCall `json:"tool_calls"`
+		FunctionCall     *function  `json:"function_call"` // deprecated by OpenAI, still sent by others
+	}
 }
 
-// meta is the data of a part for its replay: vendor fields that the same endpoint requires back.
-type meta struct {
-	Host  string          `json:"openai_host"`
-	Field string          `json:"field"`           // reasoning: the field of the text; calls: the field of Value
-	Value json.RawMessage `json:"value,omitempty"` // calls only
+type toolCall struct {
+	Index    *llm.Number
+	ID       llm.Label
+	Function function
+	Extra    json.RawMessage `json:"extra_content"`
 }
 
-func newReply(p *Provider, sink func(llm.Delta)) *reply {
-	return &reply{p: p, parts: llm.NewAssembly(sink)}
+type function struct {
+	Name      llm.Label
+	Arguments json.RawMessage
 }
 
-func (r *reply) event(e ssestream.Event) error {
-	data := bytes.TrimSpace(e.Data)
-	if bytes.HasPrefix(data, []byte("[DONE]")) {
-		r.done = true
-		return nil
+// decode reads an event of a Chat Completions stream.
+func decode(e llm.ServerEvent) (u llm.Update, err error) {
+	if bytes.HasPrefix(e.Data, []byte("[DONE]")) {
+		return llm.Update{Done: true, End: &llm.End{Detail: "no finish_reason"}}, nil
 	}
-	var envelope struct {
-		Error json.RawMessage `json:"error"`
+	if e.Name == "error" {
+		return failed(e.Data), nil
 	}
-	if err := json.Unmarshal(data, &envelope); err != nil {
-		return malformed(err)
+	var c chunk
+	if err := llm.Decode(e.Data, &c); err != nil {
+		return u, err
 	}
-	if e.Type == "error" || len(envelope.Error) > 0 && string(envelope.Error) != "null" {
-		f, _ := parseFailure(data)
-		return r.p.failed(0, f, data)
+	if llm.IsSet(c.Error) {
+		return failed(e.Data), nil
 	}
-	var chunk openai.ChatCompletionChunk
-	if err := json.Unmarshal(data, &chunk); err != nil {
-		return malformed(err)
-	}
-	return r.chunk(chunk)
-}
-
-func malformed(err error) error {
-	return &llm.Error{Kind: llm.KindMalformed, Message: "chunk is not the JSON it should be: " + llm.Clip(err.Error()), Err: err}
-}
-
-func (r *reply) chunk(c openai.ChatCompletionChunk) error {
-	r.model, r.id = cmp.Or(r.model, c.Model), cmp.Or(r.id, c.ID)
-	if c.JSON.Usage.Valid() {
-		r.usage = usage(c.Usage)
-	}
+	u.Model, u.ID, u.Usage = string(c.Model), string(c.ID), chatCounts(c.Usage)
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue // one choice is requested
 		}
-		if err := r.delta(choice.Delta); err != nil {
-			return err
+		if u.Pieces, err = choice.pieces(u.Pieces); err != nil {
+			return u, err
 		}
-		if choice.FinishReason != "" {
-			r.stop = choice.FinishReason
+		if reason := string(choice.FinishReason); reason != "" {
+			u.End = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}
 		}
 	}
-	return nil
+	return u, nil
 }
 
-func (r *reply) delta(d openai.ChatCompletionChunkChoiceDelta) error {
-	if err := r.reasoning(d); err != nil {
-		return err
-	}
-	if content := d.Content + d.Refusal; content != "" {
-		if r.text == nil {
-			r.text = r.parts.Open(events.PartText)
-		}
-		if err := r.text.Write(content); err != nil {
-			return err
-		}
-	}
-	for _, tc := range d.ToolCalls {
-		if err := r.call(tc); err != nil {
-			return err
-		}
-	}
-	//nolint:staticcheck // deprecated by OpenAI, still sent by others
-	if f := d.FunctionCall; f.Name != "" || f.Arguments != "" {
-		var tc openai.ChatCompletionChunkChoiceDeltaToolCall
-		tc.Function.Name, tc.Function.Arguments = f.Name, f.Arguments
-		return r.call(tc)
-	}
-	return nil
+func failed(data []byte) llm.Update {
+	f, _ := llm.ParseFailure(data)
+	return llm.Update{Failure: &f}
 }
 
-// reasoning receives the text that compatible endpoints send in fields of their own.
-func (r *reply) reasoning(d openai.ChatCompletionChunkChoiceDelta) error {
-	for _, field := range []string{"reasoning_content", "reasoning"} {
-		content := rawText(d.JSON.ExtraFields[field])
-		if content == "" {
-			continue
+// pieces appends the pieces of a choice to list.
+func (c choice) pieces(list []llm.Piece) ([]llm.Piece, error) {
+	d := c.Delta
+	if p, ok := thought(reasoningContent, d.ReasoningContent); ok {
+		list = append(list, p)
+	} else if p, ok := thought(reasoning, d.Reasoning); ok { // OpenRouter sends both, with one text
+		list = append(list, p)
+	}
+	for _, raw := range []json.RawMessage{d.Content, d.Refusal} {
+		text, err := llm.TextOf(raw)
+		if err != nil {
+			return nil, err
 		}
-		if r.think == nil {
-			r.think = r.parts.Open(events.PartReasoning)
-			r.think.Part.Meta = r.p.meta(field, nil)
+		list = append(list, llm.Piece{Kind: events.PartText, Text: text})
+	}
+	calls := d.ToolCalls
+	if d.FunctionCall != nil {
+		calls = append(calls, toolCall{Function: *d.FunctionCall})
+	}
+	for _, c := range calls {
+		p, err := c.piece()
+		if err != nil {
+			return nil, err
 		}
-		return r.think.Write(content) // one of them: OpenRouter sends the same text twice
+		list = append(list, p)
 	}
-	return nil
+	return list, nil
 }
 
-// rawText decodes a field that the SDK does not know, by means of one that it knows: unlike encoding/json, the SDK
-// keeps both halves of a character that was split between chunks.
-func rawText(f respjson.Field) string {
-	raw := f.Raw()
-	if len(raw) == 0 || raw[0] != '"' {
-		return ""
+// thought is reasoning, which compatible endpoints send in fields of their own. What is no text in such a field is none.
+func thought(field string, raw json.RawMessage) (p llm.Piece, ok bool) {
+	text, err := llm.TextOf(raw)
+	if err != nil || text == "" {
+		return p, false
 	}
-	var d openai.ChatCompletionChunkChoiceDelta
-	if json.Unmarshal([]byte(`{"content":`+raw+`}`), &d) != nil {
-		return ""
-	}
-	return d.Content
+	return llm.Piece{Kind: events.PartReasoning, Text: text, Fields: map[string]json.RawMessage{textField: llm.Quote(field)}}, true
 }
 
-func (r *reply) call(tc openai.ChatCompletionChunkChoiceDeltaToolCall) error {
-	slot := r.find(tc)
-	part := &slot.Part
-	part.Call = cmp.Or(part.Call, events.CallID(tc.ID))
-	if part.Tool != tc.Function.Name { // some endpoints repeat the name in every chunk, some split it
-		part.Tool += tc.Function.Name
+func (c toolCall) piece() (llm.Piece, error) {
+	args, err := llm.ArgumentsOf(c.Function.Arguments)
+	p := llm.Piece{Kind: events.PartToolCall, ID: string(c.ID), Index: c.Index, Call: events.CallID(c.ID), Tool: string(c.Function.Name), Text: args}
+	if llm.IsSet(c.Extra) {
+		p.Fields = map[string]json.RawMessage{extraField: c.Extra}
 	}
-	if extra := tc.JSON.ExtraFields["extra_content"].Raw(); extra != "" && extra != "null" {
-		part.Meta = r.p.meta("extra_content", json.RawMessage(extra))
-	}
-	return slot.Write(tc.Function.Arguments)
+	return p, err
 }
 
-// find returns the slot of the call that tc continues, or opens one. A new id with a known index is a new call: some
-// endpoints number every call 0.
-func (r *reply) find(tc openai.ChatCompletionChunkChoiceDeltaToolCall) *llm.Slot {
-	if i := r.at(tc.Index); i >= 0 {
-		known := r.calls[i].slot
-		if tc.ID == "" || known.Part.Call == "" || known.Part.Call == events.CallID(tc.ID) {
-			return known
-		}
+// chatCounts separates Input, CacheRead and CacheWrite: the dialect counts the latter two in prompt_tokens. What is no
+// usage counts nothing.
+func chatCounts(raw json.RawMessage) llm.Counts {
+	var u *struct {
+		PromptTokens        llm.Number   `json:"prompt_tokens"`
+		PromptTokensDetails inputDetails `json:"prompt_tokens_details"`
+		CompletionTokens    llm.Number   `json:"completion_tokens"`
+		CompletionDetails   struct {
+			ReasoningTokens llm.Number `json:"reasoning_tokens"`
+		} `json:"completion_tokens_details"`
 	}
-	c := &streamedCall{index: tc.Index, slot: r.parts.Open(events.PartToolCall)}
-	r.calls = append(r.calls, c)
-	return c.slot
+	if json.Unmarshal(raw, &u) != nil || u == nil {
+		return llm.Counts{}
+	}
+	return u.PromptTokensDetails.counts(u.PromptTokens, u.CompletionTokens, u.CompletionDetails.ReasoningTokens)
 }
 
-// at is the position of the latest call with that index, or -1.
-func (r *reply) at(index int64) int {
-	for i := len(r.calls) - 1; i >= 0; i-- {
-		if r.calls[i].index == index {
-			return i
-		}
-	}
-	return -1
+// inputDetails are the counts that both dialects have in the tokens of the input.
+type inputDetails struct {
+	Cached  llm.Number `json:"cached_tokens"`
+	Written llm.Number `json:"cache_write_tokens"`
 }
 
-func (r *reply) isDone() bool { return r.done }
-
-func (r *reply) counted() llm.Response { return llm.Response{Usage: r.usage, Model: r.model} }
-
-// end returns the response. A reply is complete after its finish reason or [DONE]: a later loss of the connection
-// loses only the usage.
-func (r *reply) end(err error) (llm.Response, error) {
-	if r.stop == "" && !r.done {
-		if err == nil {
-			err = errors.New("the stream ended before the reply did")
-		}
-		return llm.Response{Usage: r.usage, Model: r.model, ID: r.id}, err
-	}
-	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model, ID: r.id}
-	res.Stop = r.reason()
-	if res.Stop == events.StopUnknown || res.Stop == events.StopContentFilter {
-		res.Detail = llm.Redact("finish_reason: "+r.stop, r.p.key)
-	}
-	return res, nil
-}
-
-func (r *reply) reason() events.StopReason {
-	switch r.stop {
-	case "length":
-		return events.StopOutputLimit
-	case "content_filter":
-		return events.StopContentFilter
-	case "stop", "tool_calls", "function_call":
-		if len(r.calls) > 0 {
-			return events.StopToolUse
-		}
-		if r.stop == "stop" {
-			return events.StopEnd
-		}
-		return events.StopToolUse
-	}
-	return events.StopUnknown
-}
-
-// usage separates Input, CacheRead and CacheWrite: the dialect counts the latter two in prompt_tokens.
-func usage(u openai.CompletionUsage) events.Usage {
-	in := u.PromptTokensDetails
-	cached := in.CachedTokens
-	return events.Usage{
-		Input:      max(u.PromptTokens-cached-in.CacheWriteTokens, 0),
-		Output:     u.CompletionTokens,
-		CacheRead:  cached,
-		CacheWrite: in.CacheWriteTokens,
-		Reasoning:  u.CompletionTokensDetails.ReasoningTokens,
-	}
-}
-
-func (p *Provider) meta(field string, value json.RawMessage) []byte {
-	data, err := json.Marshal(meta{Host: p.host, Field: field, Value: value})
-	if err != nil {
-		return nil // value is not JSON: no meta
-	}
-	return data
+func (d inputDetails) counts(in, out, reasoning llm.Number) llm.Counts {
+	in = max(in-d.Cached-d.Written, 0)
+	return llm.Counts{Input: &in, Output: &out, CacheRead: &d.Cached, CacheWrite: &d.Written, Reasoning: &reasoning}
 }

@@ -1,247 +1,213 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
-
-	"github.com/openai/openai-go/v3/packages/ssestream"
-	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// output is a streamed reply that is being received.
-type output struct {
-	p       *Responses
-	parts   *llm.Assembly
-	items   map[int64]*item // by output_index
-	calls   int
-	refused bool
-	reason  string // why the reply is incomplete, as reported by the endpoint
-	usage   events.Usage
-	model   string
-	done    bool // no event follows
+// Fields of an item that its endpoint wants back.
+const (
+	encryptedField = "encrypted_content" // the reasoning, which only the endpoint can read
+	openField      = "open"              // true: the part's text is the reasoning itself, not a summary
+	phaseField     = "phase"             // of a message
+)
+
+// responseEvent has the fields of all events of a Responses stream.
+type responseEvent struct {
+	Type         llm.Label
+	ItemID       llm.Label   `json:"item_id"`
+	OutputIndex  *llm.Number `json:"output_index"`
+	SummaryIndex llm.Number  `json:"summary_index"`
+	Delta        json.RawMessage
+	Item         *item
+	Response     *response
 }
 
-// item is an item of a reply that is being received. An item of an unknown kind has no slot.
+// item is an item of a reply.
 type item struct {
-	slot    *llm.Slot
-	summary int64 // index of the current part of the summary
-	wrote   bool
-	open    bool // the text is the reasoning itself
+	Type      llm.Label
+	ID        llm.Label
+	CallID    llm.Label `json:"call_id"`
+	Name      llm.Label
+	Arguments json.RawMessage
+	Phase     llm.Label
+	Content   json.RawMessage
+	Summary   json.RawMessage
+	Encrypted llm.Label `json:"encrypted_content"`
 }
 
-// envelope distinguishes the events. The SDK decodes them: it keeps both halves of a character that was split between
-// events.
-type envelope struct {
-	Type         string          `json:"type"`
-	OutputIndex  int64           `json:"output_index"`
-	SummaryIndex int64           `json:"summary_index"`
-	Item         json.RawMessage `json:"item"`
-	Response     json.RawMessage `json:"response"`
+type response struct {
+	ID         llm.Label
+	Model      llm.Label
+	Usage      json.RawMessage
+	Error      json.RawMessage
+	Incomplete struct {
+		Reason llm.Label
+	} `json:"incomplete_details"`
 }
 
-func (r *output) event(e ssestream.Event) error {
-	data := bytes.TrimSpace(e.Data)
-	if len(data) == 0 {
-		return nil
-	}
-	var ev envelope
-	if err := json.Unmarshal(data, &ev); err != nil {
-		return malformed(err)
-	}
-	switch ev.Type = cmp.Or(ev.Type, e.Type); ev.Type {
+// decodeResponse reads an event of a Responses stream. An event without a type has its name.
+func decodeResponse(e llm.ServerEvent) (u llm.Update, err error) {
+	var ev responseEvent
+	malformed := llm.Decode(e.Data, &ev)
+	switch name := cmp.Or(string(ev.Type), e.Name); name {
 	case "error":
-		f, _ := parseFailure(data)
-		return r.p.failed(0, f, data)
-	case "response.created":
-		var res struct{ Model string }
-		if err := json.Unmarshal(ev.Response, &res); err != nil {
-			return malformed(err)
-		}
-		r.model = res.Model
+		return failed(e.Data), nil
 	case "response.output_item.added", "response.output_item.done":
-		var it responses.ResponseOutputItemUnion
-		if err := json.Unmarshal(ev.Item, &it); err != nil {
-			return malformed(err)
+		if malformed == nil {
+			u, err = ev.item(name == "response.output_item.done")
 		}
-		if ev.Type == "response.output_item.done" {
-			return r.close(ev.OutputIndex, it)
+	case "response.created", "response.completed", "response.incomplete", "response.failed":
+		if malformed == nil {
+			u, err = ev.Response.update(name)
 		}
-		r.open(ev.OutputIndex, it)
-	case "response.output_text.delta", "response.refusal.delta", "response.function_call_arguments.delta",
-		"response.reasoning_text.delta", "response.reasoning_summary_text.delta":
-		var delta responses.ResponseTextDeltaEvent // all have their text in the same field
-		if err := json.Unmarshal(data, &delta); err != nil {
-			return malformed(err)
-		}
-		return r.delta(ev, delta.Delta)
-	case "response.completed", "response.incomplete", "response.failed":
-		var res responses.Response
-		if err := json.Unmarshal(ev.Response, &res); err != nil {
-			return malformed(err)
-		}
-		return r.last(ev.Type, res)
-	}
-	return nil // starts and ends of parts, and future events
-}
-
-func (r *output) open(index int64, it responses.ResponseOutputItemUnion) *item {
-	i := &item{}
-	r.items[index] = i
-	switch it.Type {
-	case "message":
-		i.slot = r.parts.Open(events.PartText)
-	case "reasoning":
-		i.slot = r.parts.Open(events.PartReasoning)
-	case "function_call":
-		i.slot = r.parts.Open(events.PartToolCall)
-		i.slot.Part.Call, i.slot.Part.Tool = events.CallID(it.CallID), it.Name
-		r.calls++
-	}
-	return i
-}
-
-func (r *output) delta(ev envelope, text string) error {
-	i, ok := r.items[ev.OutputIndex]
-	if !ok {
-		return malformed(fmt.Errorf("delta for item %d, which has not begun", ev.OutputIndex))
-	}
-	switch ev.Type {
-	case "response.refusal.delta":
-		r.refused = true
-	case "response.reasoning_text.delta":
-		i.open = true
-	case "response.reasoning_summary_text.delta":
-		if i.wrote && ev.SummaryIndex != i.summary {
-			if err := i.write("\n\n"); err != nil {
-				return err
-			}
-		}
-		i.summary = ev.SummaryIndex
-	}
-	return i.write(text)
-}
-
-func (i *item) write(text string) error {
-	if i.slot == nil || text == "" {
-		return nil
-	}
-	i.wrote = true
-	return i.slot.Write(text)
-}
-
-// close reads from the complete item the text that was not streamed, and the data for its replay.
-func (r *output) close(index int64, it responses.ResponseOutputItemUnion) error {
-	i, ok := r.items[index]
-	if !ok {
-		i = r.open(index, it)
-	}
-	meta := itemMeta{Host: r.p.host}
-	switch it.Type {
-	case "message":
-		for _, c := range it.Content {
-			r.refused = r.refused || c.Refusal != ""
-		}
-		meta.Phase = string(it.Phase)
-	case "reasoning":
-		meta.ID, meta.Encrypted, meta.Open = it.ID, it.EncryptedContent, i.open
-	}
-	if !i.wrote {
-		if err := i.whole(it); err != nil {
-			return err
-		}
-	}
-	if replays := meta.Encrypted != "" || i.wrote && (meta.Open || meta.Phase != ""); i.slot == nil || !replays {
-		return nil
-	}
-	data, err := json.Marshal(meta)
-	i.slot.Part.Meta = data
-	return err
-}
-
-// whole writes an item that was not streamed.
-func (i *item) whole(it responses.ResponseOutputItemUnion) error {
-	var text strings.Builder // of very many pieces too
-	switch it.Type {
-	case "message":
-		for _, c := range it.Content {
-			text.WriteString(c.Text)
-			text.WriteString(c.Refusal)
-		}
-	case "reasoning":
-		for n, s := range it.Summary {
-			if n > 0 {
-				text.WriteString("\n\n")
-			}
-			text.WriteString(s.Text)
-		}
-	case "function_call":
-		text.WriteString(it.Arguments.OfString)
-	}
-	return i.write(text.String())
-}
-
-// last handles the last event.
-func (r *output) last(kind string, res responses.Response) error {
-	r.done = true
-	r.model = cmp.Or(res.Model, r.model)
-	r.usage = responseUsage(res.Usage)
-	switch kind {
-	case "response.failed":
-		raw := []byte(res.Error.RawJSON())
-		f := parseInner(raw)
-		f.message = cmp.Or(f.message, "the endpoint says that it failed, and not why")
-		return r.p.failed(0, f, raw)
-	case "response.incomplete":
-		r.reason = cmp.Or(res.IncompleteDetails.Reason, "incomplete")
-	}
-	return nil
-}
-
-func (r *output) isDone() bool { return r.done }
-
-func (r *output) counted() llm.Response { return llm.Response{Usage: r.usage, Model: r.model} }
-
-// end returns the response. A reply is complete after its last event.
-func (r *output) end(err error) (llm.Response, error) {
-	if !r.done {
-		if err == nil {
-			err = errors.New("the stream ended before the reply did")
-		}
-		return llm.Response{Usage: r.usage, Model: r.model}, err
-	}
-	res := llm.Response{Parts: r.parts.Parts(), Usage: r.usage, Model: r.model}
-	switch {
-	case r.reason == "max_output_tokens":
-		res.Stop = events.StopOutputLimit
-	case r.reason == "content_filter":
-		res.Stop, res.Detail = events.StopContentFilter, "incomplete: content_filter"
-	case r.reason != "":
-		res.Stop, res.Detail = events.StopUnknown, llm.Redact("incomplete: "+r.reason, r.p.key)
-	case r.calls > 0:
-		res.Stop = events.StopToolUse
-	case r.refused:
-		res.Stop, res.Detail = events.StopContentFilter, "the model refused"
 	default:
-		res.Stop = events.StopEnd
+		var p llm.Piece
+		p, err = ev.delta(name)
+		if p.Kind != "" {
+			u.Pieces, u.Refused = []llm.Piece{p}, name == "response.refusal.delta"
+		} else if ev.Type != "" {
+			return u, nil // starts and ends of parts, and future events, with any fields
+		}
 	}
-	return res, nil
+	return u, cmp.Or(malformed, err)
 }
 
-// responseUsage separates Input, CacheRead and CacheWrite: the dialect counts the latter two in input_tokens.
-func responseUsage(u responses.ResponseUsage) events.Usage {
-	in := u.InputTokensDetails
-	return events.Usage{
-		Input:      max(u.InputTokens-in.CachedTokens-in.CacheWriteTokens, 0),
-		Output:     u.OutputTokens,
-		CacheRead:  in.CachedTokens,
-		CacheWrite: in.CacheWriteTokens,
-		Reasoning:  u.OutputTokensDetails.ReasoningTokens,
+// delta is the piece of a delta. Its kind is empty for other events.
+func (ev responseEvent) delta(name string) (p llm.Piece, err error) {
+	p.ID, p.Index = string(ev.ItemID), ev.OutputIndex
+	switch name {
+	case "response.output_text.delta", "response.refusal.delta":
+		p.Kind = events.PartText
+	case "response.function_call_arguments.delta":
+		p.Kind = events.PartToolCall
+	case "response.reasoning_text.delta":
+		p.Kind = events.PartReasoning
+	case "response.reasoning_summary_text.delta":
+		p.Kind, p.Paragraph = events.PartReasoning, ev.SummaryIndex
+	default:
+		return llm.Piece{}, nil
 	}
+	p.Text, err = llm.TextOf(ev.Delta)
+	if p.Text != "" && name == "response.reasoning_text.delta" {
+		p.Fields = map[string]json.RawMessage{openField: json.RawMessage("true")}
+	}
+	return p, err
+}
+
+// item is what the first event of an item says, or the last one. Items of other kinds, as those of server tools, are left
+// out.
+func (ev responseEvent) item(done bool) (u llm.Update, err error) {
+	i := ev.Item
+	if i == nil {
+		return u, llm.Malformed("an event without its item")
+	}
+	p := llm.Piece{ID: string(i.ID), Index: ev.OutputIndex, Begin: !done, Whole: done}
+	switch i.Type {
+	case "message":
+		p.Kind = events.PartText
+	case "reasoning":
+		p.Kind = events.PartReasoning
+	case "function_call":
+		p.Kind, p.Call, p.Tool = events.PartToolCall, events.CallID(i.CallID), string(i.Name)
+	}
+	if done {
+		p.Fields = i.fields()
+		p.Text, u.Refused, err = i.whole()
+	}
+	u.Pieces = []llm.Piece{p}
+	return u, err
+}
+
+// whole is the text of a complete item.
+func (i *item) whole() (text string, refused bool, err error) {
+	switch i.Type {
+	case "message":
+		return joined(i.Content, "")
+	case "reasoning":
+		text, _, err = joined(i.Summary, "\n\n")
+	case "function_call":
+		text, err = llm.ArgumentsOf(i.Arguments)
+	}
+	return text, false, err
+}
+
+// joined is the text of a list of pieces, and whether one of them is a refusal.
+func joined(list json.RawMessage, separator string) (text string, refused bool, err error) {
+	var pieces []struct{ Text, Refusal json.RawMessage }
+	if llm.IsSet(list) {
+		err = llm.Decode(list, &pieces)
+	}
+	var b strings.Builder // of very many pieces too
+	for n, p := range pieces {
+		if n > 0 {
+			b.WriteString(separator)
+		}
+		text, err1 := llm.TextOf(p.Text)
+		refusal, err2 := llm.TextOf(p.Refusal)
+		b.WriteString(text)
+		b.WriteString(refusal)
+		refused = refused || refusal != ""
+		err = cmp.Or(err, err1, err2)
+	}
+	return b.String(), refused, err
+}
+
+// fields are what the endpoint wants back of a complete item.
+func (i *item) fields() map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	if i.Type == "message" && i.Phase != "" {
+		out[phaseField] = llm.Quote(string(i.Phase))
+	}
+	if i.Type == "reasoning" && i.Encrypted != "" {
+		out[encryptedField] = llm.Quote(string(i.Encrypted))
+	}
+	return out
+}
+
+// update is what an event says that has the response.
+func (r *response) update(name string) (u llm.Update, err error) {
+	if r == nil {
+		return u, llm.Malformed("an event without its response")
+	}
+	u.Model, u.ID = string(r.Model), string(r.ID)
+	if name == "response.created" {
+		return u, nil
+	}
+	u.Usage, u.Done = responseCounts(r.Usage), true
+	switch name {
+	case "response.completed":
+		u.End = &llm.End{Reason: "completed"}
+	case "response.incomplete":
+		reason := cmp.Or(string(r.Incomplete.Reason), "incomplete")
+		u.End = &llm.End{Reason: reason, Detail: "incomplete: " + reason}
+	default:
+		f, ok := llm.ParseFailure(r.Error)
+		if !ok {
+			f.Message = "the endpoint says that it failed, and not why"
+		}
+		u.Failure = &f
+	}
+	return u, nil
+}
+
+// responseCounts separates Input, CacheRead and CacheWrite: the dialect counts the latter two in input_tokens. What is no
+// usage counts nothing.
+func responseCounts(raw json.RawMessage) llm.Counts {
+	var u *struct {
+		InputTokens  llm.Number   `json:"input_tokens"`
+		InputDetails inputDetails `json:"input_tokens_details"`
+		OutputTokens llm.Number   `json:"output_tokens"`
+		OutDetails   struct {
+			ReasoningTokens llm.Number `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+	}
+	if json.Unmarshal(raw, &u) != nil || u == nil {
+		return llm.Counts{}
+	}
+	return u.InputDetails.counts(u.InputTokens, u.OutputTokens, u.OutDetails.ReasoningTokens)
 }

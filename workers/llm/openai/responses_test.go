@@ -95,10 +95,22 @@ func TestResponsesDialects(t *testing.T) {
 		parts  []events.Part
 		stop   events.StopReason
 	}{
-		"news":          {sse(`{"type":"response.weather","sun":true}`, added(0, message), say, end, "[DONE]"), text, events.StopEnd},
+		"news": {sse(`{"type":"response.weather","sun":true}`, added(0, message), say, end, "[DONE]"), text, events.StopEnd},
+		"news_of_any_form": {
+			sse(`{"type":"response.weather","delta":{"x":1},"item":1,"response":"x"}`, finished(0, `{"type":"weather","content":"x","summary":1,"arguments":2}`), added(1, message), streamed("output_text", 1, "ok"), end),
+			text, events.StopEnd,
+		},
 		"event_names":   {"event: response.created\n" + sse(`{"response":{"model":"m"}}`) + sse(added(0, message), say, end), text, events.StopEnd},
 		"whole_message": {sse(finished(0, `{"type":"message","content":[{"type":"output_text","text":"o"},{"type":"output_text","text":"k"}]}`), end), text, events.StopEnd},
 		"whole_call":    {sse(added(0, fCall), finished(0, `{"type":"function_call","call_id":"a","name":"f","arguments":"{\"n\":1}"}`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
+		"unopened":      {sse(`{"type":"response.created","response":{"model":"m"}}`, say, end), text, events.StopEnd},
+		"item_ids": {
+			sse(added(0, `{"type":"function_call","id":"fc_1","call_id":"a","name":"f"}`), `{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":0,"delta":"{\"n\""}`,
+				`{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"delta":"ok"}`, `{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":0,"delta":":1}"}`, end),
+			[]events.Part{streamedCall("a", "f", `{"n":1}`), text[0]},
+			events.StopToolUse,
+		},
+		"object":        {sse(finished(0, `{"type":"function_call","call_id":"a","name":"f","arguments":{"n":1}}`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
 		"server_tool":   {sse(added(0, `{"type":"web_search_call","id":"ws_1"}`), streamed("output_text", 0, "no"), added(1, message), streamed("output_text", 1, "ok"), end), text, events.StopEnd},
 		"refusal":       {sse(added(0, message), streamed("refusal", 0, "ok"), end), text, events.StopContentFilter},
 		"whole_refusal": {sse(finished(0, `{"type":"message","content":[{"type":"refusal","refusal":"ok"}]}`), end), text, events.StopContentFilter},
@@ -164,7 +176,8 @@ func TestResponsesErrors(t *testing.T) {
 		"no_reason":   {200, sse(`{"type":"response.failed","response":{}}`), llm.KindServer, ""},
 		"event":       {200, sse(`{"type":"error","code":"server_error","message":"bad","param":null}`), llm.KindServer, "server_error"},
 		"nested":      {200, sse(`{"type":"error","error":{"type":"tokens","code":"rate_limit_exceeded","message":"bad"}}`), llm.KindRateLimit, "rate_limit_exceeded"},
-		"unopened":    {200, sse(streamed("output_text", 3, "x")), llm.KindMalformed, ""},
+		"unopened":    {200, sse(streamed("function_call_arguments", 3, "{}"), completed("null")), llm.KindMalformed, ""},
+		"text_object": {200, sse(`{"type":"response.output_text.delta","delta":{"text":"x"}}`), llm.KindMalformed, ""},
 		"no_object":   {200, sse(`[1]`), llm.KindMalformed, ""},
 		"no_item":     {200, sse(`{"type":"response.output_item.added","item":1}`), llm.KindMalformed, ""},
 		"no_response": {200, sse(`{"type":"response.completed"}`), llm.KindMalformed, ""},

@@ -1,0 +1,145 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	maxMessage  = 4000      // characters of Error.Message and Response.Detail
+	maxStream   = 256 << 20 // bytes of the body of a reply
+	maxFailure  = 64 << 10  // bytes of the body of an error
+	maxModels   = 4 << 20   // bytes of a list of models
+	minSecret   = 8         // bytes
+	longestWait = time.Hour // a longer wait is a mistake or an attack
+)
+
+// Clip cuts text to the limit of a diagnostic in a history: 4000 characters of valid UTF-8.
+func Clip(text string) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	n := 0
+	for i := range text {
+		if n == maxMessage {
+			return text[:i]
+		}
+		n++
+	}
+	return text
+}
+
+// redact removes secret from text and clips it. A secret of less than 8 bytes stays: it is a placeholder for an endpoint that asks for no
+// key, and may be a part of any word.
+func redact(text, secret string) string {
+	if len(secret) >= minSecret {
+		text = strings.ReplaceAll(text, secret, "[redacted]")
+	}
+	return Clip(strings.TrimSpace(text))
+}
+
+// rawBody is a response body that is safe to record, see [redact]. JSON is encoded again: escapes in the body could hide
+// a secret.
+func rawBody(body []byte, secret string) string {
+	var value any
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	if json.Unmarshal(body, &value) == nil && encoder.Encode(value) == nil {
+		body = plain.Bytes()
+	}
+	return redact(string(body), secret)
+}
+
+// retryAfter is the wait that a response requests: retry-after-ms, else Retry-After in seconds (with fractions) or as
+// a date. A date counts from the response's Date, or else from now. The result is 0 for no or an invalid value, and
+// at most one hour.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if wait, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return wait
+	}
+	header := h.Get("Retry-After")
+	if wait, ok := parseWait(header, time.Second); ok {
+		return wait
+	}
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), longestWait)
+}
+
+func parseWait(s string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseFloat(s, 64)
+	if math.IsInf(n, 1) {
+		return longestWait, true
+	}
+	if err != nil || math.IsNaN(n) || n < 0 {
+		return 0, false
+	}
+	return time.Duration(min(n*float64(unit), float64(longestWait))), true
+}
+
+// checkBaseURL rejects an invalid root of an endpoint.
+func checkBaseURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("base URL: not a URL") // without the parse error, which repeats the URL
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return errors.New("base URL: want http:// or https:// and a host")
+	case u.User != nil:
+		return errors.New("base URL: must not hold credentials")
+	case u.RawQuery != "", u.Fragment != "":
+		return errors.New("base URL: must not have a query or fragment")
+	}
+	return nil
+}
+
+// checkKey rejects an API key that cannot be in a header. Empty is allowed: local endpoints need no key.
+func checkKey(key string) error {
+	for _, r := range key {
+		if r <= ' ' || r >= 0x7f {
+			return errors.New("API key: must be printable ASCII without spaces")
+		}
+	}
+	return nil
+}
+
+// Schema returns the top-level members of a tool's input schema, raw. It adds the members type and properties, which
+// both chat APIs require. The error is an [*Error] of kind invalid_request.
+func Schema(t Tool) (map[string]json.RawMessage, error) {
+	schema := map[string]json.RawMessage{}
+	if len(t.InputSchema) > 0 {
+		if err := json.Unmarshal(t.InputSchema, &schema); err != nil || schema == nil {
+			return nil, &Error{Kind: KindRequest, Message: fmt.Sprintf("tool %s: input schema is not a JSON object", t.Name), Err: err}
+		}
+	}
+	if _, ok := schema["type"]; !ok {
+		schema["type"] = json.RawMessage(`"object"`)
+	}
+	if _, ok := schema["properties"]; !ok {
+		schema["properties"] = json.RawMessage(`{}`)
+	}
+	return schema, nil
+}
+
+// OutputSchema returns the top-level members of an output's schema, raw. The error is an [*Error] of kind
+// invalid_request.
+func OutputSchema(o Output) (map[string]json.RawMessage, error) {
+	var schema map[string]json.RawMessage
+	if err := json.Unmarshal(o.Schema, &schema); err != nil || schema == nil {
+		return nil, &Error{Kind: KindRequest, Message: fmt.Sprintf("output %s: schema is not a JSON object", o.Name), Err: err}
+	}
+	return schema, nil
+}
