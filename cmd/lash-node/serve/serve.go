@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/cmd/internal/version"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
@@ -93,6 +94,7 @@ type Command struct {
 
 // Run serves until ctx ends.
 func (c *Command) Run(ctx context.Context, s *program.Streams) error {
+	s.Printf("a node starts, %s", version.Build())
 	node, err := c.start(ctx, s)
 	if err != nil {
 		return err
