@@ -10,9 +10,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestArchiveOfManyFiles archives a history of several files that fit the session's entry one by one, but not
+// TestLongArchiveOfManyFiles archives a history of several files that fit the session's entry one by one, but not
 // together.
-func TestArchiveOfManyFiles(t *testing.T) {
+func TestLongArchiveOfManyFiles(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	const commits = 130 // about 100 MiB: four files

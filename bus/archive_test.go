@@ -125,9 +125,9 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveKilled kills an archiver before and after each of its requests. Then a reader, an appender, a creator
+// TestLongArchiveKilled kills an archiver before and after each of its requests. Then a reader, an appender, a creator
 // and another archiver find the whole history.
-func TestArchiveKilled(t *testing.T) {
+func TestLongArchiveKilled(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

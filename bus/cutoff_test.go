@@ -136,9 +136,9 @@ func TestReaderKeepsReplicas(t *testing.T) {
 	}
 }
 
-// TestAcceptLossDies kills the program that accepts a loss, of one commit and of two, at each request. The session is refused, and the request can
+// TestLongAcceptLossDies kills the program that accepts a loss, of one commit and of two, at each request. The session is refused, and the request can
 // be repeated, or it continues with the record. Until then it takes no other commit. There is one record in the end.
-func TestAcceptLossDies(t *testing.T) {
+func TestLongAcceptLossDies(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

@@ -216,9 +216,9 @@ func TestEraseRefused(t *testing.T) {
 	}
 }
 
-// TestEraseKilled kills an eraser before and after each of its requests. The session is whole until its tombstone is
+// TestLongEraseKilled kills an eraser before and after each of its requests. The session is whole until its tombstone is
 // written, and the next eraser completes the work.
-func TestEraseKilled(t *testing.T) {
+func TestLongEraseKilled(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

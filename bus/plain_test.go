@@ -98,10 +98,10 @@ func encryptedHistories(t *testing.T) map[string]func(plain, keyed func() *bus.B
 	}
 }
 
-// TestPlainCommitAfterMark stores plain commits after encrypted ones, as a writer without the key does. Every way to read with the key
+// TestLongPlainCommitAfterMark stores plain commits after encrypted ones, as a writer without the key does. Every way to read with the key
 // refuses them, on a bus that has read the session and on one that has not, hot and archived. What was plain
 // before is read as before.
-func TestPlainCommitAfterMark(t *testing.T) {
+func TestLongPlainCommitAfterMark(t *testing.T) {
 	t.Parallel()
 	for name, make := range encryptedHistories(t) {
 		for _, later := range []int{0, 1} { // encrypted commits after the forged one

@@ -126,8 +126,8 @@ func TestReadyNamesFullDisk(t *testing.T) {
 	takesAgain(t, b, "s")
 }
 
-// TestReadyNamesFullStore reaches the server's limit of bytes. After sessions were erased the stream takes appends.
-func TestReadyNamesFullStore(t *testing.T) {
+// TestLongReadyNamesFullStore reaches the server's limit of bytes. After sessions were erased the stream takes appends.
+func TestLongReadyNamesFullStore(t *testing.T) {
 	t.Parallel()
 	_, b := startOn(t, smallDisk(t)) // a server takes three quarters of the free space as its limit
 	mustCreate(t, b, "s")

@@ -36,9 +36,9 @@ func wantEnd(t *testing.T, b *bus.Bus, id events.SessionID, want []string, when 
 	}
 }
 
-// TestOldHints has another process archive a session and make it hot again, and die at each request. A bus with a
+// TestLongOldHints has another process archive a session and make it hot again, and die at each request. A bus with a
 // hint of the session finds the end at every step.
-func TestOldHints(t *testing.T) {
+func TestLongOldHints(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

@@ -133,9 +133,9 @@ func (b *bundle) fill(list []events.Event) {
 	}
 }
 
-// TestFullSession fills sessions up to their limits with the largest values. A full session refuses more. It can be
+// TestLongFullSession fills sessions up to their limits with the largest values. A full session refuses more. It can be
 // forked, closed in one commit, snapshotted, archived, restored and erased.
-func TestFullSession(t *testing.T) {
+func TestLongFullSession(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{"all": {"monitors", "tasks", "inputs", "scheduled", "nodes", "plugins"}}
 	for name := range fillers {

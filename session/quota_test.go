@@ -49,9 +49,9 @@ func project(t rapid.TB, on *bus.Bus, id events.SessionID) {
 	}
 }
 
-// TestOwnedSessions makes, closes, forks and erases sessions of two owners through two hosts and restarted hosts, in
+// TestLongOwnedSessions makes, closes, forks and erases sessions of two owners through two hosts and restarted hosts, in
 // any order. The directory follows each commit, and exactly the sessions above the limit are refused.
-func TestOwnedSessions(t *testing.T) {
+func TestLongOwnedSessions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	round := 0

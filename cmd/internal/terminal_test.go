@@ -27,8 +27,8 @@ func through(t *testing.T, text string, piece int) string {
 	return out.String()
 }
 
-// TestEveryCharacter writes every Unicode character, as text and in JSON, whole and byte by byte.
-func TestEveryCharacter(t *testing.T) {
+// TestLongEveryCharacter writes every Unicode character, as text and in JSON, whole and byte by byte.
+func TestLongEveryCharacter(t *testing.T) {
 	t.Parallel()
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if !utf8.ValidRune(r) {

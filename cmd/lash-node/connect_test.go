@@ -16,9 +16,9 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// TestConnectionFlagsRoundTrip parses, with a shell, the flags that a command prints for the next one. They equal the flags of
+// TestLongConnectionFlagsRoundTrip parses, with a shell, the flags that a command prints for the next one. They equal the flags of
 // the command itself.
-func TestConnectionFlagsRoundTrip(t *testing.T) {
+func TestLongConnectionFlagsRoundTrip(t *testing.T) {
 	t.Parallel()
 	parse := func(t *rapid.T, args []string) clientFlags {
 		var c cli

@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestServeDeadLetters lists the dead letters of a served node from other processes, and retries and drops them.
-func TestServeDeadLetters(t *testing.T) {
+// TestLongServeDeadLetters lists the dead letters of a served node from other processes, and retries and drops them.
+func TestLongServeDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := serveModel(t, endpoint(t, "none {}"), "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
 	defer s.stop(t, syscall.SIGTERM)

@@ -24,9 +24,9 @@ func hostileArgument(r *rand.Rand) any {
 	}[r.IntN(19)]
 }
 
-// TestMCPHostileArguments calls every tool of the MCP server with arguments of every kind, also for what the tool does not have. Each
+// TestLongMCPHostileArguments calls every tool of the MCP server with arguments of every kind, also for what the tool does not have. Each
 // call returns a result or a failure with a reason, none is a fault of the node, and the node serves afterwards.
-func TestMCPHostileArguments(t *testing.T) {
+func TestLongMCPHostileArguments(t *testing.T) {
 	t.Parallel()
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer n.stop(t, syscall.SIGTERM)

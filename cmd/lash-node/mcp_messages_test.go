@@ -45,8 +45,8 @@ func hostileMessages() (list []string) {
 	return list
 }
 
-// TestMCPHostileMessagesOverHTTP sends a node every message at its MCP server. None is a fault of the node, and the node serves afterwards.
-func TestMCPHostileMessagesOverHTTP(t *testing.T) {
+// TestLongMCPHostileMessagesOverHTTP sends a node every message at its MCP server. None is a fault of the node, and the node serves afterwards.
+func TestLongMCPHostileMessagesOverHTTP(t *testing.T) {
 	t.Parallel()
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer n.stop(t, syscall.SIGTERM)
@@ -81,9 +81,9 @@ func TestMCPHostileMessagesOverHTTP(t *testing.T) {
 	a.do("create_session", map[string]any{"id": "after"}, nil)
 }
 
-// TestMCPHostileMessagesOverStdio sends `lash-node mcp` every message, and then asks for its tools. It answers. What is no message ends it,
+// TestLongMCPHostileMessagesOverStdio sends `lash-node mcp` every message, and then asks for its tools. It answers. What is no message ends it,
 // with a reason.
-func TestMCPHostileMessagesOverStdio(t *testing.T) {
+func TestLongMCPHostileMessagesOverStdio(t *testing.T) {
 	t.Parallel()
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer n.stop(t, syscall.SIGTERM)

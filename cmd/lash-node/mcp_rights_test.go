@@ -51,10 +51,10 @@ func httpPut(t *testing.T, method, url, token, body string) int {
 	return got.StatusCode
 }
 
-// TestMCPRights has agents with every scope and grant call every tool in a session of alice, and read it as a resource. What
+// TestLongMCPRights has agents with every scope and grant call every tool in a session of alice, and read it as a resource. What
 // the rights do not allow is refused, and without a grant the session is as one that does not exist. A tool that is not in
 // the table fails the test.
-func TestMCPRights(t *testing.T) {
+func TestLongMCPRights(t *testing.T) {
 	t.Parallel()
 	var tokens bytes.Buffer
 	callers := map[string]struct {

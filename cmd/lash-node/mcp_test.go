@@ -222,7 +222,7 @@ func TestMCPInspector(t *testing.T) {
 	t.Parallel()
 	installed := os.Getenv("LASH_NODE_MODULES")
 	if installed == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
+		t.Skip("LASH_NODE_MODULES names a folder with what integration/system/testdata/typescript/package.json lists, as .ci/run installs it")
 	}
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer n.stop(t, syscall.SIGTERM)

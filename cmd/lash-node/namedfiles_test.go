@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program/programtest"
 )
 
-// TestEveryFileIsRegular tests the files that flags and arguments name, and those that --config names.
-func TestEveryFileIsRegular(t *testing.T) {
+// TestLongEveryFileIsRegular tests the files that flags and arguments name, and those that --config names.
+func TestLongEveryFileIsRegular(t *testing.T) {
 	t.Parallel()
 	parser, err := line(&cli{}).Parser(&streams{}, func(int) {})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestLostQuorumIsNamed stops two of three servers. A chat and other commands say that JetStream does not answer. None of them
+// TestLongLostQuorumIsNamed stops two of three servers. A chat and other commands say that JetStream does not answer. None of them
 // advises to start a node.
-func TestLostQuorumIsNamed(t *testing.T) {
+func TestLongLostQuorumIsNamed(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.StartCluster(t)
 	b, err := bus.Open(limited(t), bus.Config{URL: cluster.URL, Replicas: 3})

@@ -67,9 +67,9 @@ func TestServeKeepsReplicas(t *testing.T) {
 	}
 }
 
-// TestServeChecksModel starts nodes with each shipped provider. A missing or unknown model is refused with the
+// TestLongServeChecksModel starts nodes with each shipped provider. A missing or unknown model is refused with the
 // list of models, and so is a wrong key. An endpoint without a list is accepted.
-func TestServeChecksModel(t *testing.T) {
+func TestLongServeChecksModel(t *testing.T) {
 	t.Parallel()
 	listing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

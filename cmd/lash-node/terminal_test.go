@@ -88,8 +88,8 @@ func appendPendingApproval(ctx context.Context, b *bus.Bus) error {
 	return b.PutDeadLetter(ctx, &bus.DeadLetter{Session: "s", Error: "no: " + hostile + "\nfake: line", Attempts: 8, At: 86_400_000, Worker: "w" + hostile})
 }
 
-// TestNothingActsOnTheTerminal runs every command that connects to servers on a hostile session.
-func TestNothingActsOnTheTerminal(t *testing.T) {
+// TestLongNothingActsOnTheTerminal runs every command that connects to servers on a hostile session.
+func TestLongNothingActsOnTheTerminal(t *testing.T) {
 	t.Parallel()
 	var tried atomic.Int64
 	t.Cleanup(func() {
@@ -138,8 +138,8 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPasswordIsNotRepeated runs every command with a URL that the server refuses.
-func TestPasswordIsNotRepeated(t *testing.T) {
+// TestLongPasswordIsNotRepeated runs every command with a URL that the server refuses.
+func TestLongPasswordIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	_, address := locked(t, t.TempDir())
 	for _, args := range connecting(t) {
@@ -154,8 +154,8 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestPasswordOfTheServersInUse runs commands that connect. No output contains the password.
-func TestPasswordOfTheServersInUse(t *testing.T) {
+// TestLongPasswordOfTheServersInUse runs commands that connect. No output contains the password.
+func TestLongPasswordOfTheServersInUse(t *testing.T) {
 	t.Parallel()
 	_, address := locked(t, t.TempDir())
 	url := "nats://me:" + secretPassword + "@" + address
@@ -189,9 +189,9 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 	}
 }
 
-// TestPasswordsInOtherURLs covers the other settings that take a URL: those that refuse a password, and those that
+// TestLongPasswordsInOtherURLs covers the other settings that take a URL: those that refuse a password, and those that
 // take none.
-func TestPasswordsInOtherURLs(t *testing.T) {
+func TestLongPasswordsInOtherURLs(t *testing.T) {
 	t.Parallel()
 	for _, user := range []string{"me:" + secretWrong, secretWrong, "me:%zz" + secretWrong} {
 		at := "http://" + user + "@127.0.0.1:none"

@@ -23,9 +23,9 @@ func printed(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-// TestAtIsAnEarlierEnd compares what each command says of a history at a point with what it says of an archive that ends
+// TestLongAtIsAnEarlierEnd compares what each command says of a history at a point with what it says of an archive that ends
 // there. Only the place of the session, and the name of the file, differ.
-func TestAtIsAnEarlierEnd(t *testing.T) {
+func TestLongAtIsAnEarlierEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")

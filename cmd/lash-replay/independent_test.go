@@ -10,9 +10,9 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 )
 
-// TestIndependentVerifier runs the verifier in JavaScript, which shares no code with this module, on untouched, redacted
+// TestLongIndependentVerifier runs the verifier in JavaScript, which shares no code with this module, on untouched, redacted
 // and changed archives.
-func TestIndependentVerifier(t *testing.T) {
+func TestLongIndependentVerifier(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program/programtest"
 )
 
-func TestEveryFileIsRegular(t *testing.T) {
+func TestLongEveryFileIsRegular(t *testing.T) {
 	t.Parallel()
 	parser, err := line(&cli{}).Parser(&program.Streams{}, func(int) {})
 	if err != nil {

@@ -66,9 +66,9 @@ type comparing interface {
 	Fatal(...any)
 }
 
-// TestSearchEqualsScan compares searches of hundreds of sessions with a scan of their histories: most rows are packed, others are newer than the
+// TestLongSearchEqualsScan compares searches of hundreds of sessions with a scan of their histories: most rows are packed, others are newer than the
 // packs, are damaged, or are missing, and some sessions are cold or erased.
-func TestSearchEqualsScan(t *testing.T) {
+func TestLongSearchEqualsScan(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	const packed, all = 540, 570

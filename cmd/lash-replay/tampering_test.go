@@ -11,9 +11,10 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
-var tampering = flag.Int("tampering", 400, "number of random changes of TestTampering")
+var tampering = flag.Int("tampering", runtest.Of(40, 400), "number of random changes of TestTampering")
 
 // stored is a commit as a tampering program has it.
 type stored struct {

@@ -113,8 +113,8 @@ func invocations(t *testing.T) (list [][]string) {
 	return list
 }
 
-// TestNothingActsOnTheTerminal runs every command on a history of hostile text.
-func TestNothingActsOnTheTerminal(t *testing.T) {
+// TestLongNothingActsOnTheTerminal runs every command on a history of hostile text.
+func TestLongNothingActsOnTheTerminal(t *testing.T) {
 	t.Parallel()
 	path := hostileArchive(t)
 	for _, args := range invocations(t) {
@@ -158,8 +158,8 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPasswordIsNotRepeated runs every command with a URL that the server refuses, and with an invalid one.
-func TestPasswordIsNotRepeated(t *testing.T) {
+// TestLongPasswordIsNotRepeated runs every command with a URL that the server refuses, and with an invalid one.
+func TestLongPasswordIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, Username: "me", Password: "another"})
 	if err != nil {

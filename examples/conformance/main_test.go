@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { child.Main(m, main) }
 
-// TestConformance checks the plugin with lash-node.
-func TestConformance(t *testing.T) {
+// TestLongConformance checks the plugin with lash-node.
+func TestLongConformance(t *testing.T) {
 	t.Parallel()
 	// The build cache keeps programs of go run.
 	check := exec.CommandContext(t.Context(), "go", "run", "../../cmd/lash-node", "plugin", "check", "--json", "--timeout", "5s", "--name", "conformance", "--", os.Args[0])

@@ -50,8 +50,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestAllFlags compares the flags of the program with those of lash-node serve, both ways.
-func TestAllFlags(t *testing.T) {
+// TestLongAllFlags compares the flags of the program with those of lash-node serve, both ways.
+func TestLongAllFlags(t *testing.T) {
 	t.Parallel()
 	serve, err := exec.CommandContext(t.Context(), "go", "run", "../../cmd/lash-node", "serve", "--help").CombinedOutput()
 	if err != nil {

@@ -51,7 +51,7 @@ func modules(t *testing.T) string {
 	t.Helper()
 	installed := os.Getenv("LASH_NODE_MODULES")
 	if installed == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
+		t.Skip("LASH_NODE_MODULES names a folder with what integration/system/testdata/typescript/package.json lists, as .ci/run installs it")
 	}
 	dir := t.TempDir()
 	into := filepath.Join(dir, "node_modules")

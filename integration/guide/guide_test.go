@@ -54,20 +54,20 @@ func model(t *testing.T) (env []string) {
 	return []string{"OPENAI_BASE_URL=" + url}
 }
 
-// TestReadme runs the README in a temporary directory.
-func TestReadme(t *testing.T) {
+// TestLongReadme runs the README in a temporary directory.
+func TestLongReadme(t *testing.T) {
 	t.Parallel()
 	follow(t, root+"/README.md", t.TempDir(), model(t), nil)
 }
 
-// TestGuide runs the user's guide in a temporary directory.
-func TestGuide(t *testing.T) {
+// TestLongGuide runs the user's guide in a temporary directory.
+func TestLongGuide(t *testing.T) {
 	t.Parallel()
 	follow(t, root+"/GUIDE.md", t.TempDir(), model(t), nil)
 }
 
-// TestOperating runs the operator's guide. The system's directories are subdirectories of a temporary one.
-func TestOperating(t *testing.T) {
+// TestLongOperating runs the operator's guide. The system's directories are subdirectories of a temporary one.
+func TestLongOperating(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"openssl", "python3"} {
 		if _, err := exec.LookPath(program); err != nil || runtime.GOOS != "linux" {

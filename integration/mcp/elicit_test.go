@@ -99,9 +99,9 @@ func (s *setting) give(id events.SessionID, q projector.Approval, granted bool, 
 	harness.WantError(s.T, "answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: q.Effect, Granted: granted, Reason: reason, By: "ann"}), nil)
 }
 
-// TestServerAsks has servers of two versions of the protocol ask people during a call. The question is an approval, which
+// TestSmokeServerAsks has servers of two versions of the protocol ask people during a call. The question is an approval, which
 // has the form of the answer. An answer that does not fit is asked for again.
-func TestServerAsks(t *testing.T) {
+func TestSmokeServerAsks(t *testing.T) {
 	t.Parallel()
 	for version, tool := range map[string]string{"current": "srv__once", "repeatable": "srv__look", "earlier": "srv__ask"} {
 		for name, c := range map[string]struct {

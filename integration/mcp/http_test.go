@@ -41,8 +41,8 @@ func serveHTTP(t *testing.T, server *sdk.Server) (at mcp.Server, refused *atomic
 	return mcp.Server{Name: "web", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: time.Minute}, refused, down
 }
 
-// TestHTTP calls tools of a server over streamable HTTP, which needs a token. After the server was away, calls work again.
-func TestHTTP(t *testing.T) {
+// TestSmokeHTTP calls tools of a server over streamable HTTP, which needs a token. After the server was away, calls work again.
+func TestSmokeHTTP(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server, refused, down := serveHTTP(t, testServer(s.runs))

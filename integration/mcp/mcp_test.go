@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers/mcp"
 )
 
-// TestResults calls tools of a server in turns: each kind of result, failures, resources and prompts.
-func TestResults(t *testing.T) {
+// TestSmokeResults calls tools of a server in turns: each kind of result, failures, resources and prompts.
+func TestSmokeResults(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
@@ -58,9 +58,9 @@ func TestResults(t *testing.T) {
 	})
 }
 
-// TestServerDies kills a server during calls: the call is lost if it must not run twice, and otherwise runs again in the next
+// TestSmokeServerDies kills a server during calls: the call is lost if it must not run twice, and otherwise runs again in the next
 // run of the server. What the operator says goes before what the server claims.
-func TestServerDies(t *testing.T) {
+func TestSmokeServerDies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		tool    string

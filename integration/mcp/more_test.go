@@ -20,8 +20,8 @@ import (
 	"github.com/lash-go/lash/workers/mcp"
 )
 
-// TestProgress watches a call: the server's progress is output of the call, line by line.
-func TestProgress(t *testing.T) {
+// TestSmokeProgress watches a call: the server's progress is output of the call, line by line.
+func TestSmokeProgress(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")

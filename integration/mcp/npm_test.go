@@ -26,7 +26,7 @@ func fromNPM(t *testing.T, name string, args ...string) mcp.Server {
 	t.Helper()
 	installed := os.Getenv("LASH_NODE_MODULES")
 	if installed == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
+		t.Skip("LASH_NODE_MODULES names a folder with what integration/system/testdata/typescript/package.json lists, as .ci/run installs it")
 	}
 	script := filepath.Join(installed, "@modelcontextprotocol", "server-"+name, "dist", "index.js")
 	return mcp.Server{Name: name, Command: "node", Args: append([]string{script}, args...), Env: map[string]string{"HOME": t.TempDir()}, Timeout: time.Minute}

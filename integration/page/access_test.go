@@ -25,7 +25,7 @@ func TestAccessible(t *testing.T) {
 	modules := os.Getenv("LASH_NODE_MODULES")
 	axe, err := os.ReadFile(filepath.Join(modules, "axe-core", "axe.min.js"))
 	if modules == "" || err != nil {
-		t.Skip("not checked: LASH_NODE_MODULES names a folder with axe-core, as integration/clients/testdata/typescript/package.json lists it and .ci/run installs it")
+		t.Skip("not checked: LASH_NODE_MODULES names a folder with axe-core, as integration/system/testdata/typescript/package.json lists it and .ci/run installs it")
 	}
 	b, id := gallery(t)
 	d := serve(t, b, httpapi.Config{})

@@ -52,9 +52,9 @@ type compared struct {
 	Compared int
 }
 
-// TestFold compares the browser's fold with the server's, at every sequence of sessions with branches, frames, injected
+// TestSmokeFold compares the browser's fold with the server's, at every sequence of sessions with branches, frames, injected
 // messages, appended nodes, failed calls, an approval, and of a copy.
-func TestFold(t *testing.T) {
+func TestSmokeFold(t *testing.T) {
 	t.Parallel()
 	b, id := gallery(t)
 	harness.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0"}), nil)

@@ -14,9 +14,9 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// TestInspector shows the prompt of a model call, with its digest and its instructions, the signed head that covers a
+// TestSmokeInspector shows the prompt of a model call, with its digest and its instructions, the signed head that covers a
 // commit, and the session as it was at a commit.
-func TestInspector(t *testing.T) {
+func TestSmokeInspector(t *testing.T) {
 	t.Parallel()
 	keys, err := keyring.Open(keyring.Dir(t.TempDir()), time.Now())
 	harness.WantError(t, "keys", err, nil)

@@ -7,4 +7,4 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainOfSmoke(m) }

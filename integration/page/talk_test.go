@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestTalk signs in, creates a session, talks to it, and sees the reply without a reload.
-func TestTalk(t *testing.T) {
+// TestSmokeTalk signs in, creates a session, talks to it, and sees the reply without a reload.
+func TestSmokeTalk(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("**Four**, says `add`."), harness.Call("k", "add", `{"A":2,"B":2}`)), harness.Reply(harness.Text("It is 4.")))
 	b.StartNode(adder())

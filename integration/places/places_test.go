@@ -34,7 +34,7 @@ var additions = map[string]addition{
 		"session/operation/requests.go", "session/operation/table.go",
 	}},
 	"an operation that changes a session": {"change", 12, []string{
-		"integration/clients/http_conflicts_test.go", "integration/clients/http_scope_test.go", "integration/internal/harness/http.go", "integration/internal/servicetest/graph.go", "integration/security/keys_cases_test.go",
+		"integration/system/clients_http_conflicts_test.go", "integration/system/clients_http_scope_test.go", "integration/internal/harness/http.go", "integration/internal/servicetest/graph.go", "integration/security/keys_cases_test.go",
 		"integration/security/rights_test.go", "session/api/service.go", "session/doc.go", "session/effort.go",
 		"session/operation/requests.go", "session/operation/table.go",
 	}},
@@ -156,10 +156,10 @@ func TestLongAdditionsWork(t *testing.T) {
 	for name, args := range map[string][]string{
 		"event kind in commands": {"./cmd/lash-replay", "-run", "TestEverySummary"},
 		"hook point":             {"./session/plugin"},
-		"hook point in a turn":   {"./integration/fleet", "-run", "TestEveryHookRuns"},
+		"hook point in a turn":   {"./integration/system", "-run", "TestSmokeEveryHookRuns"},
 		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestRows|TestEncoding"},
-		"operation in the suite": {"./integration/clients", "-run", "TestService(Host|Client|HTTP)/(node_count|set_effort)|TestHTTPDocument"},
-		"operation and rights":   {"./integration/security", "-run", "TestRightsOverNATS|TestReachOverNATS|TestKeysOfAll|TestKeyBelongsToItsRequest"},
+		"operation in the suite": {"./integration/system", "-run", "TestSmokeService(Host|Client|HTTP)/(node_count|set_effort)|TestSmokeHTTPDocument"},
+		"operation and rights":   {"./integration/security", "-run", "TestSmokeRightsOverNATS|TestReachOverNATS|TestSmokeKeysOfAll|TestKeyBelongsToItsRequest"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			args := append([]string{"test", "-overlay", overlay, "-timeout", "5m"}, args...)
@@ -244,23 +244,23 @@ func TestLongMissingPlaces(t *testing.T) {
 	wants(out, err, "session.labelled has no literal", `FORMAT.md has no section "session.labelled v1"`, "session.labelled version 1 has no golden file", "session.labelled has no generator")
 	out, err = inFolder(t, some, overlay, "projector", "TestApplyEveryKind|TestFoldVersion")
 	wants(out, err, "session.labelled has no case in apply.go", "session.labelled is not in goldenHistory")
-	out, err = golang(t, "test", "-overlay", overlay, "./integration/fleet", "-run", "TestEveryHookRuns")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/system", "-run", "TestSmokeEveryHookRuns")
 	wants(out, err, "BeforeAttempt: got no call of its hook")
-	out, err = golang(t, "test", "-overlay", overlay, "./integration/clients", "-run", "TestServiceLateRepeat")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/system", "-run", "TestServiceLateRepeat")
 	wants(out, err, "node_count: got no repeat of it", "set_effort: got no repeat of it")
 	out, err = golang(t, "test", "-overlay", overlay, "./session/plugin", "-run", "TestDeclaredFields")
 	wants(out, err, "attempts: got movable false and the name \"\"")
 	out, err = inFolder(t, some, overlay, "session", "TestFilesAreListed")
 	wants(out, err, "nodecount.go", "effort.go")
-	out, err = golang(t, "test", "-overlay", overlay, "./integration/clients", "-run", "TestHTTPDocument")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/system", "-run", "TestSmokeHTTPDocument")
 	wants(out, err, "documented scope of setEffort")
-	out, err = golang(t, "test", "-overlay", overlay, "./integration/security", "-run", "TestRightsOverNATS")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/security", "-run", "TestSmokeRightsOverNATS")
 	wants(out, err, "set_effort")
 	for _, e := range additionOf(t, "change") { // the keys follow from the rights
 		if e.file == "integration/security/rights_test.go" {
 			some.apply(t, e)
 		}
 	}
-	out, err = golang(t, "test", "-overlay", some.overlay(t), "./integration/security", "-run", "TestKeysOfAll")
+	out, err = golang(t, "test", "-overlay", some.overlay(t), "./integration/security", "-run", "TestSmokeKeysOfAll")
 	wants(out, err, "set_effort")
 }

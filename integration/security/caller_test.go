@@ -17,9 +17,9 @@ import (
 	"github.com/lash-go/lash/workers/builtin/gate"
 )
 
-// TestCallerIsAuthenticated has a client send every request under another name. The history names the user that
+// TestSmokeCallerIsAuthenticated has a client send every request under another name. The history names the user that
 // the server authenticated.
-func TestCallerIsAuthenticated(t *testing.T) {
+func TestSmokeCallerIsAuthenticated(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", harness.Reply(harness.Call("c1", "wipe", `{}`)), harness.Reply(harness.Text("done")))

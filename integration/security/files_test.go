@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 )
 
-// TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
-func TestFlagsOfFiles(t *testing.T) {
+// TestSmokeFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
+func TestSmokeFlagsOfFiles(t *testing.T) {
 	t.Parallel()
 	help, err := harness.Go(harness.Context(t), "run", "../../cmd/lash-node", "serve", "--help").CombinedOutput()
 	if err != nil {
@@ -80,8 +80,8 @@ func withPermissions(opts *server.Options) (n int) {
 	return n
 }
 
-// TestSystemdUnits has systemd check the units, without a complaint.
-func TestSystemdUnits(t *testing.T) {
+// TestSmokeSystemdUnits has systemd check the units, without a complaint.
+func TestSmokeSystemdUnits(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("needs systemd-analyze")

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	hostileRequests = flag.Int("hostile.requests", runtest.Of(1000, 100_000), "requests that TestHostileRequests makes up")
+	hostileRequests = flag.Int("hostile.requests", runtest.Of(1000, 100_000), "requests that TestSmokeHostileRequests makes up")
 	hostileSeed     = flag.Uint64("hostile.seed", 1, "of them")
 )
 
@@ -72,11 +72,11 @@ func (s *siege) wrong(format string, args ...any) {
 	}
 }
 
-// TestHostileRequests makes random requests of every operation for every transport, and sends them to two nodes that play
+// TestSmokeHostileRequests makes random requests of every operation for every transport, and sends them to two nodes that play
 // recorded conversations meanwhile. Nothing panics, each refusal has a reason, each accepted write is in its
 // history, the conversations equal the recordings, and the process is as small as before. It is not parallel,
 // because it counts goroutines and the heap of the process.
-func TestHostileRequests(t *testing.T) {
+func TestSmokeHostileRequests(t *testing.T) {
 	s := newSiege(t)
 	warm, plans := s.plans("warm", 2), s.plans("played", 400)
 	for _, plan := range warm {

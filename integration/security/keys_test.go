@@ -113,8 +113,8 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 	}
 }
 
-// TestKeysOfAll compares the table with all operations that change anything.
-func TestKeysOfAll(t *testing.T) {
+// TestSmokeKeysOfAll compares the table with all operations that change anything.
+func TestSmokeKeysOfAll(t *testing.T) {
 	t.Parallel()
 	var have, want []string
 	for _, k := range keyedCases() {

@@ -31,9 +31,9 @@ func locked(b *harness.System) (n *workers.Node, ran *int) {
 	}}, plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Config{})}}), ran
 }
 
-// TestLocks requests every locked setting, from the node's own host and over NATS. Each is refused with its field,
+// TestSmokeLocks requests every locked setting, from the node's own host and over NATS. Each is refused with its field,
 // without an effect.
-func TestLocks(t *testing.T) {
+func TestSmokeLocks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	n, _ := locked(b)

@@ -92,9 +92,9 @@ func beyond() (publish, subscribe []string) {
 	return publish, subscribe
 }
 
-// TestEveryPermissionRow tries every row of every list from every role, on a server with these files: it accepts
+// TestSmokeEveryPermissionRow tries every row of every list from every role, on a server with these files: it accepts
 // the roles that may, and refuses all others.
-func TestEveryPermissionRow(t *testing.T) {
+func TestSmokeEveryPermissionRow(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	publish, subscribe := mayPublish(), maySubscribe()

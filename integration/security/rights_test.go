@@ -39,8 +39,8 @@ func needs() map[api.Right][]string {
 	return table
 }
 
-// TestRightsOverNATS has users of the outer account send every operation, with every right and without any.
-func TestRightsOverNATS(t *testing.T) {
+// TestSmokeRightsOverNATS has users of the outer account send every operation, with every right and without any.
+func TestSmokeRightsOverNATS(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme")

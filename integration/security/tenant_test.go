@@ -32,8 +32,8 @@ func tenants(t *testing.T, d *deployment) (acme, globex *harness.System) {
 	return acme, globex
 }
 
-// TestTenantsShareNothing has two tenants use the same names.
-func TestTenantsShareNothing(t *testing.T) {
+// TestSmokeTenantsShareNothing has two tenants use the same names.
+func TestSmokeTenantsShareNothing(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	acme, globex := tenants(t, d)

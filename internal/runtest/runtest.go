@@ -1,5 +1,5 @@
 // Package runtest says which tests run. Without LASH_LONG in the environment these are the default tests, which show that a
-// change can be trusted. With it all tests run. It imports nothing of lash, so that every package's tests may use it.
+// change can be trusted: all but TestLong…, and of the packages that test the whole system TestSmoke…. With it all tests run. It imports nothing of lash, so that every package's tests may use it.
 package runtest
 
 import (
@@ -39,10 +39,21 @@ func Select() {
 		_ = skip.Value.Set(pattern) // any text is valid
 	}
 	if !Long() {
-		leave("^TestLong")
+		leave("^TestLong[A-Z]")
 	}
 	if os.Getenv(childVariable) == "" { //nolint:forbidigo // set by Child
-		leave("^TestChild")
+		leave("^TestChild[A-Z]")
+	}
+}
+
+// SelectSmoke leaves out all tests but TestSmoke…, where only the default tests run and the command line names none. A TestMain
+// of a package of the whole system calls it before [Select].
+func SelectSmoke() {
+	if !flag.Parsed() {
+		flag.Parse()
+	}
+	if run := flag.Lookup("test.run"); !Long() && run.Value.String() == "" {
+		_ = run.Value.Set("^TestSmoke") // a valid pattern
 	}
 }
 

@@ -128,9 +128,9 @@ func (p *packing) check(t checker, text string) {
 	}
 }
 
-// TestCandidatesEqualRows draws what sessions say, and what happens to their rows and packs: at each time the packs find what the rows find, and hide
+// TestLongCandidatesEqualRows draws what sessions say, and what happens to their rows and packs: at each time the packs find what the rows find, and hide
 // nothing that a session with a row of its end says.
-func TestCandidatesEqualRows(t *testing.T) {
+func TestLongCandidatesEqualRows(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	rows, _ := b.Index()

@@ -44,9 +44,9 @@ func TestFilterPatternsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFilterIsBoundedInTime filters 16 MiB with patterns that need much work for each byte. It ends with its context, and
+// TestLongFilterIsBoundedInTime filters 16 MiB with patterns that need much work for each byte. It ends with its context, and
 // without one after its limit; the event is refused.
-func TestFilterIsBoundedInTime(t *testing.T) {
+func TestLongFilterIsBoundedInTime(t *testing.T) {
 	t.Parallel()
 	var file strings.Builder
 	for n := range 256 {

@@ -98,9 +98,9 @@ func TestNumbersFitJavaScript(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreShort sends every operation a body in which a field's name or a number has 900 KB. No text of the
+// TestLongRefusalsAreShort sends every operation a body in which a field's name or a number has 900 KB. No text of the
 // refusal is above the limit.
-func TestRefusalsAreShort(t *testing.T) {
+func TestLongRefusalsAreShort(t *testing.T) {
 	t.Parallel()
 	checked := 0
 	for _, r := range routes() {

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestLongNameOfAnAction invokes actions by a name of 300 KB: the errors are short, and say what is wrong.
-func TestLongNameOfAnAction(t *testing.T) {
+// TestActionWithALongName invokes actions by a name of 300 KB: the errors are short, and say what is wrong.
+func TestActionWithALongName(t *testing.T) {
 	t.Parallel()
 	s := stack(t)
 	for args, want := range map[string]struct {

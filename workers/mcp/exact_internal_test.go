@@ -129,9 +129,9 @@ func TestExactNumbers(t *testing.T) {
 	}
 }
 
-// TestExactMessagesAreBounded reads results of characters that are longer in JSON, of sizes up to the limit of a message: with the text of
+// TestLongExactMessagesAreBounded reads results of characters that are longer in JSON, of sizes up to the limit of a message: with the text of
 // its result, none is longer than four times its line, or than the limit. One that would be is as it was.
-func TestExactMessagesAreBounded(t *testing.T) {
+func TestLongExactMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"a", "<", `\"`, "\u2028", "&quot;", "123456789012345 ", `\\`} {
 		for _, size := range []int{1 << 10, 1 << 20, maxMessage / 2, maxMessage - 200} {

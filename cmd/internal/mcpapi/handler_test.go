@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
 )
 
-// TestEveryURIIsAnswered reads resources whose URIs have each of the first characters of Unicode, some others, and bytes that are no
+// TestLongEveryURIIsAnswered reads resources whose URIs have each of the first characters of Unicode, some others, and bytes that are no
 // text. None of them exists, and each request has an answer of JSON-RPC with a reason.
-func TestEveryURIIsAnswered(t *testing.T) {
+func TestLongEveryURIIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(mcpapi.Handler(http.NotFoundHandler()))
 	t.Cleanup(s.Close)

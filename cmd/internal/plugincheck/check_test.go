@@ -85,8 +85,8 @@ func TestGoodPlugin(t *testing.T) {
 	}
 }
 
-// TestSloppyPlugin fails the checks of its end, and of these alone.
-func TestSloppyPlugin(t *testing.T) {
+// TestLongSloppyPlugin fails the checks of its end, and of these alone.
+func TestLongSloppyPlugin(t *testing.T) {
 	t.Parallel()
 	_, failed, _ := run(t, patience/4, "add", []string{"SLOPPY=1"}, os.Args[0])
 	if failed["second_instance_and_SIGTERM"] == "" || failed["registers"] != "" || failed["unknown_tool"] != "" {

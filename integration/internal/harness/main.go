@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // buildHome names the variable with the home of the user.
@@ -16,4 +17,10 @@ func Main(m *testing.M) {
 	_ = os.Setenv(buildHome, os.Getenv("HOME")) // for [Go]
 	_ = os.Setenv("HOME", "/no-home")
 	bustest.VerifyTestMain(m)
+}
+
+// MainOfSmoke is [Main] of a package of which TestSmoke… are the default tests.
+func MainOfSmoke(m *testing.M) {
+	runtest.SelectSmoke()
+	Main(m)
 }

@@ -49,8 +49,8 @@ func placing(t *testing.T, d *deciding) *Instance {
 	return i
 }
 
-// TestLongCallIsNotIdle sends hints during a call, just after its end, and later. Only the last one reaches the plugin.
-func TestLongCallIsNotIdle(t *testing.T) {
+// TestCallThatIsLongIsNotIdle sends hints during a call, just after its end, and later. Only the last one reaches the plugin.
+func TestCallThatIsLongIsNotIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &deciding{action: IdleEnd}

@@ -121,8 +121,8 @@ func TestQuestionsAsRequests(t *testing.T) {
 	}
 }
 
-// TestLongQuestionFitsNoSign withdraws a question whose names are longer than a sign of life: it delays no other.
-func TestLongQuestionFitsNoSign(t *testing.T) {
+// TestQuestionThatIsLongFitsNoSign withdraws a question whose names are longer than a sign of life: it delays no other.
+func TestQuestionThatIsLongFitsNoSign(t *testing.T) {
 	t.Parallel()
 	c := newCalls(time.Minute)
 	long, short := wire.CallID{Session: "s", Call: events.EffectID(strings.Repeat("c", wire.MaxSignBytes))}, wire.CallID{Session: "s", Call: "c"}

@@ -1,5 +1,5 @@
 // Package builtintest builds a shipped plugin without a node, and calls its tools as a worker does. Tests of the
-// plugins decide with it what a plugin alone decides; package integration/plugins has whole sessions.
+// plugins decide with it what a plugin alone decides; package integration/system has whole sessions.
 package builtintest
 
 import (

@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestPatternsAreBounded compiles nested repetitions, alternatives and classes.
-func TestPatternsAreBounded(t *testing.T) {
+// TestLongPatternsAreBounded compiles nested repetitions, alternatives and classes.
+func TestLongPatternsAreBounded(t *testing.T) {
 	t.Parallel()
 	const repeats = "0,1000"
 	atoms := []string{"a", "[^\\x00-\\x{10FFFF}]", "\\pL", "(?i:straße)", "(a|b|ab)", "(a*)*", ".", "^$", "\\b"}

@@ -84,8 +84,8 @@ func (b *bundle) kill9(session, id string) (pid int) {
 	return pid
 }
 
-// TestChildDies ends the running calls of a child that is killed, by what the tools declare. The next call has a child.
-func TestChildDies(t *testing.T) {
+// TestDeadChild ends the running calls of a child that is killed, by what the tools declare. The next call has a child.
+func TestDeadChild(t *testing.T) {
 	t.Parallel()
 	b := start(t, "", nil)
 	repeatable, once := b.begin(t.Context(), "echo", "hang"), b.begin(t.Context(), "once", "hang")

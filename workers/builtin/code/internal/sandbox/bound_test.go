@@ -51,8 +51,8 @@ func TestOneStepIsCharged(t *testing.T) {
 	}
 }
 
-// TestKeysOfOneTableAreFree expects no charge for keys that do not collide by design.
-func TestKeysOfOneTableAreFree(t *testing.T) {
+// TestLongKeysOfOneTableAreFree expects no charge for keys that do not collide by design.
+func TestLongKeysOfOneTableAreFree(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
 		"set(range(200000))", "set(['key-%d' % i for i in range(200000)])", "set([7] * 200000)", "d = dict([(i, i) for i in range(100000)])\nd | d == d\nd = None",

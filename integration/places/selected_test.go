@@ -1,0 +1,40 @@
+package places
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/lash-go/lash/integration/internal/harness"
+)
+
+var (
+	selected = regexp.MustCompile(`(?m)^func Test(Long|Child|Smoke)[A-Z]\w*\(`)
+	selects  = regexp.MustCompile(`(runtest\.Select|bustest\.VerifyTestMain|bustest\.LeakChecked|harness\.Main(OfSmoke)?|child\.Main)\b`)
+)
+
+// TestNamesOfTestsSelect finds packages whose tests are long, or run in processes of their own, and whose TestMain leaves none out.
+func TestNamesOfTestsSelect(t *testing.T) {
+	t.Parallel()
+	packages := 0
+	for p := range importsOf(t) {
+		files, err := filepath.Glob(filepath.Join(root, p, "*_test.go"))
+		harness.WantError(t, "files", err, nil)
+		names, main := false, false
+		for _, file := range files {
+			text, err := os.ReadFile(file) //nolint:gosec // of this module
+			harness.WantError(t, "read", err, nil)
+			names, main = names || selected.Match(text), main || selects.Match(text)
+		}
+		if names {
+			packages++
+		}
+		if names && !main {
+			t.Errorf("%s: its TestMain calls nothing of internal/runtest", p)
+		}
+	}
+	if packages < 10 {
+		t.Errorf("got %d packages with such tests, want more", packages)
+	}
+}

@@ -1,0 +1,240 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/servicetest"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// serving is a node whose sessions are as package servicetest requires. It ends with the test.
+func serving(t *testing.T, on *bus.Bus) (n *workers.Node, kill func()) {
+	t.Helper()
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{servicetest.Plugin()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err = workers.NewNode(workers.Config{
+		Bus: on, Plugins: builder, Logger: zaptest.NewLogger(t), Provider: "scripted",
+		Providers: map[string]llm.Provider{"scripted": scripted.New(replies)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(harness.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	kill = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+		cancel()
+		n.Stop(now)
+	}
+	t.Cleanup(kill)
+	return n, kill
+}
+
+func replies(_ context.Context, req llm.Request) (scripted.Answer, error) {
+	parts, hang := servicetest.Reply(req.Messages[len(req.Messages)-1])
+	return scripted.Answer{Response: llm.Response{Parts: parts, Stop: events.StopEnd}, Hang: hang}, nil
+}
+
+// TestSmokeServiceHost runs the suite on the host in its process.
+func TestSmokeServiceHost(t *testing.T) {
+	t.Parallel()
+	servicetest.Test(t, func(t *testing.T) servicetest.Started {
+		n, _ := serving(t, bustest.Start(t))
+		return servicetest.Started{Service: n.Host()}
+	})
+}
+
+// TestSmokeServiceClient runs the suite on a client that reads the log by itself, and sends the rest to a node.
+func TestSmokeServiceClient(t *testing.T) {
+	t.Parallel()
+	servicetest.Test(t, func(t *testing.T) servicetest.Started {
+		server := bustest.Server(t, busembed.Config{})
+		on := bustest.Open(t, server)
+		serving(t, on)
+		return servicetest.Started{Service: harness.Dial(t, harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))}
+	})
+}
+
+// TestSmokeServiceHTTP runs the suite on a client over HTTP, and a node that serves it.
+func TestSmokeServiceHTTP(t *testing.T) {
+	t.Parallel()
+	servicetest.Test(t, func(t *testing.T) servicetest.Started {
+		on := bustest.Start(t)
+		n, _ := serving(t, on)
+		d := (&harness.System{T: t, Ctx: t.Context(), Bus: on, Host: n.Host()}).ServeHTTP(httpapi.Config{})
+		c, err := overWeb(on, d.URL, "admin"+harness.TokenSecret)
+		harness.WantError(t, "client", err, nil)
+		t.Cleanup(c.web.client.CloseIdleConnections)
+		return servicetest.Started{Service: c, Caller: "admin"}
+	})
+}
+
+// TestServiceLateRepeat runs the suite on a client, and then repeats every request, as a client does that lost
+// every response.
+func TestServiceLateRepeat(t *testing.T) {
+	t.Parallel()
+	seen := &sync.Map{}
+	t.Run("suite", func(t *testing.T) {
+		servicetest.Test(t, func(t *testing.T) servicetest.Started {
+			server := bustest.Server(t, busembed.Config{})
+			on := bustest.Open(t, server)
+			serving(t, on)
+			r := record(t, bustest.Open(t, server))
+			c := harness.Dial(t, harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
+			return servicetest.Started{Service: c, Finish: func() { r.repeat(harness.Context(t), seen) }}
+		})
+	})
+	for op := range operation.Named() {
+		if op == operation.InvokeAction.Name || op == operation.ApplyExtension.Name { // which is never repeated; which the suite's protocol refuses
+			continue
+		}
+		if _, ok := seen.Load(op); !ok {
+			t.Errorf("%s: got no repeat of it", op)
+		}
+	}
+}
+
+// TestServiceDiscovered discovers two nodes that serve sessions, and reads their statistics.
+func TestServiceDiscovered(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	serving(t, bustest.Open(t, server))
+	serving(t, bustest.Open(t, server))
+	on := harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}})
+	c := harness.Dial(t, on)
+	for i := range 5 {
+		if _, err := c.Create(harness.Context(t), api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := c.Create(harness.Context(t), api.CreateRequest{ID: "s0"})
+	harness.WantError(t, "create again", err, api.ErrExists)
+	requests, answered, refused := 0, int64(0), int64(0)
+	workers := make(map[string]bool)
+	for _, s := range harness.StatsOf(t, on, 2) {
+		harness.Equal(t, "name", s.Name, "lash-api")
+		workers[s.Metadata["worker"]] = true
+		for _, e := range s.Endpoints {
+			if e.Name != "create" {
+				continue
+			}
+			harness.Equal(t, "subject", e.Subject, "lash.api.create")
+			var own bus.OperationStats
+			if err := json.Unmarshal(e.Data, &own); err != nil {
+				t.Fatal(err)
+			}
+			requests, answered, refused = requests+e.NumRequests, answered+own.Answered, refused+own.Errors["session_exists"]
+		}
+	}
+	harness.Equal(t, "instances", len(workers), 2)
+	harness.Equal(t, "requests", requests, 6)
+	harness.Equal(t, "answered", answered, 6)
+	harness.Equal(t, "refused", refused, 1)
+}
+
+// TestServiceSurvivesKill kills one of two nodes while requests run.
+func TestServiceSurvivesKill(t *testing.T) {
+	t.Parallel()
+	ctx := harness.Context(t)
+	server := bustest.Server(t, busembed.Config{})
+	first := bustest.Open(t, server)
+	serving(t, first)
+	serving(t, bustest.Open(t, server))
+	c, err := client.New(client.Config{Bus: harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}}), Silence: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.Create(ctx, api.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 100
+	for i := range n {
+		if i == n/2 {
+			first.Close() // as when its process dies: it answers nothing, and gives nothing back
+		}
+		if _, err := c.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("m%d", i))}); err != nil {
+			t.Fatalf("append %d: %v", i, err)
+		}
+	}
+	v, err := c.View(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.Equal(t, "messages", len(v.Messages), n)
+	for i, m := range v.Messages {
+		harness.Equal(t, "message", m.Text(), fmt.Sprintf("m%d", i))
+	}
+}
+
+// TestServiceWithoutNodes watches and reads a session whose nodes are all dead.
+func TestServiceWithoutNodes(t *testing.T) {
+	t.Parallel()
+	ctx := harness.Context(t)
+	server := bustest.Server(t, busembed.Config{})
+	n, kill := serving(t, bustest.Open(t, server))
+	id, err := n.Host().Create(ctx, api.CreateRequest{Nodes: harness.UserMessages("a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Host().Run(ctx, id, api.Ask("x")); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	c := harness.Dial(t, harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
+	s, err := c.State(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seen, err := range c.Observe(ctx, id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen.Seq == s.Seq {
+			break
+		}
+	}
+	records, err := s.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Await(ctx, id, records[0].ID)
+	harness.WantError(t, "await of what has ended", err, nil)
+	harness.Equal(t, "text", r.Text, "you said x")
+	short, cancel := context.WithTimeout(ctx, 2*time.Second) // several tries
+	defer cancel()
+	_, err = c.Inject(short, id, api.InjectRequest{Parts: harness.UserMessages("b")[0].Message.Parts})
+	harness.WantError(t, "inject", err, bus.ErrNoResponder)
+	if errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("inject that nobody took: got %v, want no doubt about it", err)
+	}
+}

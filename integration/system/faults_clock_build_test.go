@@ -1,0 +1,106 @@
+package system
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/integration/internal/harness"
+)
+
+// clockFile is the variable that names the file of a process's clock: see testdata/clock.
+const clockFile = "LASH_CLOCK"
+
+// clock is the wall clock of processes that [buildClocked] built. Their monotonic clock, which measures durations
+// and timeouts, is unchanged, as on a machine whose clock is set.
+type clock struct {
+	t    *testing.T
+	file *os.File
+}
+
+// newClock is a clock with the right time.
+func newClock(t *testing.T) *clock {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "clock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	c := &clock{t: t, file: file}
+	c.set(0)
+	return c
+}
+
+// set makes the clock jump to that many seconds ahead of the right time.
+func (c *clock) set(ahead time.Duration) {
+	c.t.Helper()
+	seconds := binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)) //nolint:gosec // two's complement
+	if _, err := c.file.WriteAt(seconds, 0); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *clock) env() string { return clockFile + "=" + c.file.Name() }
+
+// clockedFiles are the files that make up the program: the tests that run as a server and as a node, and what they
+// use.
+var clockedFiles = []string{
+	"main_test.go", "cluster_process_test.go", "clock_process_test.go", "kill_work_test.go",
+}
+
+// buildClocked builds that program with a [time.Now] that is ahead by the value of a [clock]. Programs read the
+// time without a system call, so that it cannot be changed from outside.
+func buildClocked(t *testing.T) (program string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the clock that can be set needs shared memory")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command to build a program whose clock can be set")
+	}
+	out, err := harness.Go(t.Context(), "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
+	text, err := os.ReadFile(filepath.Join(source, "time.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const reads = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
+	if strings.Count(string(text), reads) != 1 {
+		t.Fatalf("time.go of %s reads the clock in another way than in\n%s", runtime.Version(), reads)
+	}
+	added, err := filepath.Abs(filepath.Join("testdata", "clock", "ahead.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	changed, overlay, program := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "clocked.test")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {
+		filepath.Join(source, "time.go"):  changed,
+		filepath.Join(source, "ahead.go"): added,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, data := range map[string][]byte{
+		changed: []byte(strings.Replace(string(text), reads, reads+"\tsec += lashAhead()\n", 1)),
+		overlay: replace,
+	} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := append([]string{"test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", program}, clockedFiles...)
+	if out, err := harness.Go(t.Context(), args...).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
+}

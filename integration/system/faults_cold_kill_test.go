@@ -1,0 +1,187 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// archiveConcurrently archives sessions whenever they are idle, until stop.
+func archiveConcurrently(t *testing.T, b *bus.Bus) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	a := follow.NewArchiver(b, follow.ArchiverConfig{Parked: turn.Parked})
+	var archiving sync.WaitGroup
+	archiving.Go(func() {
+		for ctx.Err() == nil {
+			for hot, err := range b.Hot(ctx) {
+				if err == nil {
+					_, err = a.Archive(ctx, hot.ID)
+				}
+				if err != nil && ctx.Err() == nil && !errors.Is(err, events.ErrOutcomeUnknown) {
+					t.Errorf("archive %s: %v", hot.ID, err)
+				}
+			}
+			if err := b.SweepOrphans(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, events.ErrOutcomeUnknown) {
+				t.Errorf("forsaken: %v", err)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		archiving.Wait()
+	}
+}
+
+// TestColdServerKilled is TestSmokeKillDuringTurns with an archiver that makes sessions cold all the time.
+func TestColdServerKilled(t *testing.T) {
+	t.Parallel()
+	rounds := runtest.Of(3, 10)
+	const seed = 20261122
+	random := rand.New(rand.NewPCG(seed, 0))
+	store := t.TempDir()
+	for round := range rounds {
+		if !killOne(t, store, round, time.Duration(200+random.IntN(800))*time.Millisecond, killCold+"=1") {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), lastRun)
+	defer cancel()
+	if out, err := killChild(ctx, store, rounds, killCold+"=1").CombinedOutput(); !faultsPassed(out) {
+		t.Fatalf("the last run: got %v\n%s", err, out)
+	}
+	journal, err := os.ReadFile(journalOf(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bustest.Open(t, bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")}))
+	auditAll(t, b, killSessions, killTurns, string(journal))
+	if n := archivedOf(t, b); n < killSessions/4 {
+		t.Errorf("sessions that went cold: got %d of %d, want more", n, killSessions)
+	}
+}
+
+// archivedOf is the number of sessions that have been cold.
+func archivedOf(t *testing.T, b *bus.Bus) int {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "lash-archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(stream.CachedInfo().State.Msgs)
+}
+
+// Variables of the nodes that are killed while their server lives.
+const (
+	coldURL     = "LASH_COLD_URL"
+	coldJournal = "LASH_COLD_JOURNAL"
+	coldRound   = "LASH_COLD_ROUND"
+)
+
+// TestChildColdNode runs in other processes, which TestColdNodesKilled starts: a node, and an archiver without
+// pauses.
+func TestChildColdNode(t *testing.T) {
+	url := os.Getenv(coldURL)
+	journal, err := os.OpenFile(os.Getenv(coldJournal), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	round, err := strconv.Atoi(os.Getenv(coldRound))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.Open(t.Context(), bus.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &faultsWorkload{round: round, journal: journal}
+	node, err := w.node(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	archiveConcurrently(t, b)
+	<-t.Context().Done() // until it is killed
+}
+
+// TestColdNodesKilled runs turns on two nodes that archive without pauses, one of which is killed at any time:
+// every turn ends, and every history is valid.
+func TestColdNodesKilled(t *testing.T) {
+	t.Parallel()
+	const sessions, turns, seed = 8, 6, 20261123
+	random := rand.New(rand.NewPCG(seed, 0))
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	journal := filepath.Join(t.TempDir(), "journal")
+	b := bustest.Open(t, server)
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, driven := harness.Context(t), make(chan error, 1)
+	start := func(round int) (kill func()) {
+		alive, cancel := context.WithCancel(ctx)
+		cmd := runtest.Child(alive, "TestChildColdNode", coldURL+"="+server.URL(), coldJournal+"="+journal, coldRound+"="+strconv.Itoa(round))
+		if err := cmd.Start(); err != nil {
+			t.Error(err)
+		}
+		return func() {
+			cancel() // a kill -9
+			_ = cmd.Wait()
+		}
+	}
+	nodes := []func(){start(0), start(1)}
+	go func() { driven <- drive(ctx, h, sessions, turns) }()
+	killed := 0
+	for done := false; !done; {
+		wait := time.NewTimer(time.Duration(300+random.IntN(900)) * time.Millisecond)
+		select {
+		case err := <-driven:
+			if done = true; err != nil {
+				t.Error(err)
+			}
+		case <-wait.C:
+			which := killed % len(nodes)
+			nodes[which]()
+			killed++
+			nodes[which] = start(1 + len(nodes) + killed)
+		}
+		wait.Stop()
+	}
+	for _, kill := range nodes {
+		kill()
+	}
+	lines, err := os.ReadFile(journal) //nolint:gosec // of this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	auditAll(t, b, sessions, turns, string(lines))
+	cold := archivedOf(t, b)
+	t.Logf("seed %d: killed %d nodes; %d sessions were cold", seed, killed, cold)
+	if killed == 0 || cold == 0 {
+		t.Errorf("got %d nodes killed while turns ran and %d sessions cold, want some of both", killed, cold)
+	}
+}

@@ -1,0 +1,122 @@
+package system
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+)
+
+// notifiedPlugin is a node whose plugin has a hook at the end of turns, which blocks until the test releases it.
+type notifiedPlugin struct {
+	*workers.Node
+	notified chan events.TurnID
+	free     chan struct{} // closed: nothing blocks
+	kill     func()
+}
+
+// startNotified starts a node with such a plugin.
+func startNotified(b *harness.System, blocked bool) *notifiedPlugin {
+	b.T.Helper()
+	n := &notifiedPlugin{notified: make(chan events.TurnID, 16), free: make(chan struct{})}
+	if !blocked {
+		close(n.free)
+	}
+	n.Node, n.kill = b.StartNodeOn(bustest.Open(b.T, b.Server), harness.PluginOf("diary", func(r *plugin.Registrar) {
+		r.Lifecycle(func(ctx context.Context, e plugin.Lifecycle) error {
+			if e.Kind != plugin.TurnPersisted {
+				return nil
+			}
+			n.notified <- e.Turn
+			record, err := e.State.Record(e.Turn)
+			if err != nil || record == nil {
+				b.T.Errorf("turn %s: got record %v, %v, want one", e.Turn, record, err)
+			}
+			select {
+			case <-n.free:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}))
+	return n
+}
+
+// TestPersistedHookRunsAfterDeath kills the node that notifies plugins of a turn's end, at every step of it. The
+// next worker notifies the plugins again, and no worker after it does.
+func TestPersistedHookRunsAfterDeath(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin{
+		"another_node": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			next := startNotified(b, false)
+			killed.kill()
+			return next
+		},
+		"started_later": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			killed.kill()
+			return startNotified(b, false)
+		},
+		"no_wake": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			killed.kill()
+			stream, err := harness.JetStreamOf(b.Bus).Stream(b.Ctx, workStream)
+			harness.WantError(b.T, "work stream", err, nil)
+			harness.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
+			return startNotified(b, false)
+		},
+		"closed": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			harness.WantError(b.T, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+			killed.kill()
+			return startNotified(b, false)
+		},
+		"next_turn": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			killed.kill()
+			b.StartTurn(id, "t2", harness.Text("go on"))
+			return startNotified(b, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+			killed := startNotified(b, true)
+			id := b.Open(api.CreateRequest{})
+			b.RunTurn(id, "t1", harness.Text("go"))
+			harness.Equal(t, "notified", harness.Receive(b, "a callback", killed.notified), "t1")
+			next := test(b, id, killed)
+			harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.notified), "t1")
+			b.AwaitState(id, "that all were told", harness.AllNotified)
+			last := harness.Find[*events.TurnTold](b, id)
+			harness.Equal(t, "teller", last[len(last)-1].Worker, next.ID())
+			turns := int(b.StateOf(id).Turns)
+			harness.Equal(t, "answers in the history", len(last), turns)
+			b.AwaitUnqueued(id)
+			harness.Equal(t, "callbacks beside", len(next.notified), turns-1)
+		})
+	}
+}
+
+// TestPersistedHookDelaysNoTurn has plugins whose notification of one turn still runs during the next turn, on the
+// same node. The notifications come one after the other, in the order of the turns.
+func TestPersistedHookDelaysNoTurn(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
+	n := startNotified(b, true)
+	id := b.Open(api.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("go"))
+	b.RunTurn(id, "t2", harness.Text("go"))
+	harness.Equal(t, "untold", len(b.StateOf(id).Unnotified), 2)
+	harness.Equal(t, "first callback", harness.Receive(b, "the first callback", n.notified), "t1")
+	harness.Equal(t, "callbacks beside the first", len(n.notified), 0)
+	close(n.free)
+	b.RunTurn(id, "t3", harness.Text("go"))
+	b.AwaitState(id, "that all were told", harness.AllNotified)
+	for _, want := range []events.TurnID{"t2", "t3"} {
+		harness.Equal(t, "next callback", harness.Receive(b, "a callback", n.notified), want)
+	}
+	harness.Equal(t, "callbacks beside these", len(n.notified), 0)
+	harness.Equal(t, "answers in the history", len(harness.Find[*events.TurnTold](b, id)), 3)
+}

@@ -1,0 +1,215 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// fragile is a provider that makes a run panic that many times.
+type fragile struct {
+	llm.Provider
+	panics atomic.Int64
+}
+
+func newFragile(panics int64, answer func(context.Context, llm.Request) (scripted.Answer, error)) *fragile {
+	f := &fragile{Provider: scripted.New(answer)}
+	f.panics.Store(panics)
+	return f
+}
+
+func (f *fragile) ID() string {
+	if f.panics.Add(-1) >= 0 {
+		panic("boom")
+	}
+	return f.Provider.ID()
+}
+
+// blocks is a model that never replies.
+func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
+	<-ctx.Done()
+	return scripted.Answer{}, context.Cause(ctx)
+}
+
+// TestDeadTurnEndsInTheHistory has a running turn whose attempts all end in a panic. The turn ends in the history with the reason,
+// and the turn behind it runs.
+func TestDeadTurnEndsInTheHistory(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
+	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
+	b.StartTurn(id, "t1", harness.Text("one"))
+	stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
+	b.AwaitState(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
+	b.StartTurn(id, "t2", harness.Text("two"))
+	stop()
+	harness.StartHastyNode(t, b.Bus, newFragile(harness.DeadAttempts, b.Model.Answer))
+	first := b.AwaitTurn(id, "t1")
+	harness.Equal(t, "end", first.End, events.EndFailed)
+	harness.Equal(t, "code", first.Issue.Code, "poisoned")
+	harness.Equal(t, "message", first.Issue.Message, "given up after 3 attempts, the last: run panicked: boom")
+	harness.Equal(t, "end of the next", b.AwaitTurn(id, "t2").End, events.EndFinished)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user two", "assistant second"})
+	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+	b.AwaitUnqueued(id)
+	harness.VerifyHistory(t, b.Bus, id)
+}
+
+// TestDeadUnknownSession has wakes of sessions that do not exist: the wakes are removed without a dead letter.
+func TestDeadUnknownSession(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	for _, key := range []bus.WakeKey{{Class: bus.ClassTurn, Session: "nowhere"}, {Class: bus.ClassTask, Session: "nowhere", Task: "k"}} {
+		harness.WantError(t, "wake", b.Bus.PublishWake(key, bus.WakeHint{Repair: true}), nil)
+	}
+	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
+	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+}
+
+// TestDeadHistory has a history that cannot be folded: it becomes a dead letter, and its commits stay as they are.
+func TestDeadHistory(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("one"))
+	b.AppendJunk(id)
+	last := b.LastSeq(id)
+	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	letter := b.AwaitDeadLetter(id)
+	harness.Equal(t, "attempts", letter.Attempts, harness.DeadAttempts)
+	harness.Equal(t, "error", strings.Contains(letter.Error, "malformed"), true)
+	harness.Equal(t, "last", b.LastSeq(id), last)
+	b.AwaitPolling("its wake is acked", func() bool { return !b.HasWake(id) })
+	harness.WantError(t, "retry", b.RetryDeadLetter(b.Ctx, &letter), nil)
+	b.AwaitPolling("it is a dead letter again", func() bool { again := b.AwaitDeadLetter(id); return again.Seq > letter.Seq })
+}
+
+// TestDeadChildEndsItsTasks cancels tasks whose work is done by a session that cannot be folded and has no pending work: it
+// becomes a dead letter, and the tasks end with that reason.
+func TestDeadChildEndsItsTasks(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	id := b.Open(api.CreateRequest{})
+	child := b.Open(api.CreateRequest{Parent: id, Relation: events.RelationChild})
+	for _, k := range []events.TaskID{"asked", "cancelled"} {
+		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
+		harness.WantError(t, "register", err, nil)
+	}
+	b.AppendJunk(child)
+	_, err := b.RequestCancelTask(b.Ctx, id, "asked", "enough")
+	harness.WantError(t, "ask it to stop", err, nil)
+	_, err = b.CancelTask(b.Ctx, id, "cancelled")
+	harness.WantError(t, "cancel", err, nil)
+	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	letter := b.AwaitDeadLetter(child)
+	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
+	b.AwaitState(id, "the ends", func(s *projector.State) bool {
+		cancelled, _ := s.Task("asked")
+		cancelCase, _ := s.Task("cancelled")
+		return cancelled.State == events.TaskFailed && cancelled.Summary == want && !cancelled.Unfinished() && cancelCase.State == events.TaskCancelled && !cancelCase.Unfinished()
+	})
+	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
+	harness.VerifyHistory(t, b.Bus, id)
+}
+
+// TestDeadAttemptsIgnoreStops stops the node of a turn far more often than the limit of attempts, and has attempts fail between
+// the steps of progress: neither counts towards the limit.
+func TestDeadAttemptsIgnoreStops(t *testing.T) {
+	t.Parallel()
+	const stops, replies = 2 * harness.DeadAttempts, 2 * harness.DeadAttempts
+	b := harness.StartIdle(t)
+	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
+	b.StartTurn(id, "t1", harness.Text("go"))
+	for n := range stops {
+		stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
+		b.AwaitState(id, "attempt", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Attempt == int64(n)+1 })
+		stop()
+	}
+	for n := range replies {
+		stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), newFragile(harness.DeadAttempts-1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+			switch {
+			case n == replies-1:
+				return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{harness.Text("done")}}}, nil
+			case req.Iteration > int64(n):
+				return blocks(ctx, req)
+			}
+			return scripted.Answer{Response: llm.Response{Stop: events.StopToolUse, Parts: []events.Part{harness.Call("c", "none", `{}`)}}}, nil
+		}))
+		b.AwaitState(id, "progress", func(s *projector.State) bool { return s.Turn() == nil || s.Turn().Iteration > int64(n) })
+		stop()
+	}
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+}
+
+const deadServer = "LASH_DEAD_SERVER"
+
+// TestChildDead runs in another process, which TestDeadCrashLoop starts: a node whose work kills it.
+func TestChildDead(t *testing.T) {
+	url := os.Getenv(deadServer)
+	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: url}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.StartHastyNode(t, on, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) { os.Exit(0); panic("unreachable") }))
+	<-t.Context().Done() // it never ends by itself
+}
+
+// TestDeadCrashLoop has jobs that kill their node each time: a turn, and a task that is restarted after its
+// worker's death.
+func TestDeadCrashLoop(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*harness.System, events.SessionID){
+		"turn": func(b *harness.System, id events.SessionID) { b.StartTurn(id, "t1", harness.Text("go")) },
+		"task": func(b *harness.System, id events.SessionID) {
+			_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "t1", Of: events.TaskTool, Producer: "p", Runner: "exit", Restart: events.RestartAlways, Args: []byte(`{}`)})
+			harness.WantError(b.T, "register", err, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t)
+			server := bustest.Server(t, busembed.Config{Listen: true})
+			b.Bus = bustest.Open(t, server)
+			b.Host = b.NewHost(b.Bus)
+			id := b.Open(api.CreateRequest{})
+			start(b, id)
+			ctx, stop := context.WithCancel(b.Ctx)
+			var child sync.WaitGroup
+			var deaths atomic.Int64
+			child.Go(func() { // ends with the last process, which is killed
+				for ctx.Err() == nil {
+					node := runtest.Child(ctx, "TestChildDead", deadServer+"="+server.URL())
+					_ = node.Run()
+					deaths.Add(1)
+				}
+			})
+			why := "given up after 3 attempts whose workers died"
+			if name == "turn" {
+				record := b.AwaitTurn(id, "t1")
+				harness.Equal(t, "issue", record.Issue, events.Issue{Kind: "runtime", Code: "poisoned", Message: why})
+			} else {
+				harness.Equal(t, "summary", b.AwaitTask(id, "t1", events.TaskFailed).Summary, why)
+			}
+			harness.Equal(t, "deaths", deaths.Load(), harness.DeadAttempts)
+			harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+			stop()
+			child.Wait()
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package system
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/service"
+	"github.com/lash-go/lash/workers"
+)
+
+// serves responds to clients for a host until the test ends.
+func fleetServes(f *harness.Fleet, h *session.Host) {
+	f.T.Helper()
+	stop, err := service.Serve(bustest.Open(f.T, f.Server), h, service.Config{})
+	harness.WantError(f.T, "serve", err, nil)
+	f.T.Cleanup(func() { _ = stop(f.Ctx) })
+}
+
+// httpIsFull checks the HTTP problem of a limit: its name, its size, and the advice to retry.
+func httpIsFull(d *harness.HTTP, method, path, body, of string, limit int) {
+	d.T.Helper()
+	got := d.WantProblem(429, "limit", method, path, body)
+	harness.Equal(d.T, "details", got.Field("details"), fmt.Sprintf("map[limit:%d what:%s]", limit, of))
+	harness.Equal(d.T, "retry after", got.Header.Get("Retry-After"), "1")
+}
+
+// TestFleetQueueLimitOverServices submits more turns than the limit, over NATS and over HTTP. A refused turn leaves no
+// trace, and is accepted when there is capacity again.
+func TestFleetQueueLimitOverServices(t *testing.T) {
+	t.Parallel()
+	const limit = 6
+	f := harness.StartFleet(t)
+	id := f.Open(api.CreateRequest{})
+	h := limitedHost(f, limit)
+	fleetServes(f, h)
+	c, d := f.Dial(), f.ServeHTTP(httpapi.Config{Service: h})
+	turns := "/v1/sessions/" + string(id) + "/turns"
+	for i := 0; i < limit; i += 2 {
+		_, err := c.Submit(f.Ctx, id, harness.TurnRequest(events.TurnID(fmt.Sprintf("t%d", i)), "go"))
+		harness.WantError(t, "submit", err, nil)
+		d.Want(202, "POST", turns, fmt.Sprintf(`{"id":"t%d","text":"go"}`, i+1))
+	}
+	_, err := c.Submit(f.Ctx, id, harness.TurnRequest("more", "go"))
+	isFull(t, "client", err, "queued turns", limit)
+	_, err = c.Run(f.Ctx, id, harness.TurnRequest("more", "go"))
+	isFull(t, "run of a client", err, "queued turns", limit)
+	httpIsFull(d, "POST", turns, `{"id":"many","text":"go"}`, "queued turns", limit)
+	httpIsFull(d, "POST", turns+"?wait=30", `{"id":"many","text":"go"}`, "queued turns", limit)
+	_, err = c.Submit(f.Ctx, id, harness.TurnRequest("t1", "go"))
+	harness.WantError(t, "one that waits, once more", err, nil)
+	d.Want(202, "POST", turns, `{"id":"t0","text":"go"}`)
+
+	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTurn}})
+	harness.Equal(t, "end", f.AwaitTurn(id, "t5").End, events.EndFinished)
+	f.AwaitUnqueued(id)
+	harness.Equal(t, "turns", f.StateOf(id).Turns, limit)
+	_, err = c.Run(f.Ctx, id, harness.TurnRequest("more", "go"))
+	harness.WantError(t, "when there is room", err, nil)
+	d.Want(200, "POST", turns+"?wait=30", `{"id":"many","text":"go"}`)
+}
+
+// TestFleetHotLimitOverServices opens more sessions than the limit of hot ones, over NATS and over HTTP.
+func TestFleetHotLimitOverServices(t *testing.T) {
+	t.Parallel()
+	f := harness.StartFleet(t)
+	f.Open(api.CreateRequest{ID: "s1"})
+	on, err := bus.Open(f.Ctx, bustest.WithKeys(f.T, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1}))
+	harness.WantError(t, "open", err, nil)
+	t.Cleanup(on.Close)
+	h := f.NewHost(on)
+	fleetServes(f, h)
+	c, d := f.Dial(), f.ServeHTTP(httpapi.Config{Service: h})
+	_, err = c.Create(f.Ctx, api.CreateRequest{ID: "s2"})
+	isFull(t, "create", err, "hot sessions", 1)
+	_, err = c.Fork(f.Ctx, "s1", api.CreateRequest{ID: "s2"})
+	isFull(t, "fork", err, "hot sessions", 1)
+	httpIsFull(d, "POST", "/v1/sessions", `{"id":"s2"}`, "hot sessions", 1)
+	httpIsFull(d, "POST", "/v1/sessions/s1/fork", `{"id":"s2"}`, "hot sessions", 1)
+	d.WantProblem(404, "no_session", "GET", "/v1/sessions/s2", "")
+	_, err = c.AppendNodes(f.Ctx, "s1", api.AppendNodesRequest{Nodes: harness.UserMessages("a")})
+	harness.WantError(t, "append to one that exists", err, nil)
+}

@@ -1,0 +1,126 @@
+package system
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/integration/internal/harness"
+)
+
+// TestCheckRecordings runs the recorded conversations of ../shared/data through the runtime. This build decides all of them
+// again in the same way. A build with a changed machine, which gives calls of turns that end early no results, does not, and
+// check names the first event of such a result.
+func TestCheckRecordings(t *testing.T) {
+	t.Parallel()
+	var args []string
+	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
+		path := filepath.Join("../../../shared/data", name)
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("no recordings here: %v", err)
+		}
+		args = append(args, "--chats", path)
+	}
+	dir := t.TempDir()
+	node, replay := harness.BuildCommand(t, "lash-node"), harness.BuildCommand(t, "lash-replay")
+	changed := harness.BuildCommand(t, "lash-replay", "-overlay", unclosed(t))
+	store, junit := filepath.Join(dir, "store"), filepath.Join(dir, "report.xml")
+	output(t, 0, node, append([]string{"demo", "--json", "--store", store}, args...)...)
+
+	got := output(t, 0, replay, "check", "--store", store, "--junit", junit)
+	sessions, want := closedCalls(t, replay, store)
+	if !strings.Contains(got, fmt.Sprintf("checked %d session", sessions)) || !strings.HasSuffix(got, ", 0 differences\n") {
+		t.Errorf("check of the recordings: got %s, want %d sessions without a difference", got, sessions)
+	}
+	if report, err := os.ReadFile(junit); err != nil || !strings.Contains(string(report), fmt.Sprintf(`tests="%d" failures="0" errors="0"`, sessions)) {
+		t.Errorf("JUnit report: got %s, %v, want %d tests without a failure", report, err, sessions)
+	}
+
+	if len(want) == 0 {
+		t.Skip("the recordings have no calls that ended with their turn: the changed machine decides as this one does")
+	}
+	var report struct {
+		Results []struct {
+			Session    string
+			Difference *struct {
+				Seq, Index int // of the event
+				Recorded   struct{ Kind string }
+			}
+		}
+	}
+	got = output(t, 1, changed, "check", "--json", "--store", store)
+	harness.WantError(t, "report", json.Unmarshal([]byte(got), &report), nil)
+	for _, r := range report.Results {
+		at := ""
+		if d := r.Difference; d != nil {
+			at = fmt.Sprintf("%d.%d %s", d.Seq, d.Index, d.Recorded.Kind)
+		}
+		if at != want[r.Session] {
+			t.Errorf("difference of session %s: got %q, want %q", r.Session, at, want[r.Session])
+		}
+	}
+}
+
+// closedCalls counts the sessions, and finds, by session, the first event with results of the machine for calls that ended
+// with their turn.
+func closedCalls(t *testing.T, program, store string) (int, map[string]string) {
+	t.Helper()
+	var list []struct{ Session string }
+	harness.WantError(t, "sessions", json.Unmarshal([]byte(output(t, 0, program, "ls", "--json", "--store", store)), &list), nil)
+	found := make(map[string]string)
+	for _, s := range list {
+		lines := strings.Split(strings.TrimSpace(output(t, 0, program, "events", s.Session, "--json", "--store", store)), "\n")
+		for i, line := range lines {
+			if strings.Contains(line, `"[cancelled] The call was cancelled`) && i+1 < len(lines) && strings.Contains(lines[i+1], `"turn.completed"`) {
+				var ev struct {
+					Seq   int
+					Index int `json:"pos"`
+					Kind  string
+				}
+				harness.WantError(t, "event", json.Unmarshal([]byte(line), &ev), nil)
+				found[s.Session] = fmt.Sprintf("%d.%d %s", ev.Seq, ev.Index, ev.Kind)
+				break
+			}
+		}
+	}
+	return len(list), found
+}
+
+// unclosed is an overlay for go build, with a changed copy of the turn machine: calls of turns that end early get no
+// results.
+func unclosed(t *testing.T) string {
+	t.Helper()
+	const line = "if results := cancelled(calls, nil); len(results) > 0 {"
+	path, err := filepath.Abs("../../session/turn/calls.go")
+	harness.WantError(t, "path", err, nil)
+	source, err := os.ReadFile(path)
+	harness.WantError(t, "source", err, nil)
+	if strings.Count(string(source), line) != 1 {
+		t.Fatalf("%s has not one line %q", path, line)
+	}
+	dir := t.TempDir()
+	changed, overlay := filepath.Join(dir, "calls.go"), filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	harness.WantError(t, "overlay", err, nil)
+	harness.WantError(t, "write", os.WriteFile(changed, []byte(strings.Replace(string(source), line, strings.Replace(line, "; len", "; false && len", 1), 1)), 0o600), nil)
+	harness.WantError(t, "write", os.WriteFile(overlay, list, 0o600), nil)
+	return overlay
+}
+
+// output runs a program, which must end with a code, and returns its standard output.
+func output(t *testing.T, code int, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(harness.Context(t), program, args...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == code || err == nil && code == 0 {
+		return string(out)
+	}
+	t.Fatalf("%s %q: got %v, want exit code %d\n%s", program, args, err, code, out)
+	return ""
+}

@@ -1,0 +1,250 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// overlays is an overlay with a tool of its own, one in the place of another, and a contribution.
+func overlays() plugin.Overlay {
+	set := plugin.NewTools()
+	harness.NamedTools(set, "extra")
+	plugin.AddTool(set, plugin.Tool{Name: "a"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "a of the overlay", nil })
+	return plugin.Overlay{
+		Tools:         []*plugin.Tools{set},
+		Contributions: []events.Contribution{{Slot: events.SlotGuidance, Content: "Prefer extra tools."}},
+	}
+}
+
+// catalogue lists the names of a session's tools as its host lists them.
+func catalogue(b *harness.System, id events.SessionID) []string {
+	b.T.Helper()
+	list, err := b.ToolCatalog(b.Ctx, id)
+	harness.WantError(b.T, "catalogue", err, nil)
+	names := make([]string, len(list))
+	for i := range list {
+		var item plugin.CatalogItem
+		harness.WantError(b.T, "item", json.Unmarshal(list[i], &item), nil)
+		names[i] = item.Name
+	}
+	return names
+}
+
+// setupOverlaid has a node with two tools, whose catalogue counts its builds.
+func setupOverlaid(t *testing.T, script ...harness.Step) (*harness.System, events.SessionID, *atomic.Int64) {
+	t.Helper()
+	builds := new(atomic.Int64)
+	b := harness.StartIdle(t, script...)
+	b.StartNode(harness.ProtocolPlugin(harness.Protocol{}), plugin.Func("math", func(r *plugin.Registrar) error {
+		harness.NamedTools(r, "a", "b")
+		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
+			builds.Add(1)
+			return plugin.CatalogContribution{}, nil
+		})
+		return nil
+	}))
+	return b, b.Open(api.CreateRequest{}), builds
+}
+
+func TestHostOverlay(t *testing.T) {
+	t.Parallel()
+	b, id, _ := setupOverlaid(t, harness.Reply(harness.Call("1", "a", "{}"), harness.Call("2", "extra", "{}")), harness.Reply(harness.Text("done")), harness.Reply(harness.Call("3", "a", "{}")), harness.Reply(harness.Text("done")))
+	harness.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, overlays()), nil)
+	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
+	b.RunTurn(id, "t1", harness.Text("go"))
+	harness.Equal(t, "calls", b.Messages(id)[2], "user 1=a of the overlay 2=extra")
+	harness.Equal(t, "the prompt has the contribution", strings.Contains(b.Model.Prompt(0)[0], "Prefer extra tools."), true)
+
+	harness.WantError(t, "lift", b.SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
+	harness.EqualLists(t, "catalogue after it", catalogue(b, id), []string{"a", "b"})
+	b.RunTurn(id, "t2", harness.Text("go"))
+	list := b.Messages(id)
+	harness.Equal(t, "the session's own again", list[len(list)-2], "user 3=a")
+	harness.Equal(t, "the prompt has no contribution", strings.Contains(strings.Join(b.Model.Prompt(2), "\n"), "Prefer"), false)
+
+	single := overlays()
+	single.WithoutBase = true
+	harness.WantError(t, "without the base", b.SetOverlay(b.Ctx, id, single), nil)
+	harness.EqualLists(t, "catalogue without the base", catalogue(b, id), []string{"a", "extra"})
+}
+
+// TestHostOverlayKept changes the tools below an overlay: the overlay stays, in this process and until the session
+// is closed.
+func TestHostOverlayKept(t *testing.T) {
+	t.Parallel()
+	b, id, builds := setupOverlaid(t)
+	over := overlays()
+	harness.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, over), nil)
+	catalogue(b, id)
+	before := builds.Load()
+	harness.WantError(t, "the same again", b.SetOverlay(b.Ctx, id, over), nil)
+	harness.WantError(t, "one that cannot be composed", b.SetOverlay(b.Ctx, id, plugin.Overlay{Tools: []*plugin.Tools{nil}}), plugin.ErrRegistration)
+	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
+	harness.Equal(t, "builds", builds.Load(), before)
+
+	fork, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
+	harness.WantError(t, "fork", err, nil)
+	harness.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), []string{"a", "b", "extra"})
+	fresh, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{})
+	harness.WantError(t, "fresh", err, nil)
+	harness.EqualLists(t, "catalogue of a fresh one", catalogue(b, fresh.Session), []string{"a", "b"})
+	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
+		c.Protocol = "other"
+		return c
+	}}), nil)
+	harness.EqualLists(t, "catalogue of the plugins built anew", catalogue(b, id), []string{"a", "b", "extra"})
+
+	harness.WantError(t, "unknown", b.SetOverlay(b.Ctx, "nobody", over), events.ErrNoSession)
+	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	harness.EqualLists(t, "catalogue of a closed one", catalogue(b, id), []string{"a", "b"})
+	harness.WantError(t, "closed", b.SetOverlay(b.Ctx, id, over), api.ErrClosed)
+	harness.WantError(t, "without plugins", b.OtherHost().SetOverlay(b.Ctx, fork.Session, over), plugin.ErrUnavailable)
+}
+
+// TestTransformOverlayKept has a plugin set an overlay in one turn, and the plugins rebuilt after it.
+func TestTransformOverlayKept(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
+	var once atomic.Bool
+	b.StartNode(harness.ProtocolPlugin(harness.Protocol{}), harness.PluginOf("math", func(r *plugin.Registrar) {
+		harness.NamedTools(r, "a", "b")
+		r.TransformContext(0, func(_ context.Context, _ plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
+			if once.CompareAndSwap(false, true) {
+				over := overlays()
+				now.Overlay = &over
+			}
+			return now, nil
+		})
+	}))
+	id := b.Open(api.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("go"))
+	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
+		c.Protocol = "other"
+		return c
+	}}), nil)
+	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
+}
+
+// TestHostCatalogRefreshed rebuilds catalogues after a refresh, and only then.
+func TestHostCatalogRefreshed(t *testing.T) {
+	t.Parallel()
+	b, id, builds := setupOverlaid(t)
+	catalogue(b, id)
+	before := builds.Load()
+	catalogue(b, id)
+	harness.Equal(t, "builds before a refresh", builds.Load(), before)
+	_, err := b.RefreshCatalog(b.Ctx, id)
+	harness.WantError(t, "refresh", err, nil)
+	catalogue(b, id)
+	harness.Equal(t, "builds after a refresh", builds.Load(), before+1)
+	_, err = b.RefreshCatalog(b.Ctx, "nobody")
+	harness.WantError(t, "refresh of none", err, events.ErrNoSession)
+}
+
+// reading is a protocol that accepts every reply with a call unchanged, so that code may run.
+type reading struct{ harness.Protocol }
+
+func (reading) Preamble(plugin.PreambleInput) plugin.Preamble {
+	return plugin.Preamble{Read: func(r plugin.Response) plugin.Reading { return plugin.Reading{Parts: r.Parts} }}
+}
+
+// executor runs code with a function.
+type executor struct {
+	run func(plugin.ExecContext) (plugin.ExecResponse, error)
+}
+
+func (e executor) Execute(_ context.Context, in plugin.ExecContext, req plugin.ExecRequest) (plugin.ExecResponse, error) {
+	if req != (plugin.ExecRequest{Language: "go", Code: "x", AcceptFinish: true}) {
+		return plugin.ExecResponse{}, fmt.Errorf("got request %+v", req)
+	}
+	return e.run(in)
+}
+
+func (executor) Dirty() bool { return false }
+
+func (executor) Snapshot(context.Context, plugin.ProtocolSession) ([]byte, error) { return nil, nil }
+
+func (executor) Restore(_ context.Context, _ plugin.ProtocolSession, _ []byte) error { return nil }
+
+// runsCode has a node whose protocol runs code with this executor, which may be nil.
+func runsCode(t *testing.T, e plugin.CodeExecutor, more ...plugin.Factory) (*harness.System, events.SessionID) {
+	t.Helper()
+	b := harness.StartIdle(t, harness.Reply(harness.Call("1", plugin.ToolCode, `{"language":"go","code":"x"}`)), harness.Reply(harness.Text("done")))
+	b.StartNode(append(more, harness.PluginOf("reading", func(r *plugin.Registrar) {
+		if e != nil {
+			r.CodeExecutor(e)
+		}
+	}), harness.PluginOf("standard", func(r *plugin.Registrar) {
+		r.Protocol(harness.Protocol{})
+		r.Driver(reading{})
+	}))...)
+	return b, b.Open(api.CreateRequest{})
+}
+
+// TestCodeCannotRun has no executor, and one that is gone: the turn ends with the reason.
+func TestCodeCannotRun(t *testing.T) {
+	t.Parallel()
+	missing := executor{func(plugin.ExecContext) (plugin.ExecResponse, error) {
+		return plugin.ExecResponse{}, fmt.Errorf("run: %w", api.ErrRuntimeStopped)
+	}}
+	for code, c := range map[string]struct {
+		executor plugin.CodeExecutor
+		err      error
+	}{
+		"code_execution_unavailable":     {nil, api.ErrCodeUnavailable},
+		"code_execution_runtime_stopped": {missing, api.ErrRuntimeStopped},
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			b, id := runsCode(t, c.executor)
+			record := b.RunTurn(id, "t1", harness.Text("go"))
+			harness.Equal(t, "end", record.End, events.EndRuntimeError)
+			harness.Equal(t, "code", record.Issue.Code, code)
+			harness.Equal(t, "message says why", strings.Contains(record.Issue.Message, c.err.Error()), true)
+			harness.Equal(t, "outcome", b.Outcome(id, "t1").Type, api.OutcomeStopped)
+			harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
+		})
+	}
+}
+
+// TestCodeSender sends while code runs, and after its end.
+func TestCodeSender(t *testing.T) {
+	t.Parallel()
+	received := make(chan struct{})
+	var say func(string, string)
+	runs := executor{func(in plugin.ExecContext) (plugin.ExecResponse, error) {
+		say = in.Message
+		in.Message("x", "lashlang_code")
+		in.Message("while it runs", "progress")
+		<-received
+		return plugin.ExecResponse{Output: "ran"}, nil
+	}}
+	late := harness.PluginOf("late", func(r *plugin.Registrar) {
+		r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) {
+			say("too late", "progress")
+			return nil, nil
+		})
+	})
+	b, id := runsCode(t, runs, late)
+	var chunks []string
+	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type != api.EventMessage {
+			return
+		}
+		if chunks = append(chunks, e.Kind+" "+e.Text); len(chunks) == 1 {
+			close(received)
+		}
+	})
+	harness.EqualLists(t, "messages", chunks, []string{"progress while it runs"})
+	harness.Equal(t, "output", slices.Contains(b.Outputs(id), "ran"), true)
+}

@@ -1,0 +1,285 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/files"
+	"github.com/lash-go/lash/workers/builtin/gate"
+	"github.com/lash-go/lash/workers/builtin/shell"
+	"github.com/lash-go/lash/workers/builtin/subagent"
+)
+
+// command is a call of the shell.
+func command(id events.CallID, script string) events.Part {
+	args, _ := json.Marshal(map[string]string{"command": script})
+	return harness.Call(id, "run_command", string(args))
+}
+
+// TestSmokeShell runs commands: both outputs, statuses, directories, and what is bounded.
+func TestSmokeShell(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	harness.WriteFiles(t, dir, map[string]string{"sub/x": ""})
+	harness.CheckCalls(t, []harness.CallCase{
+		{"run_command", `{"command":"ls; echo err >&2","cwd":"sub"}`, "x\nerr\n"},
+		{"run_command", `{"command":"echo x; exit 3"}`, "x\n[exit status 3]"},
+		{"run_command", `{"command":"false"}`, "[exit status 1]"},
+		{"run_command", `{"command":"true"}`, "[no output]"},
+		{"run_command", `{"command":"kill -9 $$"}`, "[exit status -1]"},
+		{"run_command", `{"command":"seq 1000 | tr -d '\\n'"}`, "1234567891\n[2873 bytes are not shown]\n9989991000"},
+		{"run_command", `{"command":"(sleep 1000; echo late) & echo early"}`, "early\n"},
+		{"run_command", `{"command":" "}`, "[failed] command: is blank"},
+		{"run_command", `{"command":"true","timeout_ms":5001}`, "[failed] timeout_ms: 5001, want 0 to 5000"},
+		{"run_command", `{"command":"true","cwd":"nowhere"}`, "[failed] cwd: nowhere is no directory"},
+	}, harness.ShellPlugin(t, shell.Config{Dir: dir, MaxTime: 5 * time.Second, MaxOutput: 20}))
+	if _, err := shell.Factory(shell.Config{Dir: filepath.Join(dir, "sub/x")}); err == nil {
+		t.Error("a file as directory: got nil, want an error")
+	}
+}
+
+// TestShellTimeout kills a command that exceeds its time limit and ignores TERM, with its child.
+func TestShellTimeout(t *testing.T) {
+	t.Parallel()
+	fifo := harness.NewFifo(t)
+	_, ended := fifo.Opened(t)
+	args, err := json.Marshal(map[string]any{"command": harness.KeepOpen(fifo, "trap '' TERM; "), "timeout_ms": 4000})
+	harness.WantError(t, "arguments", err, nil)
+	b, _ := harness.CheckCalls(t, []harness.CallCase{
+		{"run_command", string(args), "[failed] timeout_ms: the command took longer than 4s, and was killed\nup"},
+	}, harness.ShellPlugin(t, shell.Config{Dir: t.TempDir()}))
+	b.Wait("processes of the command that took too long", ended)
+}
+
+// TestShellCancel cancels a turn: its command ends with its child.
+func TestShellCancel(t *testing.T) {
+	t.Parallel()
+	fifo := harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
+	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(fifo, ""))))
+	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: t.TempDir()}))
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	b.Wait("command", up)
+	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
+	harness.WantError(t, "cancel", err, nil)
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	b.Wait("processes of the cancelled command", ended)
+}
+
+// TestCancelledResultPassesTheHooks cancels a turn whose tool then returns a text: the history has it, as the hooks after
+// the call leave it.
+func TestCancelledResultPassesTheHooks(t *testing.T) {
+	t.Parallel()
+	for want, directives := range map[string][]plugin.Directive{
+		"half of it": nil,
+		"hidden":     {plugin.ShortCircuit(plugin.Result{Outcome: events.OutcomeCancelled, Text: "hidden"})},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "slow", `{}`)))
+			begun := make(chan struct{})
+			b.StartNode(plugin.Func("slow", func(r *plugin.Registrar) error {
+				plugin.AddTool(r, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (plugin.Result, error) {
+					close(begun)
+					<-ctx.Done()
+					return plugin.Result{Outcome: events.OutcomeCancelled, Text: "half of it"}, nil
+				})
+				r.AfterToolCall(func(ctx context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+					if in.Result.Text != "half of it" {
+						t.Errorf("hook: got %q, want what the tool returned", in.Result.Text)
+					}
+					return directives, ctx.Err()
+				})
+				return nil
+			}))
+			id := b.Open(api.CreateRequest{})
+			b.StartTurn(id, "t1", harness.Text("go"))
+			b.Wait("tool", begun)
+			_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
+			harness.WantError(t, "cancel", err, nil)
+			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+			harness.Equal(t, "result", b.CallResult(id, "c1"), want)
+		})
+	}
+}
+
+// TestShellKilled kills the node of a command: the command ends with its child, and no node runs it again.
+func TestShellKilled(t *testing.T) {
+	t.Parallel()
+	dir, fifo := t.TempDir(), harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
+	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(fifo, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
+	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ShellPlugin(t, shell.Config{Dir: dir}))
+	b.Host = n.Host()
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	b.Wait("command", up)
+	kill()
+	b.Wait("processes of the killed node", ended)
+	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: dir}))
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
+	harness.Equal(t, "log", harness.ReadFile(t, filepath.Join(dir, "log")), "ran\n")
+}
+
+// TestFilesKilled kills a node after its write and before the record of it: no node writes again.
+func TestFilesKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a")
+	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "write_file", `{"path":"a","content":"the model's"}`)), harness.Reply(harness.Text("pity")))
+	wrote := make(chan struct{})
+	stuck := plugin.Func("stuck", func(r *plugin.Registrar) error {
+		r.AfterToolCall(func(ctx context.Context, _ plugin.ToolResultContext) ([]plugin.Directive, error) {
+			close(wrote)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		return nil
+	})
+	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.FilesPlugin(t, files.Config{Root: dir}), stuck)
+	b.Host = n.Host()
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	b.Wait("write", wrote)
+	kill()
+	harness.Equal(t, "written", harness.ReadFile(t, file), "the model's")
+	harness.WantError(t, "write", os.WriteFile(file, []byte("the user's"), 0o600), nil)
+	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir}))
+	b.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
+	harness.Equal(t, "kept", harness.ReadFile(t, file), "the user's")
+}
+
+// TestSmokeGate runs tools that read, refuses and allows by rule, and requests an approval for the rest.
+func TestSmokeGate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	harness.WriteFiles(t, dir, map[string]string{"a": "one"})
+	b := harness.StartIdle(t,
+		harness.Reply(harness.Call("c1", "read_file", `{"path":"a"}`), command("c2", "echo fine"), command("c3", "rm a"), harness.Call("c4", "write_file", `{"path":"docs/x","content":"x"}`)),
+		harness.Reply(harness.Call("c5", "write_file", `{"path":"b","content":"no"}`)), harness.Reply(command("c6", "echo fine; touch evil")), harness.Reply(harness.Text("done")),
+	)
+	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir}), harness.ShellPlugin(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{
+		Allow: []string{"write_file:docs/*", "run_command:echo *", "run_command:rm *"}, Deny: []string{"run_command:rm *"},
+	}}))
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	question := answer(b, id, "c5", events.ToolApprovalGiven{Reason: "not here"})
+	harness.Equal(t, "question", question.Question, "Let write_file run? b")
+	harness.Equal(t, "asked by", question.Plugin, gate.ID)
+	answer(b, id, "c6", events.ToolApprovalGiven{Granted: true})
+	b.AwaitTurn(id, "t1")
+	for call, want := range map[string]string{
+		"c1": "one", "c2": "fine\n", "c3": "[failed] run_command is not allowed here rm a", "c4": "1 bytes written to docs/x",
+		"c5": "[failed] the call was not approved: not here", "c6": "fine\n",
+	} {
+		harness.Equal(t, call, b.CallResult(id, call), want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
+		t.Error("refused write: got a file")
+	}
+	harness.Equal(t, "approved command", harness.ReadFile(t, filepath.Join(dir, "evil")), "")
+}
+
+// answer waits for the approval request of a call, by its id, and answers it.
+func answer(b *harness.System, id events.SessionID, callID events.CallID, answer events.ToolApprovalGiven) events.ToolApprovalAsked {
+	b.T.Helper()
+	var open []projector.Approval
+	b.AwaitState(id, "question about "+string(callID), func(s *projector.State) bool {
+		if t := s.Turn(); t == nil || len(t.Calls) == 0 || t.Calls[0].ID != callID {
+			return false
+		}
+		var err error
+		open, err = b.Approvals(b.Ctx, id)
+		harness.WantError(b.T, "approvals", err, nil)
+		return len(open) == 1
+	})
+	answer.Effect = open[0].Effect
+	harness.WantError(b.T, "approve", b.Approve(b.Ctx, id, answer), nil)
+	return open[0].ToolApprovalAsked
+}
+
+// TestGateAgent applies the rules of the parent's session to an agent, and requests approvals in the agent's own
+// session.
+func TestGateAgent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"explore","task":"touch them"}`)),
+		harness.Reply(command("c2", "touch evil")), harness.Reply(command("c3", "touch fine")), harness.Reply(harness.Text("touched")), harness.Reply(harness.Text("done")))
+	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Config{Options: gate.Options{Allow: []string{"run_command"}}}))
+	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"run_command:*evil*"}})
+	harness.WantError(t, "options", err, nil)
+	id := b.Open(api.CreateRequest{Options: options})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	agent := b.AwaitState(id, "agent", func(s *projector.State) bool { return len(s.Tasks) == 1 }).Tasks[0].Child
+	answer(b, agent, "c3", events.ToolApprovalGiven{Granted: true})
+	b.AwaitTurn(id, "t1")
+	harness.Equal(t, "denied", b.CallResult(agent, "c2"), "[failed] run_command is not allowed here touch evil")
+	harness.Equal(t, "approved", b.CallResult(agent, "c3"), "[no output]")
+}
+
+// TestGateKilled kills the node while the approval is pending, and the one that then runs the call.
+func TestGateKilled(t *testing.T) {
+	t.Parallel()
+	dir, fifo := t.TempDir(), harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
+	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(fifo, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
+	start := func() func() {
+		n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ShellPlugin(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
+		b.Host = n.Host()
+		return kill
+	}
+	kill := start()
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	b.AwaitState(id, "question", harness.HasAsk)
+	kill()
+	b.Host = b.OtherHost()
+	answer(b, id, "c1", events.ToolApprovalGiven{Granted: true})
+	kill = start()
+	b.Wait("command", up)
+	kill()
+	b.Wait("processes of the killed node", ended)
+	start()
+	b.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
+	harness.Equal(t, "log", harness.ReadFile(t, filepath.Join(dir, "log")), "ran\n")
+	harness.Equal(t, "questions", len(harness.Find[*events.ToolApprovalAsked](b, id)), 1)
+}
+
+// TestGateSession has a session with rules of its own, and refuses malformed rules.
+func TestGateSession(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	harness.WriteFiles(t, dir, map[string]string{"a": "one"})
+	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "read_file", `{"path":"a"}`)), harness.Reply(harness.Text("done")))
+	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
+	options, err := plugin.OptionsOf(gate.ID, gate.Options{Ask: []string{"*"}})
+	harness.WantError(t, "options", err, nil)
+	id := b.Open(api.CreateRequest{Options: options})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	harness.Equal(t, "question", answer(b, id, "c1", events.ToolApprovalGiven{Granted: true}).Question, "Let read_file run? a")
+	b.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", b.CallResult(id, "c1"), "one")
+	bad, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"a b"}})
+	harness.WantError(t, "options", err, nil)
+	id = b.Open(api.CreateRequest{Options: bad})
+	_, err = b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+	harness.WantError(t, "turn with bad rules", err, plugin.ErrRegistration)
+	if err == nil || !strings.Contains(err.Error(), `deny: rule "a b"`) {
+		t.Errorf("bad rules: got %v, want them named", err)
+	}
+}

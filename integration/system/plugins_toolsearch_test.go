@@ -1,0 +1,125 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/toolsearch"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+// mailTools is a plugin whose tool a model has to search for.
+func mailTools(r *plugin.Registrar) {
+	plugin.AddTool(r, plugin.Tool{
+		Name: "send_mail", Description: "Sends a mail.", Level: events.AvailSearchable, Namespace: "office", Aliases: []string{"letter", "post"},
+		Output:   &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"sent": {Type: "boolean"}}},
+		Examples: []json.RawMessage{json.RawMessage(`{"To":"ann"}`)},
+	}, func(context.Context, plugin.Call, struct{ To string }) (map[string]bool, error) {
+		return map[string]bool{"sent": true}, nil
+	})
+	for name, level := range map[string]events.Availability{"send_secret": events.AvailOff, "print": events.AvailSearchable} {
+		plugin.AddTool(r, plugin.Tool{Name: name, Description: "Prints.", Level: level}, func(context.Context, plugin.Call, struct{}) (string, error) { return "", nil })
+	}
+}
+
+// offered are the tools that a request offers, with their descriptions.
+func offered(body harness.Object) map[string]string {
+	list := make(map[string]string)
+	tools, _ := body["tools"].([]any)
+	for _, t := range tools {
+		f := t.(harness.Object)["function"].(harness.Object)
+		list[f["name"].(string)], _ = f["description"].(string)
+	}
+	return list
+}
+
+// TestSmokeToolSearch has a model call a tool that it was not offered, search for it, and call it then: with the tool's
+// description, and without the tools that the search did not find.
+func TestSmokeToolSearch(t *testing.T) {
+	t.Parallel()
+	b, e := harness.StartEndpoint(t, []llmtest.Reply{
+		harness.CallReply("c1", "send_mail", `{"To":"bob"}`), harness.CallReply("c2", "search_tools", `{"query":"LETTER secret"}`), harness.CallReply("c3", "send_mail", `{"To":"bob"}`), llmtest.Text("sent"),
+	}, harness.PluginOf("mailer", mailTools), toolsearch.Factory())
+	id := b.Open(api.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("write to bob"))
+	sent := e.Sent()
+	harness.Equal(t, "requests", len(sent), 4)
+	for i, want := range [][]string{{"search_tools"}, {"search_tools"}, {"search_tools", "send_mail"}, {"search_tools", "send_mail"}} {
+		got := []string{}
+		for name := range offered(sent[i]) {
+			got = append(got, name)
+		}
+		slices.Sort(got)
+		harness.EqualLists(t, "tools offered", got, want)
+	}
+	harness.Equal(t, "description", offered(sent[2])["send_mail"], "Sends a mail.\n\nReturns JSON of the schema "+
+		`{"type":"object","properties":{"sent":{"type":"boolean"}}}`+"\n\nExamples of arguments:\n"+`{"To":"ann"}`)
+	results := harness.TextsOf(sent[3], "tool")
+	if len(results) != 3 || !strings.Contains(results[0], "not available") || !strings.Contains(results[1], `"name":"send_mail","namespace":"office"`) ||
+		strings.Contains(results[1], "send_secret") || results[2] != `{"sent":true}` {
+		t.Errorf("results: got %q, want a refusal, what was found, and the tool's own", results)
+	}
+	levels := map[string]events.Availability{}
+	for _, tool := range b.StateOf(id).Catalog.Tools {
+		levels[tool.Name] = tool.Effective()
+	}
+	harness.DeepEqual(t, "levels", levels, map[string]events.Availability{
+		"send_mail": events.AvailCallable, "search_tools": events.AvailShowcased, "send_secret": events.AvailOff, "print": events.AvailSearchable,
+	})
+	b.Verify(id)
+}
+
+// TestToolSearchOfHost has a model search for a tool that a host set to searchable: the search finds it, and it
+// stays searchable.
+func TestToolSearchOfHost(t *testing.T) {
+	t.Parallel()
+	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, harness.PluginOf("mailer", mailTools), toolsearch.Factory())
+	id := b.Open(api.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("hi"))
+	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send_mail"}, events.Overridden(events.AvailSearchable))
+	harness.WantError(t, "set", err, nil)
+	b.RunTurn(id, "t2", harness.Text("write"))
+	sent := e.Sent()
+	if results := harness.TextsOf(sent[2], "tool"); !strings.Contains(results[0], `"callable":false`) {
+		t.Errorf("result: got %q, want it not callable", results)
+	}
+	harness.Equal(t, "tools offered", len(offered(sent[2])), 1)
+}
+
+// TestToolManifest reads a tool's manifest in the history and over HTTP: they are the same as declared.
+func TestToolManifest(t *testing.T) {
+	t.Parallel()
+	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, harness.PluginOf("mailer", mailTools))
+	id := b.Open(api.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("hi"))
+	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")
+	harness.Equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(recorded.Examples[0]), `office letter post {"To":"ann"}`)
+	d := b.ServeHTTP(httpapi.Config{})
+	got := d.Send("admin", http.MethodGet, "/v1/sessions/"+string(id)+"/tools", "")
+	var tools httpbody.Tools
+	harness.WantError(t, "tools", json.Unmarshal(got.Body, &tools), nil)
+	i := slices.IndexFunc(tools.Tools, func(t httpbody.Tool) bool { return t.Name == "send_mail" })
+	harness.Equal(t, "over HTTP", tools.Tools[i].Namespace+" "+string(tools.Tools[i].Output), "office "+string(recorded.Output))
+	put := d.Send("admin", http.MethodPut, "/v1/sessions/"+string(id)+"/tools", string(got.Body))
+	harness.Equal(t, "put", put.Status, http.StatusOK)
+	again, _ := b.StateOf(id).Catalog.Tool("send_mail")
+	harness.DeepEqual(t, "after it came back", again, recorded)
+	listed := d.Send("admin", http.MethodGet, "/v1/sessions/"+string(id)+"/tools/catalog", "")
+	for _, want := range []string{`"namespace":"office"`, `"aliases":["letter","post"]`, `"output_schema":{`, `"examples":[{"To":"ann"}]`} {
+		if !strings.Contains(string(listed.Body), want) {
+			t.Errorf("catalog: got %s, want %s", listed.Body, want)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+// TestQueuedDifferent submits other input under the id of a turn that waits in the queue, without a worker.
+func TestQueuedDifferent(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
+	id := b.Open(api.CreateRequest{})
+	host := b.OtherHost()
+	_, err := host.State(b.Ctx, id)
+	harness.WantError(t, "state", err, nil)
+	harness.WantError(t, "submit", harness.SubmitTo(b, b.Host, id, harness.TurnRequest("t1", "one")), nil)
+	for name, h := range map[string]*session.Host{"same": b.Host, "other": host, "new": b.OtherHost()} {
+		harness.WantError(t, "other input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "two")), api.ErrDifferent)
+		harness.WantError(t, "the same input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "one")), nil)
+		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
+		harness.WantError(t, "run with other input on the "+name+" host", err, api.ErrDifferent)
+	}
+	harness.Equal(t, "what is recorded", b.LastSeq(id), 2)
+	b.StartWorker(bustest.Open(t, b.Server))
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user one", "assistant hi"})
+	harness.Equal(t, "requests", len(harness.Find[*events.TurnRequested](b, id)), 1)
+	for name, h := range map[string]*session.Host{"same": b.Host, "other": host} {
+		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
+		harness.WantError(t, "other input after its end on the "+name+" host", err, api.ErrDifferent)
+	}
+}
+
+// TestSmokeQueuedAwait waits for a turn before any worker reads it.
+func TestSmokeQueuedAwait(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	hosts := []*session.Host{b.Host, b.OtherHost(), b.OtherHost()}
+	_, err := hosts[1].State(b.Ctx, id)
+	harness.WantError(t, "state", err, nil)
+	for i, h := range hosts {
+		_, err := h.Await(b.Ctx, id, "t2")
+		harness.WantError(t, "await a turn that nobody asked for", err, api.ErrUnknownTurn)
+		short, cancel := context.WithCancelCause(b.Ctx)
+		why := errors.New("gave up")
+		cancel(why)
+		_, err = h.Await(short, id, "t1")
+		if err == nil {
+			t.Errorf("await %d without time: got none, want an error", i)
+		}
+	}
+	results := make([]api.TurnResult, len(hosts))
+	errs := make([]error, len(hosts))
+	var wait sync.WaitGroup
+	for i, h := range hosts {
+		wait.Go(func() { results[i], errs[i] = h.Await(b.Ctx, id, "t1") })
+	}
+	b.StartWorker(bustest.Open(t, b.Server))
+	wait.Wait()
+	for i := range hosts {
+		harness.WantError(t, "await", errs[i], nil)
+		harness.Equal(t, "text", results[i].Text, "hi")
+		harness.Equal(t, "end", results[i].End, events.EndFinished)
+	}
+}
+
+// TestQueuedClosed closes a session with a queued turn that no worker has read: the close is refused, and the turn
+// runs.
+func TestQueuedClosed(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
+		harness.WantError(t, "close", h.CloseSession(b.Ctx, id, "over"), api.ErrTurnRunning)
+	}
+	b.StartWorker(bustest.Open(t, b.Server))
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	harness.WantError(t, "submit", harness.SubmitTo(b, b.OtherHost(), id, harness.TurnRequest("t2", "late")), api.ErrClosed)
+	harness.VerifyHistory(t, b.Bus, id)
+}
+
+// TestQueuedCancel cancels a turn before any worker took its command: it ends without a run.
+func TestQueuedCancel(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("first"))
+	b.StartTurn(id, "t2", harness.Text("go"))
+	other := b.OtherHost()
+	_, _, err := b.Cancel(b.Ctx, id, "t9", api.CancelRequest{})
+	harness.WantError(t, "cancel of what nobody asked for", err, api.ErrUnknownTurn)
+	first := api.CancelRequest{ID: "r1", Origin: "test", Reason: "enough"}
+	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", first, api.CancelRequested), first)
+	for name, h := range map[string]*session.Host{"same": b.Host, "other": other} {
+		receipt, evidence, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2", Reason: "again"})
+		harness.WantError(t, "cancel on the "+name+" host", err, nil)
+		harness.Equal(t, "receipt of the second", receipt, api.CancelAlreadyRequested)
+		harness.Equal(t, "evidence is the first's", evidence, first)
+	}
+	s := b.StateOf(id)
+	harness.Equal(t, "recorded", len(s.Queue) == 2 && s.Queue[0].ID == "t1" && s.Queue[0].Cancelled, true)
+	harness.WantError(t, "the same again", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "first")), nil)
+	harness.WantError(t, "other input", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "another")), api.ErrDifferent)
+
+	waits := make(chan api.TurnResult, 1)
+	go func() {
+		r, err := other.Await(b.Ctx, id, "t1")
+		harness.WantError(t, "await", err, nil)
+		waits <- r
+	}()
+	b.StartWorker(bustest.Open(t, b.Server))
+	harness.Equal(t, "end", harness.Receive(b, "whoever waits", waits).End, events.EndCancelled)
+	harness.Equal(t, "end of the next", b.AwaitTurn(id, "t2").End, events.EndFinished)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant second"})
+	harness.Equal(t, "requests for the first", requests(b, id, "t1"), 1)
+	harness.Equal(t, "cancels", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelCompletionWon)
+}
+
+// TestQueuedCancelRace has many clients cancel at once, when a worker starts the turn: the history has one request
+// and one cancel of it.
+func TestQueuedCancelRace(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("first"))
+	b.Model.AddReply("it was faster")
+	evidence := make([]api.CancelRequest, 4)
+	var wait sync.WaitGroup
+	for i := range evidence {
+		h := b.OtherHost()
+		wait.Go(func() {
+			receipt, got, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: string(rune('a' + i))})
+			harness.WantError(t, "cancel", err, nil)
+			if receipt != api.CancelCompletionWon {
+				evidence[i] = got
+			}
+		})
+	}
+	b.StartWorker(bustest.Open(t, b.Server))
+	wait.Wait()
+	b.AwaitTurn(id, "t1")
+	harness.Equal(t, "requests", requests(b, id, "t1"), 1)
+	cancels := harness.Find[*events.TurnCancelRequested](b, id)
+	harness.Equal(t, "cancels", len(cancels) <= 1, true)
+	for _, got := range evidence {
+		if got.ID != "" { // it arrived before the end
+			harness.Equal(t, "evidence", len(cancels) == 1 && got.ID == cancels[0].Request, true)
+		}
+	}
+	b.AwaitState(id, "the end", func(s *projector.State) bool { return s.Idle() })
+}
+
+// TestQueuedCancelKilled kills the node that took the command of a cancelled turn.
+func TestQueuedCancelKilled(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("first"))
+	b.CancelTurn(id, "t1", api.CancelRequest{ID: "r1"}, api.CancelRequested)
+	for range 3 {
+		b.StartWorker(bustest.Open(t, b.Server))() // killed at once, wherever it was
+	}
+	b.StartWorker(bustest.Open(t, b.Server))
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	harness.Equal(t, "ends", len(harness.Find[*events.TurnCompleted](b, id)), 1)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{})
+}
+
+// requests counts the requests of a turn in the history.
+func requests(b *harness.System, id events.SessionID, turn events.TurnID) (n int) {
+	b.T.Helper()
+	for _, e := range b.History(id) {
+		if e.Turn == turn && e.Kind == events.KindTurnRequested {
+			n++
+		}
+	}
+	return n
+}
