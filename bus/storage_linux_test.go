@@ -15,14 +15,16 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // smallDisk mounts a file system of some MB in memory.
 func smallDisk(t *testing.T) string {
 	t.Helper()
+	runtest.Root(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
-		t.Skip("needs the right to mount a file system: ", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

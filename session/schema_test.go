@@ -125,7 +125,7 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s jsonschema.Schema
 		if json.Unmarshal(data, &s) != nil {
-			t.Skip("no schema")
+			return
 		}
 		resolved, err := schema.Compile("schema", &s)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -220,10 +221,7 @@ func TestMCPServerRefused(t *testing.T) {
 // conversation. It sends no token over HTTP, so it starts the command.
 func TestMCPInspector(t *testing.T) {
 	t.Parallel()
-	installed := os.Getenv("LASH_NODE_MODULES")
-	if installed == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what integration/system/testdata/typescript/package.json lists, as .ci/run installs it")
-	}
+	installed := runtest.NPM(t)
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer n.stop(t, syscall.SIGTERM)
 	inspect := func(args ...string) string {

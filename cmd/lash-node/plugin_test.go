@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // pluginRun starts `lash-node plugin run notes`, whose program has no tools.
@@ -114,9 +115,8 @@ func TestPluginWithoutNode(t *testing.T) {
 // TestSandboxHidesKey runs a program as another user. It cannot read the file with the plugin's key, which it can without.
 func TestSandboxHidesKey(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("setpriv"); err != nil || os.Getuid() != 0 {
-		t.Skip("needs root and setpriv")
-	}
+	runtest.Root(t)
+	runtest.Tools(t, map[string]string{"setpriv": "util-linux"}, "setpriv")
 	node, _, _ := roles(t)
 	file := filepath.Join(t.TempDir(), "notes.json")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `{"url": %q}`, node), 0o600); err != nil {

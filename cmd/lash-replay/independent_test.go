@@ -8,16 +8,14 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongIndependentVerifier runs the verifier in JavaScript, which shares no code with this module, on untouched, redacted
 // and changed archives.
 func TestLongIndependentVerifier(t *testing.T) {
 	t.Parallel()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("no node: the verifier in sdk/verify is not run")
-	}
+	runtest.Tools(t, map[string]string{"node": "nodejs"}, "node")
 	source, err := os.ReadFile(filepath.Join("..", "..", "sdk", "verify", "verify.mjs"))
 	if lines := strings.Count(string(source), "\n"); err != nil || lines >= 300 {
 		t.Errorf("verifier: got %d lines, %v, want less than 300", lines, err)
@@ -62,7 +60,7 @@ func TestLongIndependentVerifier(t *testing.T) {
 		{"cut.lash", 0, "commits 1 to 9 are signed, 2 come after the last head"},
 		{"strip.lash", 1, "0 heads verified"},
 	} {
-		cmd := exec.CommandContext(t.Context(), node, filepath.Join("..", "..", "sdk", "verify", "verify.mjs"), in(tt.archive), key) //nolint:gosec // of this test
+		cmd := exec.CommandContext(t.Context(), "node", filepath.Join("..", "..", "sdk", "verify", "verify.mjs"), in(tt.archive), key) //nolint:gosec // of this test
 		out, err := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(string(out), tt.want) {
 			t.Errorf("%s: got exit code %d, %v, want %d and %q:\n%s", tt.archive, code, err, tt.code, tt.want, out)

@@ -25,6 +25,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -156,10 +157,7 @@ func clientDir(t *testing.T, modules string) string {
 // shows each commit once, in order, approves the call, and shows the first half of the answer before the model has written the other.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	modules := os.Getenv("LASH_NODE_MODULES")
-	if modules == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what package.json lists, as .ci/run installs it")
-	}
+	modules := runtest.NPM(t)
 	out := &awaited{text: "\nThe tool said: ", seen: make(chan struct{})}
 	node := served(t, halfReply(t, out.seen))
 	var streams atomic.Int64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // programCases are the cases in which the plugin is a program of its own: those of faults, calls, cancels and sessions.
@@ -49,10 +50,7 @@ func TestLongPluginServiceInTypeScriptOnThreeServers(t *testing.T) {
 // modules is a folder that has node_modules with the client of NATS, the compiler and the SDK, as npm packs it.
 func modules(t *testing.T) string {
 	t.Helper()
-	installed := os.Getenv("LASH_NODE_MODULES")
-	if installed == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what integration/system/testdata/typescript/package.json lists, as .ci/run installs it")
-	}
+	installed := runtest.NPM(t)
 	dir := t.TempDir()
 	into := filepath.Join(dir, "node_modules")
 	harness.WantError(t, "node_modules", os.MkdirAll(filepath.Join(into, "@lash"), 0o700), nil)

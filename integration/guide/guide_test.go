@@ -6,15 +6,14 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -69,11 +68,7 @@ func TestLongGuide(t *testing.T) {
 // TestLongOperating runs the operator's guide. The system's directories are subdirectories of a temporary one.
 func TestLongOperating(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"openssl", "python3"} {
-		if _, err := exec.LookPath(program); err != nil || runtime.GOOS != "linux" {
-			t.Skip("needs Linux, openssl and python3")
-		}
-	}
+	runtest.Tools(t, nil, "openssl", "python3")
 	dir := t.TempDir()
 	free, err := busembed.FreePorts(2)
 	if err != nil {

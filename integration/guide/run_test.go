@@ -3,13 +3,13 @@ package guide
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 const root = "../.."
@@ -31,11 +31,7 @@ type user struct {
 // system.
 func follow(t *testing.T, file, dir string, env []string, programs map[string]string, paths ...string) {
 	t.Helper()
-	for _, program := range []string{"curl", "sha256sum"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skip("needs " + program)
-		}
-	}
+	runtest.Tools(t, map[string]string{"sha256sum": "coreutils"}, "curl", "sha256sum")
 	list := blocks(t, file)
 	u := &user{t: t, file: file, dir: dir}
 	u.paths = strings.NewReplacer(append(paths, ports(t, list)...)...)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // patience bounds one block. The first block that runs a program also builds it.
@@ -34,9 +36,7 @@ type terminal struct {
 // open opens a terminal in a directory. It ends with the test.
 func open(t *testing.T, dir string, env []string) *terminal {
 	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("needs bash")
-	}
+	runtest.Tools(t, nil, "bash")
 	ctx, cancel := context.WithCancel(context.Background())
 	shell := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-euo", "pipefail", "-s")
 	shell.Dir, shell.Env = dir, env

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,16 +17,14 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
 // fromNPM is a server that others wrote.
 func fromNPM(t *testing.T, name string, args ...string) mcp.Server {
 	t.Helper()
-	installed := os.Getenv("LASH_NODE_MODULES")
-	if installed == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what integration/system/testdata/typescript/package.json lists, as .ci/run installs it")
-	}
+	installed := runtest.NPM(t)
 	script := filepath.Join(installed, "@modelcontextprotocol", "server-"+name, "dist", "index.js")
 	return mcp.Server{Name: name, Command: "node", Args: append([]string{script}, args...), Env: map[string]string{"HOME": t.TempDir()}, Timeout: time.Minute}
 }

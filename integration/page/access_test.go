@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -22,11 +23,8 @@ const violations = `axe.run(document, { resultTypes: ["violations"] }).then((r) 
 // TestAccessible runs the rules of axe-core over each part of the page, in both themes and at the width of a phone.
 func TestAccessible(t *testing.T) {
 	t.Parallel()
-	modules := os.Getenv("LASH_NODE_MODULES")
-	axe, err := os.ReadFile(filepath.Join(modules, "axe-core", "axe.min.js"))
-	if modules == "" || err != nil {
-		t.Skip("not checked: LASH_NODE_MODULES names a folder with axe-core, as integration/system/testdata/typescript/package.json lists it and .ci/run installs it")
-	}
+	axe, err := os.ReadFile(filepath.Join(runtest.NPM(t), "axe-core", "axe.min.js"))
+	harness.WantError(t, "axe-core", err, nil)
 	b, id := gallery(t)
 	d := serve(t, b, httpapi.Config{})
 	p := browse(t, d.URL, desktop)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/webpage"
 )
@@ -33,18 +33,6 @@ type tab struct {
 	faults   []string
 	expected []string // texts of faults that the test causes
 	visited  []string // URLs of all requests
-}
-
-// chromium is the browser's program.
-func chromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome", "headless_shell"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("not tested in a browser: there is no chromium here, as apt-get install chromium installs it")
-	return ""
 }
 
 // size is a viewport in pixels.
@@ -64,7 +52,7 @@ func browse(t *testing.T, url string, in size) *tab {
 // browseIn is browse until the end of ctx, with more switches of the browser.
 func browseIn(ctx context.Context, t *testing.T, url string, in size, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.WindowSize(int(in.width), int(in.height)), chromedp.Flag("hide-scrollbars", false))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(runtest.Chromium(t)), chromedp.WindowSize(int(in.width), int(in.height)), chromedp.Flag("hide-scrollbars", false))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
@@ -218,7 +206,7 @@ func quoted(text string) string {
 // serve serves the system's host with the page.
 func serve(t *testing.T, b *harness.System, cfg httpapi.Config) *harness.HTTP {
 	t.Helper()
-	chromium(t)
+	runtest.Chromium(t)
 	var err error
 	cfg.Page, err = webpage.New(webpage.Settings{Prices: cfg.Prices != nil})
 	harness.WantError(t, "page", err, nil)

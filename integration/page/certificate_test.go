@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -42,12 +43,8 @@ exec unshare --map-root-user --mount sh -c 'mount --bind policy /etc/chromium &&
 // TestClientCertificate signs in with the certificate that the browser has: the page asks for no token, and the history has the name.
 func TestClientCertificate(t *testing.T) {
 	t.Parallel()
-	path := chromium(t)
-	for _, tool := range []string{"openssl", "certutil", "pk12util", "unshare"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("not tested with a client certificate: there is no %s here; apt-get install libnss3-tools has certutil and pk12util", tool)
-		}
-	}
+	path := runtest.Chromium(t)
+	runtest.Tools(t, map[string]string{"certutil": "libnss3-tools", "pk12util": "libnss3-tools", "unshare": "util-linux"}, "openssl", "certutil", "pk12util", "unshare")
 	dir, address := t.TempDir(), freeAddress(t)
 	write := func(name, text string, mode os.FileMode) string {
 		harness.WantError(t, name, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), nil)
@@ -57,7 +54,7 @@ func TestClientCertificate(t *testing.T) {
 	write("policy/policies/managed/certificate.json", `{"AutoSelectCertificateForUrls": ["{\"pattern\":\"https://`+address+`\",\"filter\":{}}"]}`, 0o600)
 	browser := write("browser", strings.Replace(browserWithPolicy, "BROWSER", path, 1), 0o700)
 	if out, err := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", "mount", "--bind", filepath.Join(dir, "policy"), "/etc/chromium").CombinedOutput(); err != nil { //nolint:gosec // a folder of this test
-		t.Skipf("not tested with a client certificate: a browser gets no policy here: %v: %s", err, out)
+		t.Fatalf("a browser gets no policy here: %v: %s", err, out)
 	}
 	setup := exec.CommandContext(t.Context(), "sh", "-c", makeCertificates)
 	setup.Dir = dir

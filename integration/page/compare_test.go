@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/webpage"
@@ -58,7 +59,7 @@ func TestReadOnly(t *testing.T) {
 	b.StartNode((&harness.Approver{}).Factory(events.EffectsNonIdempotent))
 	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
-	chromium(t)
+	runtest.Chromium(t)
 	page, err := webpage.New(webpage.Settings{ReadOnly: true, Source: true})
 	harness.WantError(t, "page", err, nil)
 	d := b.ServeHTTP(httpapi.Config{Page: page, Source: "the store <x>"})

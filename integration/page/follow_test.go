@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/webpage"
@@ -54,7 +55,7 @@ func (d *door) open(b *harness.System, n *workers.Node) {
 // the next node at the address, and has every commit once.
 func TestNodeKilled(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	runtest.Chromium(t)
 	started := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Text("First.")), harness.Hang(started, harness.Text("I begin ")), harness.Reply(harness.Text("The second node says it.")))
 	first, kill := b.StartNodeOn(b.Bus)

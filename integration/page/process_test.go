@@ -18,6 +18,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -101,7 +102,7 @@ func freeAddress(t *testing.T) string {
 // issuer follows. A new process goes on with the turn, and the page, which does not ask for another sign-in, shows it.
 func TestProcessKilled(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	runtest.Chromium(t)
 	var calls atomic.Int64
 	model := llmtest.Endpoint(t, func(*http.Request, llm.Request) llmtest.Reply {
 		if calls.Add(1) == 1 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -55,7 +56,7 @@ func TestRedacted(t *testing.T) {
 // events and in the inspector. The search finds the texts that are left, and none of the redacted ones.
 func TestUIOfRedacted(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	runtest.Chromium(t)
 	replay, file := harness.BuildCommand(t, "lash-replay"), filepath.Join(t.TempDir(), "redacted.lash")
 	out, err := exec.CommandContext(harness.Context(t), replay, "export", "../../cmd/lash-replay/testdata/archives/answered.lash", "-o", file, "--redact", "model.replied", "--reason", "asked <i>to</i>", "--as", "ann").CombinedOutput()
 	if err != nil {

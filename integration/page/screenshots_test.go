@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -19,14 +20,11 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestScreenshots writes pictures of the page, at three sizes and in both themes, into the folder that LASH_SCREENSHOTS
-// names, for people to look at.
+// TestScreenshots makes pictures of the page, at three sizes and in both themes, in the folder that LASH_SCREENSHOTS names,
+// for people to look at. By default that folder ends with the test.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("LASH_SCREENSHOTS")
-	if dir == "" {
-		t.Skip("no pictures are made: LASH_SCREENSHOTS names no folder for them")
-	}
+	dir := cmp.Or(os.Getenv("LASH_SCREENSHOTS"), t.TempDir())
 	b, id := gallery(t)
 	d := serve(t, b, httpapi.Config{})
 	p := browse(t, d.URL, desktop)

@@ -15,15 +15,14 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestCertificatesAtOnce makes the authorities, and then a user's certificate, by several runs at the same time. One run
 // makes the authorities, and the others refuse. Every certificate belongs to its key.
 func TestCertificatesAtOnce(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("needs openssl")
-	}
+	runtest.Tools(t, nil, "openssl")
 	d := install(t)
 	atOnce := func(args ...string) (succeeded int32) {
 		var all sync.WaitGroup
@@ -79,9 +78,7 @@ func TestCertificatesOfDeadRun(t *testing.T) {
 // and the authorities can be made to the end.
 func TestCertificatesOfEndedRun(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("needs openssl")
-	}
+	runtest.Tools(t, nil, "openssl")
 	data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", "make-certs.sh"))
 	harness.WantError(t, "read", err, nil)
 	for _, signal := range []string{"KILL", "TERM"} {

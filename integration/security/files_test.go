@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestSmokeFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
@@ -80,12 +81,10 @@ func withPermissions(opts *server.Options) (n int) {
 	return n
 }
 
-// TestSmokeSystemdUnits has systemd check the units, without a complaint.
-func TestSmokeSystemdUnits(t *testing.T) {
+// TestSystemdUnits has systemd check the units, without a complaint.
+func TestSystemdUnits(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Skip("needs systemd-analyze")
-	}
+	runtest.Tools(t, map[string]string{"systemd-analyze": "systemd"}, "systemd-analyze")
 	dir := t.TempDir()
 	program := regexp.MustCompile(`/usr/local/bin/[a-z-]+`) // not installed here
 	for _, name := range []string{"nats-server@cluster-s1.service", "lash-node@acme.service"} {

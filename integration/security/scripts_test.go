@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestScriptsRefuse calls the scripts with arguments that are missing, too many or wrong: each exits with 2 before
@@ -215,9 +216,7 @@ func TestUpdateTenant(t *testing.T) {
 // its key stay as they were, and the error says why. With the key's authority first both are replaced.
 func TestCertificatesAreReplacedWhole(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("needs openssl")
-	}
+	runtest.Tools(t, nil, "openssl")
 	d, other := install(t), install(t)
 	for _, dir := range []string{d.dir, other.dir} {
 		run(t, dir, "make-certs.sh", "authorities")

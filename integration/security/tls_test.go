@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -135,9 +136,7 @@ func routes(ns *server.Server, cert tls.Certificate) error {
 // TestMakeCerts makes the files' certificates with openssl, and connects with them.
 func TestMakeCerts(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("needs openssl")
-	}
+	runtest.Tools(t, nil, "openssl")
 	d := install(t)
 	harness.WantError(t, "remove", os.RemoveAll(d.certs("")), nil)
 	for _, args := range [][]string{{"authorities"}, {"server", "localhost", "127.0.0.1"}, {"user", "node@acme"}} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -17,10 +18,7 @@ import (
 // and has it use a session. The document passes Redocly's recommended rules without an error.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
-	modules := os.Getenv("LASH_NODE_MODULES")
-	if modules == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what testdata/typescript/package.json lists, as .ci/run installs it")
-	}
+	modules := runtest.NPM(t)
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")))
 	b.StartNode((&harness.Approver{}).Factory(events.EffectsNonIdempotent))
 	d := b.ServeHTTP(httpapi.Config{})

@@ -6,20 +6,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-)
 
-// needsRoot skips the test where it may not make network namespaces or mounts.
-func needsRoot(t *testing.T, programs ...string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("needs %s", name)
-		}
-	}
-}
+	"github.com/lash-go/lash/internal/runtest"
+)
 
 // try runs a command line.
 func try(line string, args ...any) error {
@@ -38,11 +27,12 @@ type hosts struct {
 	addrs []string
 }
 
-// makeHosts makes hosts, which are removed with the test. It skips the test where the system does not allow them.
+// makeHosts makes hosts, which are removed with the test. The test is skipped without root.
 // The letter distinguishes them from those of other tests.
 func makeHosts(t *testing.T, letter byte, n int) *hosts {
 	t.Helper()
-	needsRoot(t, "ip")
+	runtest.Root(t)
+	runtest.Tools(t, map[string]string{"ip": "iproute2"}, "ip")
 	h := &hosts{t: t, name: fmt.Sprintf("%c%d", letter, os.Getpid()%100000), addrs: make([]string, n)}
 	net := fmt.Sprintf("10.%d.%d", 100+letter, os.Getpid()%250)
 	t.Cleanup(func() {
@@ -65,7 +55,7 @@ func makeHosts(t *testing.T, letter byte, n int) *hosts {
 	}
 	for _, line := range lines {
 		if err := try("%s", line); err != nil {
-			t.Skipf("no hosts can be made here: %v", err)
+			t.Fatalf("hosts: %v", err)
 		}
 	}
 	return h

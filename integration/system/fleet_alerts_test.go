@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/telemetry"
 )
@@ -75,12 +76,14 @@ func TestSmokeAlertRules(t *testing.T) {
 			t.Errorf("%s: got %s, want a metric of nodes", alert, expr)
 		}
 	}
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("the rules are not run: needs promtool, of the package prometheus")
-	}
+}
+
+// TestAlertRulesRun has promtool check the rules, and run their tests.
+func TestAlertRulesRun(t *testing.T) {
+	t.Parallel()
+	runtest.Tools(t, map[string]string{"promtool": "prometheus"}, "promtool")
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
-		cmd := exec.CommandContext(t.Context(), promtool, args...)
+		cmd := exec.CommandContext(t.Context(), "promtool", args...)
 		cmd.Dir = "../../deploy/prometheus"
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)

@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/exchange"
 	"github.com/lash-go/lash/workers/playback"
@@ -156,7 +157,17 @@ func convert(t *testing.T, plan *playback.Plan) *events.Archive {
 // of the record, and makes a session of it again: the conversation is equal.
 func TestSmokeRecord(t *testing.T) {
 	t.Parallel()
-	modules := os.Getenv("LASH_NODE_MODULES")
+	testRecord(t, "")
+}
+
+// TestRecordByOthers also verifies it with a library in JavaScript.
+func TestRecordByOthers(t *testing.T) {
+	t.Parallel()
+	testRecord(t, runtest.NPM(t))
+}
+
+func testRecord(t *testing.T, modules string) {
+	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	harness.WantError(t, "key", err, nil)
 	seen := make(map[string]int)
@@ -193,9 +204,6 @@ func TestSmokeRecord(t *testing.T) {
 		if seen[kind] == 0 {
 			t.Errorf("entries of type %s: got none, want some", kind)
 		}
-	}
-	if modules == "" {
-		t.Skip("not verified by others: LASH_NODE_MODULES names a folder with what integration/system/testdata/typescript/package.json lists, as .ci/run installs it")
 	}
 }
 

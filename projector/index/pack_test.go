@@ -188,7 +188,7 @@ func FuzzPack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		pack, err := index.DecodePack(data)
 		if err != nil {
-			t.Skip()
+			return
 		}
 		list, _ := pack.Test(index.NewPlan(index.Query{Texts: []string{text}, Tool: "a", Labels: map[string]string{"a": "b"}}))
 		for i := range list {

@@ -371,7 +371,7 @@ func FuzzRequest(f *testing.F) {
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, method, "http://x"+path, strings.NewReader(body))
 		if err != nil {
-			t.Skip()
+			return
 		}
 		r.Header.Set("Authorization", "Bearer "+secret)
 		r.Header.Set("Idempotency-Key", key)

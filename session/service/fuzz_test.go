@@ -49,13 +49,13 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, body []byte) {
 		op := operation.Name(name)
 		if operations[op] == nil {
-			t.Skip("no such operation")
+			return
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		proper, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Session: "s1", Body: body})
 		if err != nil {
-			t.Skip("more than a request takes")
+			return
 		}
 		for _, data := range [][]byte{body, proper} {
 			out, code := d.handle(ctx, watched{operations[op], t}, "", data)

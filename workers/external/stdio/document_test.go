@@ -2,13 +2,13 @@ package stdio
 
 import (
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -56,9 +56,7 @@ func TestDocumentedLines(t *testing.T) {
 // TestDocumentedProgram runs the program of the document.
 func TestDocumentedProgram(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("uptime"); err != nil {
-		t.Skip("no uptime")
-	}
+	runtest.Tools(t, map[string]string{"uptime": "procps"}, "uptime")
 	_, script, _ := strings.Cut(section(t), "```sh\n")
 	script, _, _ = strings.Cut(script, "```")
 	a, err := New(t.Context(), Config{Plugin: "notes", Command: []string{"sh", "-c", script}})
