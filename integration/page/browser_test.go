@@ -52,7 +52,7 @@ func browse(t *testing.T, url string, in size) *tab {
 // browseIn is browse until the end of ctx, with more switches of the browser.
 func browseIn(ctx context.Context, t *testing.T, url string, in size, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(runtest.Chromium(t)), chromedp.WindowSize(int(in.width), int(in.height)), chromedp.Flag("hide-scrollbars", false))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(runtest.Chromium(t)), chromedp.Env("HOME="+t.TempDir()), chromedp.WindowSize(int(in.width), int(in.height)), chromedp.Flag("hide-scrollbars", false))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/cmd/internal/plugincheck"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 )
@@ -19,6 +20,7 @@ import (
 // TestMain is also the program that is checked, where its environment says so.
 func TestMain(m *testing.M) {
 	if os.Getenv("LASH_PLUGIN") == "" {
+		runtest.Select()
 		os.Exit(m.Run())
 	}
 	if err := serve(); err != nil {

@@ -235,7 +235,11 @@ func record(t *testing.T, url string, cfg Config, flags PluginFlags) (file strin
 		}
 	}
 	log := node.bus.Log()
-	replies := archive.Redacted(log, func(e events.Entry, i int) bool { return e.Commit.Events[i].Kind == events.KindModelReplied })
+	// The last reply: the first one may be in the same commit as the hooks before it.
+	replies := archive.Redacted(log, func(e events.Entry, i int) bool {
+		reply, ok := e.Commit.Events[i].Payload.(*events.ModelReplied)
+		return ok && reply.Stop == events.StopEnd
+	})
 	dir := t.TempDir()
 	for id, log := range map[events.SessionID]events.Log{"s": log, "redacted": replies} {
 		var archived bytes.Buffer
