@@ -114,8 +114,8 @@ func TestReaderAcceptsLoss(t *testing.T) {
 	}
 }
 
-// TestReaderKeepsReplicas accepts a loss with a reader of a cluster: the stream has as many replicas as the others.
-func TestReaderKeepsReplicas(t *testing.T) {
+// TestLongReaderKeepsReplicas accepts a loss with a reader of a cluster: the stream has as many replicas as the others.
+func TestLongReaderKeepsReplicas(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.StartCluster(t)
 	b := cluster.Open(t)

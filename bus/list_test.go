@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestListPages lists more sessions than one page of the server has.
-func TestListPages(t *testing.T) {
+// TestLongListPages lists more sessions than one page of the server has.
+func TestLongListPages(t *testing.T) {
 	t.Parallel()
 	const sessions = 300
 	b := bustest.Start(t)

@@ -169,8 +169,8 @@ func TestLostWholeUnderCreators(t *testing.T) {
 	}
 }
 
-// TestLostWholeImportDies kills an import over a session of which all commits are lost, at each request. No creator gets its id.
-func TestLostWholeImportDies(t *testing.T) {
+// TestLongLostWholeImportDies kills an import over a session of which all commits are lost, at each request. No creator gets its id.
+func TestLongLostWholeImportDies(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

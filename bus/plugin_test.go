@@ -89,10 +89,10 @@ func pluginUser(t *testing.T, server *busembed.Server) *nats.Conn {
 
 const floodMessages, floodSize = 300, 1 << 19
 
-// TestFloodOfAnswersHasItsConnection floods the reply subject of a call, and signs of life, of one plugin. What arrives does so over the
+// TestLongFloodOfAnswersHasItsConnection floods the reply subject of a call, and signs of life, of one plugin. What arrives does so over the
 // connection of that plugin: the one of the sessions, and that of another plugin, get nothing of it, and requests over them are answered.
 // So it is where the connection was refused before, was cut, or was closed for good.
-func TestFloodOfAnswersHasItsConnection(t *testing.T) {
+func TestLongFloodOfAnswersHasItsConnection(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(*testing.T, *bus.Bus, *limitedConns){
 		"first": func(*testing.T, *bus.Bus, *limitedConns) {},

@@ -94,9 +94,9 @@ func appendLarge(tb testing.TB, b *bus.Bus, id events.SessionID, n, size int) {
 	}
 }
 
-// TestBulk reads histories and bodies of all sizes, hot and cold, over one connection, over two, and over two that
+// TestLongBulk reads histories and bodies of all sizes, hot and cold, over one connection, over two, and over two that
 // break. The content is the same. With two connections, little of a large body uses the first one, read or written.
-func TestBulk(t *testing.T) {
+func TestLongBulk(t *testing.T) {
 	t.Parallel()
 	const n, size = 500, 20 << 10
 	server := bustest.Server(t, busembed.Config{})

@@ -280,8 +280,8 @@ func TestExtendLostWake(t *testing.T) {
 	}
 }
 
-// TestAdopt hands a wake to another connection, which extends it after the first is closed, and acks it.
-func TestAdopt(t *testing.T) {
+// TestLongAdopt hands a wake to another connection, which extends it after the first is closed, and acks it.
+func TestLongAdopt(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, open func() *bus.Bus) {
 		first, second, third := open(), open(), open()

@@ -124,7 +124,7 @@ func TestArchiveLarge(t *testing.T) {
 }
 
 // Data that does not compress must fit a frame too.
-func TestArchiveLargestBlob(t *testing.T) {
+func TestLongArchiveLargestBlob(t *testing.T) {
 	t.Parallel()
 	body := make([]byte, events.MaxBlobBytes)
 	random := rand.NewChaCha8([32]byte{})
@@ -258,7 +258,7 @@ func (w *fullAfter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestArchiveWriteFails(t *testing.T) {
+func TestLongArchiveWriteFails(t *testing.T) {
 	t.Parallel()
 	file, want := smallArchive(t)
 	for n := range file {

@@ -9,9 +9,13 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	runtest.Select()
+	goleak.VerifyTestMain(m)
+}
 
 func TestMemLog(t *testing.T) {
 	t.Parallel()

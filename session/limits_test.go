@@ -302,8 +302,8 @@ func TestReasons(t *testing.T) {
 	b.unchanged(before, "refused")
 }
 
-// TestCancelAllOfCalls cancels the largest number of live tasks at once, each of which runs a call of the turn.
-func TestCancelAllOfCalls(t *testing.T) {
+// TestLongCancelAllOfCalls cancels the largest number of live tasks at once, each of which runs a call of the turn.
+func TestLongCancelAllOfCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.running(turn.MaxCalls)

@@ -70,8 +70,8 @@ func TestPatternsAreBounded(t *testing.T) {
 	})
 }
 
-// TestUsualPatterns accepts patterns that tools have, and refuses small ones that would need gigabytes or minutes.
-func TestUsualPatterns(t *testing.T) {
+// TestLongUsualPatterns accepts patterns that tools have, and refuses small ones that would need gigabytes or minutes.
+func TestLongUsualPatterns(t *testing.T) {
 	t.Parallel()
 	for place := range patternPlaces {
 		for _, pattern := range []string{

@@ -16,9 +16,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestAdvice makes commands fail in each way that a user can repair. The last line of output names the flag or the
+// TestLongAdvice makes commands fail in each way that a user can repair. The last line of output names the flag or the
 // command that repairs it.
-func TestAdvice(t *testing.T) {
+func TestLongAdvice(t *testing.T) {
 	t.Parallel()
 	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"))
 	defer s.stop(t, syscall.SIGTERM)

@@ -38,8 +38,8 @@ func TestChatNodeKilled(t *testing.T) {
 	ann.quit(ctrlD, exitOK)
 }
 
-// TestChatNodeLeaves stops the only node while it runs a turn; the servers stay. A terminal and a pipe say what they wait for.
-func TestChatNodeLeaves(t *testing.T) {
+// TestLongChatNodeLeaves stops the only node while it runs a turn; the servers stay. A terminal and a pipe say what they wait for.
+func TestLongChatNodeLeaves(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})

@@ -59,10 +59,10 @@ func evil() plugin.Factory {
 	})
 }
 
-// TestPluginTextsAreEscaped runs the calls of a plugin whose texts act on a terminal: results, failures, output,
+// TestLongPluginTextsAreEscaped runs the calls of a plugin whose texts act on a terminal: results, failures, output,
 // attachments, directives and questions. A chat in a terminal, one that joins later, one in a pipe, and the list of
 // plugins display them.
-func TestPluginTextsAreEscaped(t *testing.T) {
+func TestLongPluginTextsAreEscaped(t *testing.T) {
 	t.Parallel()
 	store, settings := filepath.Join(t.TempDir(), "st"), filepath.Join(t.TempDir(), "plugins.json")
 	if err := os.WriteFile(settings, []byte(`{"plugins": [{"name": "evil"}]}`), 0o600); err != nil {

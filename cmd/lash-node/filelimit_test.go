@@ -21,10 +21,10 @@ import (
 	"github.com/lash-go/lash/session/keyring"
 )
 
-// TestFileFlags gives every flag of some commands, of a file that is read as a whole, a file above the limit, a named pipe and
+// TestLongFileFlags gives every flag of some commands, of a file that is read as a whole, a file above the limit, a named pipe and
 // an endless device. The command ends with the flag, the path, and the limit or that it wants a file. A new flag of these
 // commands is tested too.
-func TestFileFlags(t *testing.T) {
+func TestLongFileFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	refused := refusedFiles(t)
@@ -84,9 +84,9 @@ func TestFileFlags(t *testing.T) {
 	}
 }
 
-// TestFilesNamedInFiles gives commands files that name others, and a directory of keys, where the named file is above the limit, a named
+// TestLongFilesNamedInFiles gives commands files that name others, and a directory of keys, where the named file is above the limit, a named
 // pipe or an endless device. The command ends and says so.
-func TestFilesNamedInFiles(t *testing.T) {
+func TestLongFilesNamedInFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	settings, keys := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "keys")

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestIdleConnections opens more connections to a node than its limit of open files. Turns and a client with a token
+// TestLongIdleConnections opens more connections to a node than its limit of open files. Turns and a client with a token
 // continue.
-func TestIdleConnections(t *testing.T) {
+func TestLongIdleConnections(t *testing.T) {
 	t.Parallel()
 	node := filepath.Join(t.TempDir(), "lash-node") // this name makes the test binary run the command
 	if err := os.Symlink(os.Args[0], node); err != nil {

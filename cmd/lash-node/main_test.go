@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata") }
 func TestLongScripts(t *testing.T) { runScripts(t, "testdata/long") }
 
 func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: dir, RequireUniqueNames: true,

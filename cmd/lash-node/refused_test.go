@@ -41,9 +41,9 @@ func roles(t *testing.T) (node, host, auditor string) {
 	return at("node"), at("host"), at("auditor")
 }
 
-// TestRoleRefusalNamesTheRole runs commands that the role of a user does not permit. Each command ends, and names the role that
+// TestLongRoleRefusalNamesTheRole runs commands that the role of a user does not permit. Each command ends, and names the role that
 // permits it.
-func TestRoleRefusalNamesTheRole(t *testing.T) {
+func TestLongRoleRefusalNamesTheRole(t *testing.T) {
 	t.Parallel()
 	asNode, asHost, asAuditor := roles(t)
 	node := serveModel(t, newScriptedModel(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())

@@ -178,8 +178,8 @@ func (w *untilWaiting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestWrongHeaders sets unreadable headers for the collector, which the exporter itself would log.
-func TestWrongHeaders(t *testing.T) {
+// TestLongWrongHeaders sets unreadable headers for the collector, which the exporter itself would log.
+func TestLongWrongHeaders(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"no_name": secretHeader, "bad_name": "a=b,Bearer " + secretHeader + "=c", "bad_value": "authorization=" + secretHeader + "%zz", "empty_entry": "a=" + secretHeader + ",",

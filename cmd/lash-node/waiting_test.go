@@ -28,9 +28,9 @@ func apart() []string {
 	}
 }
 
-// TestWaitsAreNamed runs each command against servers that stop answering once it has connected. Each says within seconds what it
+// TestLongWaitsAreNamed runs each command against servers that stop answering once it has connected. Each says within seconds what it
 // waits for. The list of commands is that of the program.
-func TestWaitsAreNamed(t *testing.T) {
+func TestLongWaitsAreNamed(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	h, err := session.New(session.Config{Bus: bustest.Open(t, server), Plugins: session.NoPlugins()})

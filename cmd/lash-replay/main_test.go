@@ -43,9 +43,14 @@ func helper(run func(args []string) error) func() {
 	}
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata") }
+
+func TestLongScripts(t *testing.T) { runScripts(t, "testdata/long") }
+
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	t.Parallel()
-	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: func(e *testscript.Env) error {
+	testscript.Run(t, testscript.Params{Dir: dir, Setup: func(e *testscript.Env) error {
 		archives, err := filepath.Abs("testdata/archives")
 		e.Setenv("ARCHIVES", archives)
 		e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build otherwise waits a second at each exit

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/internal/runtest"
 )
 
-var tampering = flag.Int("tampering", runtest.Of(40, 400), "number of random changes of TestTampering")
+var tampering = flag.Int("tampering", runtest.Of(40, 400), "number of random changes of TestLongTampering")
 
 // stored is a commit as a tampering program has it.
 type stored struct {
@@ -45,9 +45,9 @@ func archiveOf(t *testing.T, session events.SessionID, list []stored) string {
 	return path
 }
 
-// TestTampering changes archives and streams at random, most with this program's own encoder: every changed commit under a
+// TestLongTampering changes archives and streams at random, most with this program's own encoder: every changed commit under a
 // head is named, and untouched histories have no fault. -tampering sets the number of changes.
-func TestTampering(t *testing.T) {
+func TestLongTampering(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	sessions := map[events.SessionID]int{"one": 1, "three": 3, "many": 20}

@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/projector/index"
 )
 
-// TestFullRowsArePacked makes a pack of as many full rows as a packer reads for one. None shares a word with another: all words are in the pack.
-func TestFullRowsArePacked(t *testing.T) {
+// TestLongFullRowsArePacked makes a pack of as many full rows as a packer reads for one. None shares a word with another: all words are in the pack.
+func TestLongFullRowsArePacked(t *testing.T) {
 	t.Parallel()
 	var batch []bus.PackedRow
 	random := rand.New(rand.NewPCG(1, 2))

@@ -58,8 +58,8 @@ func drawnQuery(t *rapid.T) (q index.Query) {
 	return q
 }
 
-// TestPackEqualsRows: a pack and its rows have the same sessions for each query, with the same labels and times.
-func TestPackEqualsRows(t *testing.T) {
+// TestLongPackEqualsRows: a pack and its rows have the same sessions for each query, with the same labels and times.
+func TestLongPackEqualsRows(t *testing.T) {
 	t.Parallel()
 	partial := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -296,8 +296,8 @@ func TestProgressOfClosedSession(t *testing.T) {
 	}
 }
 
-// TestPassingTogether: cancelled tasks of children count against the limits until the children have the cancel.
-func TestPassingTogether(t *testing.T) {
+// TestLongPassingTogether: cancelled tasks of children count against the limits until the children have the cancel.
+func TestLongPassingTogether(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s1")
 	reg := func(n int) events.TaskRegistered {

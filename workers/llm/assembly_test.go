@@ -46,7 +46,7 @@ func TestAssemblyKeepsCharactersWhole(t *testing.T) {
 	})
 }
 
-func TestAssemblyIsBounded(t *testing.T) {
+func TestLongAssemblyIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{false, true} {
 		mebibyte := strings.Repeat("x", 1<<20)

@@ -61,7 +61,7 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestReadLimit(t *testing.T) {
+func TestLongReadLimit(t *testing.T) {
 	t.Parallel()
 	const entry = `{"type":"x"}`
 	padded := func(n int64) io.Reader {

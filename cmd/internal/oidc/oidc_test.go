@@ -27,9 +27,9 @@ import (
 
 func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
-// TestHostileTokens sends invalid tokens to a server: all are refused. Valid ones are accepted, and the history of a
+// TestLongHostileTokens sends invalid tokens to a server: all are refused. Valid ones are accepted, and the history of a
 // turn names the token's subject.
-func TestHostileTokens(t *testing.T) {
+func TestLongHostileTokens(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	h, err := session.New(session.Config{Bus: bustest.Start(t), Plugins: session.NoPlugins()})
@@ -113,9 +113,9 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// TestKeysRotate changes the issuer's keys: the new key is valid after one read, the old one is not, and
+// TestLongKeysRotate changes the issuer's keys: the new key is valid after one read, the old one is not, and
 // unauthenticated clients cause no further reads.
-func TestKeysRotate(t *testing.T) {
+func TestLongKeysRotate(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	id := i.identifier(i.config())

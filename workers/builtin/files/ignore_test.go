@@ -168,9 +168,9 @@ func TestIgnoreRulesAreBounded(t *testing.T) {
 	}
 }
 
-// TestNestedIgnoresAreBounded searches below many .gitignore files whose rules are costly. The work stays below its limit,
+// TestLongNestedIgnoresAreBounded searches below many .gitignore files whose rules are costly. The work stays below its limit,
 // the search reads every file, and a cheap rule still applies before the limit.
-func TestNestedIgnoresAreBounded(t *testing.T) {
+func TestLongNestedIgnoresAreBounded(t *testing.T) {
 	t.Parallel()
 	rules := strings.Repeat(strings.Repeat("*a*b", 10)+"*c\n", maxIgnoreRules)
 	files, deep := map[string]string{".gitignore": "left-out\n", "left-out": "one"}, ""

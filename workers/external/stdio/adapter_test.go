@@ -222,8 +222,8 @@ func TestAnotherManifest(t *testing.T) {
 	}
 }
 
-// TestUnreadInput kills a child that does not read its input.
-func TestUnreadInput(t *testing.T) {
+// TestLongUnreadInput kills a child that does not read its input.
+func TestLongUnreadInput(t *testing.T) {
 	t.Parallel()
 	script := `echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[{"name":"echo","effects":"none"}]}}'; sleep 60`
 	a, err := stdio.New(t.Context(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}})

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external/stdio"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 		adapter()
 		return
 	}
+	runtest.Select()
 	goleak.VerifyTestMain(m)
 }
 
