@@ -217,9 +217,9 @@ func TestMCPServerRefused(t *testing.T) {
 	}
 }
 
-// TestMCPInspector has the command line of the MCP inspector, which others wrote, list the tools, create a session, run a turn and read the
+// TestLongMCPInspector has the command line of the MCP inspector, which others wrote, list the tools, create a session, run a turn and read the
 // conversation. It sends no token over HTTP, so it starts the command.
-func TestMCPInspector(t *testing.T) {
+func TestLongMCPInspector(t *testing.T) {
 	t.Parallel()
 	installed := runtest.NPM(t)
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))

@@ -278,8 +278,8 @@ func calling(tool, args string) []harness.Step {
 	return []harness.Step{harness.Reply(harness.Call("k", tool, args)), harness.Reply(harness.Text("done"))}
 }
 
-// TestCallOfExternalTool calls tools of a plugin that is a program of its own: results, failures, panics.
-func TestCallOfExternalTool(t *testing.T) {
+// TestSmokeCallOfExternalTool calls tools of a plugin that is a program of its own: results, failures, panics.
+func TestSmokeCallOfExternalTool(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ tool, args, want string }{
 		"result_of_a_tool_that_runs_once":  {"write", `{"text":"milk"}`, "noted: milk"},

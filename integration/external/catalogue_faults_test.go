@@ -68,7 +68,7 @@ func faultsWithoutHolder(t *testing.T, on place) {
 // names a call that ran twice.
 func TestFaultsWithoutHolder(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(harness.ContextFor(t, 5*time.Minute), os.Args[0], "-test.run", "^TestPluginService$/^T34_", "-calls", "12", "-unfenced") //nolint:gosec // this test binary
+	cmd := exec.CommandContext(harness.ContextFor(t, 5*time.Minute), os.Args[0], "-test.run", "^TestSmokePluginService$/^T34_", "-calls", "12", "-unfenced") //nolint:gosec // this test binary
 	out, err := cmd.CombinedOutput()
 	if exit := new(exec.ExitError); !errors.As(err, &exit) || !strings.Contains(string(out), "must not run twice, and ran 2 times") {
 		t.Errorf("got %v, %s\nwant it to fail for a call that ran twice", err, out)

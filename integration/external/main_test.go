@@ -39,7 +39,7 @@ const released = ".released"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serverVariable) == "" {
-		harness.Main(m)
+		harness.MainOfSmoke(m)
 		return
 	}
 	if err := program(); err != nil {

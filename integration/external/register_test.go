@@ -93,8 +93,8 @@ func registration(version string, tools ...string) *wire.Registration {
 	return r
 }
 
-// TestRegistration registers plugins without the SDK.
-func TestRegistration(t *testing.T) {
+// TestSmokeRegistration registers plugins without the SDK.
+func TestSmokeRegistration(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.node()

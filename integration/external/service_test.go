@@ -56,8 +56,8 @@ func serviceCases() (all []serviceCase) {
 	return all
 }
 
-// TestPluginService runs each case on a server of its own.
-func TestPluginService(t *testing.T) {
+// TestSmokePluginService runs each case on a server of its own.
+func TestSmokePluginService(t *testing.T) {
 	t.Parallel()
 	for _, c := range serviceCases() {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -123,14 +124,8 @@ func TestProvider(t *testing.T) {
 
 const flawVariable = "LLMTEST_FLAW"
 
-// TestFlawedProvider runs in another process, for TestSuiteFailsFlawedProviders.
-func TestFlawedProvider(t *testing.T) {
-	flaw := os.Getenv(flawVariable)
-	if flaw == "" {
-		t.Skip("runs in a process of its own")
-	}
-	llmtest.TestProvider(t, open(flaw))
-}
+// TestChildFlawed runs in another process, for TestSuiteFailsFlawedProviders.
+func TestChildFlawed(t *testing.T) { llmtest.TestProvider(t, open(os.Getenv(flawVariable))) }
 
 // TestSuiteFailsFlawedProviders expects the suite to fail flawed providers.
 func TestSuiteFailsFlawedProviders(t *testing.T) {
@@ -141,10 +136,8 @@ func TestSuiteFailsFlawedProviders(t *testing.T) {
 	} {
 		t.Run(flaw, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFlawedProvider$")
-			cmd.Env = append(os.Environ(), flawVariable+"="+flaw)
-			out, err := cmd.CombinedOutput()
-			if _, failed := errors.AsType[*exec.ExitError](err); !failed || !strings.Contains(string(out), "--- FAIL: TestFlawedProvider") {
+			out, err := runtest.Child(t.Context(), "TestChildFlawed", flawVariable+"="+flaw).CombinedOutput()
+			if _, failed := errors.AsType[*exec.ExitError](err); !failed || !strings.Contains(string(out), "--- FAIL: TestChildFlawed") {
 				t.Errorf("a provider with this flaw passes (%v):\n%s", err, out)
 			}
 		})
