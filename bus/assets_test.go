@@ -39,15 +39,16 @@ func TestRecreateMissing(t *testing.T) {
 		}
 	})
 	js := jetStream(t, b)
-	for k := 1; k <= 12; k++ {
+	for k, whole := 1, false; !whole; k++ {
 		for _, name := range []string{"lash-dead", "KV_lash-sessions", "OBJ_lash-blobs"} {
 			if err := js.DeleteStream(t.Context(), name); err != nil && k == 1 {
 				t.Fatal(err)
 			}
 		}
-		cut, stop := context.WithTimeout(t.Context(), 500*time.Millisecond+time.Duration(k)*time.Millisecond/2)
-		_, _ = b.RecreateMissing(cut) // cancelled at some request
-		stop()
+		whole = bustest.KilledAt(t, server, k, false, func(ctx context.Context, victim *bus.Bus) error {
+			_, err := victim.RecreateMissing(ctx)
+			return errors.Join(err, ctx.Err())
+		})
 	}
 	if _, err := b.RecreateMissing(t.Context()); err != nil {
 		t.Error(err)
@@ -105,7 +106,7 @@ func TestRecreateLeavesArchives(t *testing.T) {
 	if made, err := b.RecreateMissing(t.Context()); err != nil || len(made) > 0 {
 		t.Errorf("made %v, %v, want nothing", made, err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // any error of that end is the unknown outcome
 	defer cancel()
 	if _, err := b.Log().Last(short, "s"); !errors.Is(err, events.ErrOutcomeUnknown) {
 		t.Errorf("the cold session: got %v, want %v", err, events.ErrOutcomeUnknown)

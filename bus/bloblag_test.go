@@ -23,8 +23,19 @@ func TestBlobOfALateReplica(t *testing.T) {
 	reader, writer := bustest.Open(t, server), bustest.Open(t, server)
 	reader.ExpectLateReplicas(time.Minute)
 	body := []byte("stored in another place a moment ago")
+	lookups, err := writer.Conn().SubscribeSync("$JS.API.DIRECT.GET.OBJ_lash-blobs.>")
+	if err == nil {
+		err = writer.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() {
-		time.Sleep(50 * time.Millisecond)
+		for range 2 { // the second one follows the answer that there is no body
+			if _, err := lookups.NextMsg(time.Minute); err != nil {
+				t.Error(err)
+			}
+		}
 		if _, err := writer.PutBlob(t.Context(), body); err != nil {
 			t.Error(err)
 		}

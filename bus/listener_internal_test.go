@@ -72,17 +72,17 @@ func TestSilenceInAFlood(t *testing.T) {
 		ctx, forget, _ := l.watch(t.Context(), listenerKey{"alice", "a"})
 		defer forget()
 		for range 3 {
-			time.Sleep(within / 2)
+			time.Sleep(within / 2) //nolint:forbidigo // in a bubble
 			l.mu.Lock()
 			lost++
 			l.mu.Unlock()
-			time.Sleep(within / 2)
+			time.Sleep(within / 2) //nolint:forbidigo // in a bubble
 			synctest.Wait()
 			if ctx.Err() != nil {
 				t.Fatalf("got %v, want that the request goes on", context.Cause(ctx))
 			}
 		}
-		time.Sleep(within)
+		time.Sleep(within) //nolint:forbidigo // in a bubble
 		synctest.Wait()
 		if !errors.Is(context.Cause(ctx), errNotListening) {
 			t.Errorf("got %v, want that the request has ended", context.Cause(ctx))

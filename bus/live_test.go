@@ -3,7 +3,6 @@ package bus_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,7 +14,7 @@ import (
 // nextLive waits for the next message of a subscription.
 func nextLive(t *testing.T, c <-chan *nats.Msg) bus.LiveMessage {
 	t.Helper()
-	return bus.ParseLive(awaitValue(t, c))
+	return bus.ParseLive(bustest.Receive(t, "a delivery", c))
 }
 
 func TestLive(t *testing.T) {
@@ -48,17 +47,6 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// awaitValue waits for the next value.
-func awaitValue[T any](t *testing.T, from <-chan T) (got T) {
-	t.Helper()
-	select {
-	case got = <-from:
-	case <-time.After(time.Minute):
-		t.Fatal("got nothing in a minute, want a delivery")
-	}
-	return got
-}
-
 func TestOnCommit(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -72,7 +60,7 @@ func TestOnCommit(t *testing.T) {
 	}
 	grow(t, b.Log(), "s", 2)
 	for want := events.Seq(1); want <= 2; want++ {
-		if m := awaitValue(t, got); m.Seq != want {
+		if m := bustest.Receive(t, "a delivery", got); m.Seq != want {
 			t.Errorf("got sequence %d, want %d", m.Seq, want)
 		}
 	}

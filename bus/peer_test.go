@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -38,9 +37,8 @@ func TestRequestWorker(t *testing.T) {
 			t.Errorf("%s: got %q, %v", id, got, err)
 		}
 	}
-	began := time.Now()
-	if _, err := other.RequestWorker(t.Context(), "w3", nil); !errors.Is(err, bus.ErrNoResponder) || time.Since(began) > 5*time.Second {
-		t.Errorf("no listener: got %v after %v, want %v at once", err, time.Since(began), bus.ErrNoResponder)
+	if _, err := other.RequestWorker(t.Context(), "w3", nil); !errors.Is(err, bus.ErrNoResponder) { // a timeout is another error
+		t.Errorf("no listener: got %v, want %v", err, bus.ErrNoResponder)
 	}
 	for _, id := range []events.WorkerID{"", "*", "w1.x"} {
 		if _, err := other.RequestWorker(t.Context(), id, nil); !errors.Is(err, events.ErrInvalidID) {
@@ -57,8 +55,10 @@ func TestRequestSlowWorker(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
 	released := make(chan struct{})
 	stop, err := b.ServeWorker("w1", func([]byte) []byte {
+		cancel()
 		<-released
 		return nil
 	})
@@ -68,8 +68,6 @@ func TestRequestSlowWorker(t *testing.T) {
 	defer stop()
 	defer close(released)
 	awaitSubscriptions(t, b)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
 	if _, err := other.RequestWorker(ctx, "w1", nil); !errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, bus.ErrNoResponder) {
 		t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
 	}
@@ -95,7 +93,7 @@ func TestNotified(t *testing.T) {
 		}
 	}
 	for _, want := range []events.SessionID{"s1", "s2"} {
-		if id := awaitValue(t, got); id != want {
+		if id := bustest.Receive(t, "a delivery", got); id != want {
 			t.Errorf("got %s, want %s", id, want)
 		}
 	}
@@ -122,7 +120,7 @@ func TestWorkerGone(t *testing.T) {
 	if err := other.Notify("w2", "s"); err != nil {
 		t.Fatal(err)
 	}
-	awaitValue(t, blocked)
+	bustest.Receive(t, "a delivery", blocked)
 	for worker, want := range map[events.WorkerID]bool{"w1": false, "w2": false, "w3": true} {
 		if got := other.WorkerGone(t.Context(), worker); got != want {
 			t.Errorf("%s: got gone %v, want %v", worker, got, want)
@@ -148,7 +146,7 @@ func TestAnnounced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list := []events.WorkerID{awaitValue(t, got), awaitValue(t, got)}; !slices.Equal(list, []events.WorkerID{"w1", "w2"}) {
+	if list := []events.WorkerID{bustest.Receive(t, "a delivery", got), bustest.Receive(t, "a delivery", got)}; !slices.Equal(list, []events.WorkerID{"w1", "w2"}) {
 		t.Errorf("got %v, want what are ids of workers", list)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
-	"github.com/lash-go/lash/bus/delay"
 )
 
 // TestRequestsOfOnePluginDoNotDelayAnother has a handler that does not return for one plugin. Its requests take a
@@ -49,7 +48,7 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := nc.Request("lash.plugins.good.register", nil, 10*time.Second)
+	m, err := nc.Request("lash.plugins.good.register", nil, time.Minute)
 	if err != nil || string(m.Data) != "good" {
 		t.Fatalf("the other plugin: got %v, %v, want an answer", m, err)
 	}
@@ -141,9 +140,7 @@ func TestLongFloodOfAnswersHasItsConnection(t *testing.T) {
 // awaitOwn waits until a sign of life of the plugin bad arrives over a connection of its own alone.
 func awaitOwn(t *testing.T, b *bus.Bus, nc *nats.Conn, signs *atomic.Int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
+	bustest.Eventually(t, "a sign of life over a connection of the plugin", func() bool {
 		own := b.PluginConn("bad")
 		got, over, primary := signs.Load(), own.Stats().InMsgs, b.Conn().Stats().InMsgs
 		if err := nc.Publish("lash.plugin-live.bad.i1", []byte("sign")); err != nil {
@@ -152,13 +149,9 @@ func awaitOwn(t *testing.T, b *bus.Bus, nc *nats.Conn, signs *atomic.Int64) {
 		if err := errors.Join(nc.Flush(), b.Conn().Flush()); err != nil {
 			t.Fatal(err)
 		}
-		if err := own.FlushTimeout(10 * time.Second); err == nil && own != b.Conn() && signs.Load() > got && own.Stats().InMsgs > over && b.Conn().Stats().InMsgs == primary {
-			return
-		}
-		if !delay.Sleep(ctx, 20*time.Millisecond) {
-			t.Fatalf("no sign of life arrives over a connection of the plugin; of its own: %t", own != b.Conn())
-		}
-	}
+		err := own.FlushTimeout(time.Minute)
+		return err == nil && own != b.Conn() && signs.Load() > got && own.Stats().InMsgs > over && b.Conn().Stats().InMsgs == primary
+	})
 }
 
 // floodOne floods the plugin bad, and calls the other one meanwhile.
@@ -225,13 +218,13 @@ func TestAwaitingRequestsDelayNone(t *testing.T) {
 	for range waiting {
 		<-awaits
 	}
-	m, err := nc.Request("lash.plugins.notes.register", []byte("now"), 10*time.Second)
+	m, err := nc.Request("lash.plugins.notes.register", []byte("now"), time.Minute)
 	if err != nil || string(m.Data) != "now" {
 		t.Errorf("beside those that wait: got %v, %v, want an answer", m, err)
 	}
 	close(release)
 	for range waiting {
-		if m, err := answers.NextMsg(10 * time.Second); err != nil || string(m.Data) != "waits" {
+		if m, err := answers.NextMsg(time.Minute); err != nil || string(m.Data) != "waits" {
 			t.Fatalf("after the wait: got %v, %v, want an answer", m, err)
 		}
 	}

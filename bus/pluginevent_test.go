@@ -1,7 +1,6 @@
 package bus_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -31,15 +30,13 @@ func storePluginEvent(t *testing.T, b *bus.Bus, plugin, id string) {
 // nextPluginEvent fetches until an event comes.
 func nextPluginEvent(t *testing.T, e *bus.PluginEvents) *bus.PluginEvent {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for ctx.Err() == nil {
-		if event, err := e.Fetch(ctx, time.Second); event != nil && err == nil {
-			return event
-		}
-	}
-	t.Fatal("no event came")
-	return nil
+	var event *bus.PluginEvent
+	bustest.Eventually(t, "an event", func() bool {
+		got, err := e.Fetch(t.Context(), time.Second)
+		event = got
+		return event != nil && err == nil
+	})
+	return event
 }
 
 // TestPluginEvents stores events of two plugins while no consumer fetches. Each plugin's consumer

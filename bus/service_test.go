@@ -47,7 +47,7 @@ func TestServiceAnswersOnce(t *testing.T) {
 	}
 	asking := bustest.Open(t, server)
 	for _, text := range []string{"a", "b", "c", "d"} {
-		got, err := asking.Request(t.Context(), "do", []byte(text), 10*time.Second, nil)
+		got, err := asking.Request(t.Context(), "do", []byte(text), time.Minute, nil)
 		if err != nil || string(got) != text {
 			t.Errorf("got %q and %v, want %q", got, err, text)
 		}
@@ -64,7 +64,7 @@ func TestServiceAnswersOnce(t *testing.T) {
 func TestServiceWithoutResponder(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
-	_, err := on.Request(t.Context(), "do", nil, 10*time.Second, nil)
+	_, err := on.Request(t.Context(), "do", nil, time.Minute, nil)
 	if !errors.Is(err, bus.ErrNoResponder) || errors.Is(err, events.ErrOutcomeUnknown) {
 		t.Errorf("got %v, want %v and no doubt", err, bus.ErrNoResponder)
 	}
@@ -99,7 +99,7 @@ func TestServicePatience(t *testing.T) {
 		}
 	})
 	for n := 0; n < 6; { // one message a second, for longer than the client's limit
-		m, err := working.NextMsg(20 * time.Second)
+		m, err := working.NextMsg(time.Minute)
 		if err != nil || string(m.Data) == "done" {
 			close(finish)
 			t.Fatalf("got %v and %v, want the word that it is worked on", m, err)
@@ -131,7 +131,7 @@ func TestServiceStops(t *testing.T) {
 	asking := bustest.Open(t, server)
 	var working sync.WaitGroup
 	working.Go(func() {
-		got, err := asking.Request(t.Context(), "do", []byte("first"), 10*time.Second, nil)
+		got, err := asking.Request(t.Context(), "do", []byte("first"), time.Minute, nil)
 		if err != nil || string(got) != "done" {
 			t.Errorf("request at hand: got %q and %v, want done", got, err)
 		}
@@ -144,7 +144,7 @@ func TestServiceStops(t *testing.T) {
 		}
 	})
 	for stopped := false; !stopped; { // until the server has handled the stop
-		_, err := asking.Request(t.Context(), "do", []byte("later"), 10*time.Second, nil)
+		_, err := asking.Request(t.Context(), "do", []byte("later"), time.Minute, nil)
 		if stopped = errors.Is(err, bus.ErrNoResponder); err != nil && !stopped {
 			t.Fatalf("request after the stop: got %v, want %v", err, bus.ErrNoResponder)
 		}
@@ -213,7 +213,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 		}
 	}
 	// A subscription delivers in order, so the valid request is answered last.
-	if _, err := on.Request(t.Context(), "do", nil, 10*time.Second, nil); err != nil {
+	if _, err := on.Request(t.Context(), "do", nil, time.Minute, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := on.RequestWorker(t.Context(), "w1", nil); err != nil {
@@ -245,12 +245,12 @@ func TestServiceStatistics(t *testing.T) {
 	on := bustest.Start(t)
 	serve(t, on, func(_ context.Context, r bus.Incoming) ([]byte, string) { return nil, string(r.Data) })
 	for _, code := range []string{"", "not_there", "not_there"} {
-		if _, err := on.Request(t.Context(), "do", []byte(code), 10*time.Second, nil); err != nil {
+		if _, err := on.Request(t.Context(), "do", []byte(code), time.Minute, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for verb, into := range map[string]any{"PING": &micro.Ping{}, "INFO": &micro.Info{}, "STATS": &micro.Stats{}} {
-		m, err := on.Conn().Request("$SRV."+verb+".lash-api", nil, 10*time.Second)
+		m, err := on.Conn().Request("$SRV."+verb+".lash-api", nil, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func TestOpenWaits(t *testing.T) {
 	url := fmt.Sprintf("nats://me:secret@127.0.0.1:%d", ports[0])
 	messages, opened := newWaitMessages(), make(chan error, 2)
 	open := func(as func(context.Context, bus.Config) (*bus.Bus, error)) {
-		b, err := as(t.Context(), bus.Config{URL: url, Wait: true, Waiting: messages.add})
+		b, err := as(t.Context(), bus.Config{URL: url, Wait: true, Waiting: messages.add, Timeout: time.Minute})
 		if err == nil {
 			b.Close()
 		}

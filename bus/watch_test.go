@@ -47,7 +47,7 @@ func TestWatchCommits(t *testing.T) {
 		if _, err := b.Log().Append(t.Context(), next, 0); err != nil {
 			t.Fatal(err)
 		}
-		if seen := awaitValue(t, got); seen != (watchedCommit{c.id, 1, c.background}) {
+		if seen := bustest.Receive(t, "a delivery", got); seen != (watchedCommit{c.id, 1, c.background}) {
 			t.Errorf("got %+v, want sequence 1 of %s, background %v", seen, c.id, c.background)
 		}
 	}
@@ -78,13 +78,13 @@ func TestWatchCommitsAfterReconnect(t *testing.T) {
 	if err := b.Conn().ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	awaitValue(t, back)
+	bustest.Receive(t, "a delivery", back)
 	bustest.Eventually(t, "the status listener has the reconnect", m.Missed)
 	if m.Missed() {
 		t.Error("the second time: got lost messages")
 	}
 	grow(t, b.Log(), "s", 1)
-	if seen := awaitValue(t, got); seen.id != "s" {
+	if seen := bustest.Receive(t, "a delivery", got); seen.id != "s" {
 		t.Errorf("got %+v, want s", seen)
 	}
 }

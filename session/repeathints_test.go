@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -89,17 +89,14 @@ func TestRepeatPublishesLostHint(t *testing.T) {
 // awaitHint waits until the bus has a wake or a timer.
 func (b *bundle) awaitHint() {
 	b.T.Helper()
-	for began := time.Now(); time.Since(began) < 10*time.Second; {
+	bustest.Eventually(b.T, "a hint", func() bool {
 		wakes, err := b.Bus.Wakes(b.T.Context())
 		timers, timersErr := b.Bus.Timers(b.T.Context())
 		if err := errors.Join(err, timersErr); err != nil {
 			b.T.Fatal(err)
 		}
-		if len(wakes)+len(timers) > 0 {
-			return
-		}
-	}
-	b.T.Fatal("got no hint")
+		return len(wakes)+len(timers) > 0
+	})
 }
 
 // TestRepeatKeepsQueuePlace repeats commands whose hints are stored. The repeat publishes no hint: a newer wake would

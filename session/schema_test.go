@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -63,13 +62,9 @@ func TestRefused(t *testing.T) {
 		"many":                     `{"anyOf":[` + strings.Repeat("{},", 6000) + `{}]}`,
 		"large":                    `{"description":"` + strings.Repeat("x", 300<<10) + `"}`,
 	} {
-		start := time.Now()
 		_, err := compile(t, text)
 		if field := new(events.FieldError); !errors.As(err, &field) || field.Field != "schema" || len(err.Error()) > 1000 {
 			t.Errorf("%s: got %v, want it refused", name, err)
-		}
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s: refused after %s", name, took)
 		}
 	}
 }

@@ -2,9 +2,11 @@
 package bustest
 
 import (
+	"cmp"
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -39,8 +41,12 @@ func Open(tb testing.TB, s *busembed.Server) *bus.Bus {
 	return open(tb, bus.Config{Options: []nats.Option{s.InProcess()}})
 }
 
+// requestLimit bounds a request to a server that shares its processors with many tests.
+const requestLimit = 30 * time.Second
+
 func open(tb testing.TB, cfg bus.Config) *bus.Bus {
 	tb.Helper()
+	cfg.Timeout = cmp.Or(cfg.Timeout, requestLimit)
 	b, err := bus.Open(tb.Context(), WithKeys(tb, cfg))
 	if err != nil {
 		tb.Fatal(err)

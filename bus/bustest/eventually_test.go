@@ -19,6 +19,15 @@ func (f *fatal) Fatalf(format string, args ...any) {
 	panic(f)
 }
 
+// failure is the message with which a test fails.
+func failure(t *testing.T, fails func(testing.TB)) (message string) {
+	t.Helper()
+	f := &fatal{TB: t}
+	defer func() { _, message = recover(), f.message }()
+	fails(f)
+	return "none"
+}
+
 // TestEventually ends with the condition, and fails without it.
 func TestEventually(t *testing.T) {
 	t.Parallel()
@@ -27,12 +36,28 @@ func TestEventually(t *testing.T) {
 	if n != 3 {
 		t.Errorf("got %d looks, want 3", n)
 	}
-	f := &fatal{TB: t}
-	func() {
-		defer func() { _ = recover() }()
-		eventually(f, 20*time.Millisecond, "the sky falls", func() bool { return false })
-	}()
-	if want := "got no end of the wait in 20ms, want: the sky falls"; f.message != want {
-		t.Errorf("got %q, want %q", f.message, want)
+	got := failure(t, func(tb testing.TB) {
+		eventually(tb, 20*time.Millisecond, "the sky falls", func() bool { return false })
+	})
+	if want := "got no end of the wait in 20ms, want: the sky falls"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestReceive returns the value or the close of a channel, and fails without one.
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	c := make(chan int, 1)
+	c <- 3
+	if got := Receive(t, "three", c); got != 3 {
+		t.Errorf("got %d, want 3", got)
+	}
+	got := failure(t, func(tb testing.TB) { receive(tb, 20*time.Millisecond, "a rose", c) })
+	if want := "got nothing in 20ms, want: a rose"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	close(c)
+	if got := Receive(t, "the close", c); got != 0 {
+		t.Errorf("closed: got %d, want 0", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -111,11 +112,7 @@ func (m *scriptedModel) reply(w http.ResponseWriter, r *http.Request) {
 // awaitBlocked waits until a reply waits for release.
 func (m *scriptedModel) awaitBlocked(t *testing.T) {
 	t.Helper()
-	select {
-	case <-m.blocked:
-	case <-time.After(time.Minute):
-		t.Fatal("no reply is held")
-	}
+	bustest.Receive(t, "a reply that is held", m.blocked)
 }
 
 // chatTerminal is a chat process in a terminal of its own.
@@ -191,7 +188,7 @@ func (s *chatTerminal) await(list ...string) {
 // awaitAll waits for all texts after the last match, in any order.
 func (s *chatTerminal) awaitAll(list ...string) {
 	s.t.Helper()
-	deadline := time.AfterFunc(time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
+	deadline := time.AfterFunc(2*time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
 	defer deadline.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()

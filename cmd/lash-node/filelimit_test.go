@@ -14,10 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/session/keyring"
 )
 
@@ -145,14 +145,8 @@ func failingIn(t *testing.T, variables map[string]string, args []string) string 
 	go func() {
 		ended <- line(&cli{}).Run(t.Context(), args, &streams{Out: io.Discard, Err: &messages, In: in, Env: env})
 	}()
-	select {
-	case code := <-ended:
-		if code == 0 {
-			t.Errorf("%v: succeeded", args)
-		}
-		return messages.String()
-	case <-time.After(time.Minute):
-		t.Fatalf("%v: reads for a minute", args)
-		return ""
+	if code := bustest.Receive(t, fmt.Sprintf("the end of %v", args), ended); code == 0 {
+		t.Errorf("%v: succeeded", args)
 	}
+	return messages.String()
 }

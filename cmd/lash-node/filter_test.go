@@ -10,10 +10,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -67,18 +67,11 @@ func TestServeRedact(t *testing.T) {
 	if r, err := remote.Await(limited(t), "s", "t"); err != nil || r.End != events.EndFinished {
 		t.Fatalf("turn: got %+v, %v", r, err)
 	}
-	until := time.Now().Add(time.Minute)
-	for { // the rows follow the history
+	bustest.Eventually(t, "the row follows the history", func() bool {
 		row, err := b.Directory().Get(limited(t), "s")
 		var d follow.Directory
-		if err == nil && json.Unmarshal(row.Value, &d) == nil && d.Turns == 1 && d.Running == "" {
-			break
-		}
-		if time.Now().After(until) {
-			t.Fatalf("the row stays %s, %v", row.Value, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err == nil && json.Unmarshal(row.Value, &d) == nil && d.Turns == 1 && d.Running == ""
+	})
 	js, err := jetstream.New(b.Conn())
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/bus/bustest"
 )
 
 // mcpNeeds has the right that each tool needs and its arguments, where SESSION stands for the session of another caller.
@@ -142,17 +143,16 @@ func TestLongMCPRights(t *testing.T) {
 func checkFound(t *testing.T, who string, a *agent, want ...string) {
 	t.Helper()
 	var got []string
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	bustest.Eventually(t, fmt.Sprintf("%d sessions for %s", len(want), who), func() bool {
 		var page struct{ Sessions []struct{ ID string } }
 		a.do("search_history", map[string]any{"text": "NEEDLE", "limit": 100}, &page)
 		got = got[:0]
 		for _, s := range page.Sessions {
 			got = append(got, s.ID)
 		}
-		if slices.Sort(got); len(got) >= len(want) {
-			break
-		}
-	}
+		slices.Sort(got)
+		return len(got) >= len(want)
+	})
 	if slices.Sort(want); !slices.Equal(got, want) {
 		t.Errorf("%s: search in all sessions: got %v, want %v", who, got, want)
 	}

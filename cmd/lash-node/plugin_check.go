@@ -18,6 +18,7 @@ type pluginCheckCmd struct {
 	Name    string        `help:"The plugin's name, which the program gets as LASH_PLUGIN. \"conformance\" has more checks: of the plugin that tests an SDK." default:"plugin"`
 	Stdio   bool          `help:"The program reads and writes JSON lines, as with lash-node plugin run."`
 	Timeout time.Duration `help:"Limit of one check." default:"10s"`
+	Late    time.Duration `help:"How much later than the protocol says a message may come, for machines with other load." default:"500ms"`
 	JSON    bool          `name:"json" help:"A line of JSON for each check."`
 }
 
@@ -37,7 +38,10 @@ func (c *pluginCheckCmd) Run(ctx context.Context, s *streams) error {
 	if c.Timeout <= 0 {
 		return errors.New("--timeout: want some time")
 	}
-	cfg := plugincheck.Config{Plugin: c.Name, Command: c.Command, Env: os.Environ(), Wait: c.Timeout, Log: s.Err}
+	if c.Late < 0 {
+		return errors.New("--late: want no time, or some")
+	}
+	cfg := plugincheck.Config{Plugin: c.Name, Command: c.Command, Env: os.Environ(), Wait: c.Timeout, Late: c.Late, Log: s.Err}
 	if c.Stdio {
 		self, err := os.Executable()
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
@@ -24,14 +23,13 @@ func TestLongLostQuorumIsNamed(t *testing.T) {
 	cluster.Servers[0].Stop()
 	cluster.Servers[1].Stop()
 	last := cluster.Servers[2].URL()
-	_, errs, code := lashNode(t, "approvals", "--nats", last)
-	pause := time.NewTicker(time.Second / 4)
-	defer pause.Stop()
-	for ctx := limited(t); code == exitOK && ctx.Err() == nil; { // a server answers until it has noticed that the others are gone
-		<-pause.C
+	var errs string
+	var code int
+	bustest.Eventually(t, "the server notices that the others are gone", func() bool { // it answers until then
 		_, errs, code = lashNode(t, "approvals", "--nats", last)
-	}
-	if code == exitOK || !strings.Contains(errs, "but JetStream does not answer: of a cluster") || strings.Contains(errs, "starts one") {
+		return code != exitOK
+	})
+	if !strings.Contains(errs, "but JetStream does not answer: of a cluster") || strings.Contains(errs, "starts one") {
 		t.Errorf("approvals: got %d, %q, want what does not answer", code, errs)
 	}
 	s := newPiped(t, "hello\n", "--nats", last)

@@ -34,7 +34,7 @@ func roles(t *testing.T) (node, host, auditor string) {
 	}
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(30 * time.Second) {
+	if !ns.ReadyForConnections(time.Minute) {
 		t.Fatal("the server takes no connections")
 	}
 	at := func(user string) string { return "nats://" + user + ":x@" + ns.Addr().String() }

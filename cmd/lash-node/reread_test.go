@@ -8,7 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/lash-go/lash/bus/bustest"
 )
 
 // request sends a request to the node's HTTP server and returns the status.
@@ -32,13 +33,9 @@ func (s *serving) request(t *testing.T, client *http.Client, token, method, path
 // until repeats a request until the status is want.
 func (s *serving) until(t *testing.T, client *http.Client, token string, want int) {
 	t.Helper()
-	for ctx := limited(t); s.request(t, client, token, "GET", "/sessions/s", "") != want; {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("token %s: never got %d", token, want)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	bustest.Eventually(t, fmt.Sprintf("%d for token %s", want, token), func() bool {
+		return s.request(t, client, token, "GET", "/sessions/s", "") == want
+	})
 }
 
 // TestTokensAreReadAgain replaces the token file of a serving node: by another file, a broken one, an empty one, and

@@ -67,7 +67,7 @@ func locked(t *testing.T, store string) (ns *server.Server, address string) {
 	}
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(30 * time.Second) {
+	if !ns.ReadyForConnections(time.Minute) {
 		t.Fatal("the server takes no connections")
 	}
 	return ns, ns.Addr().String()

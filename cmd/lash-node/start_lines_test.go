@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -8,9 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 )
 
 // TestServeSaysThatThereIsNoModel starts nodes with and without a provider. A node without a provider prints that it has no model, and which variables to set.
@@ -76,10 +79,19 @@ func TestWaitingChatIsInNoLog(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)
+	checks := make(chan *nats.Msg, 64)
+	conn := node.open(t).Conn()
+	if _, err := conn.ChanSubscribe("$JS.API.STREAM.NAMES", checks); err != nil || conn.Flush() != nil {
+		t.Fatal(err)
+	}
 	chat := newPiped(t, "hold\n", "--store", node.store)
 	model.awaitBlocked(t)
 	chat.until("waiting for the model") // shown after four checks of the wait, of which the first one asks for a node
-	time.Sleep(5 * time.Second)         // two more intervals
+	for more := 0; more < 3; {          // a check asks for the stream of dead letters first
+		if m := bustest.Receive(t, "a check of the chat", checks); bytes.Contains(m.Data, []byte("lash.dead")) {
+			more++
+		}
+	}
 	close(model.release)
 	for chat.err.Scan() {
 	}

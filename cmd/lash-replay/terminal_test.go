@@ -167,7 +167,7 @@ func TestLongPasswordIsNotRepeated(t *testing.T) {
 	}
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(30 * time.Second) {
+	if !ns.ReadyForConnections(time.Minute) {
 		t.Fatal("the server takes no connections")
 	}
 	for _, args := range invocations(t) {

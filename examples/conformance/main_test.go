@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { child.Main(m, main) }
 func TestLongConformance(t *testing.T) {
 	t.Parallel()
 	// The build cache keeps programs of go run.
-	check := exec.CommandContext(t.Context(), "go", "run", "../../cmd/lash-node", "plugin", "check", "--json", "--timeout", "5s", "--name", "conformance", "--", os.Args[0])
+	check := exec.CommandContext(t.Context(), "go", "run", "../../cmd/lash-node", "plugin", "check", "--json", "--timeout", "2m", "--late", "2m", "--name", "conformance", "--", os.Args[0])
 	check.Env = append(os.Environ(), "LASH_EXAMPLE=1", "GORACE=atexit_sleep_ms=0")
 	check.Stderr = os.Stderr
 	out, _ := check.Output() // the lines tell

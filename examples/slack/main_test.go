@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/internal/child"
 	"github.com/lash-go/lash/session/api"
@@ -37,13 +37,7 @@ func hook(t *testing.T) (url string, posts <-chan string) {
 // next is the next post.
 func next(t *testing.T, posts <-chan string) string {
 	t.Helper()
-	select {
-	case text := <-posts:
-		return text
-	case <-time.After(30 * time.Second):
-		t.Fatal("nothing is posted")
-		return ""
-	}
+	return bustest.Receive(t, "a post", posts)
 }
 
 // TestSlack runs a turn that requires an approval, by another client. The channel shows it, is killed, and answers the
@@ -72,14 +66,10 @@ func TestSlack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if text, err := os.ReadFile(seen); err == nil && string(text) == fmt.Sprintf("%s %d\n", id, state.Seq) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the last sequence is not noted: want %d", state.Seq)
-		}
-	}
+	bustest.Eventually(t, "the last sequence is noted", func() bool {
+		text, err := os.ReadFile(seen)
+		return err == nil && string(text) == fmt.Sprintf("%s %d\n", id, state.Seq)
+	})
 	first.Kill()
 	second := child.Start(t, nil, args...)
 	second.Type("perhaps " + string(call))

@@ -92,13 +92,15 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 			return err
 		}
 		var err error
+		looks := time.NewTicker(5 * time.Millisecond)
+		defer looks.Stop()
 		for over := false; !over && err == nil && ctx.Err() == nil; {
 			var r *projector.TurnRecord
 			r, err = b.StateOf(id).Record("t1")
 			over = r != nil
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Millisecond): // between two looks
+			case <-looks.C:
 			}
 		}
 		stopNow(w)

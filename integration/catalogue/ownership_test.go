@@ -126,7 +126,7 @@ func testLongTurn(t *testing.T) {
 	var calls atomic.Int64
 	wait := func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 		calls.Add(1)
-		timer := time.NewTimer(3*bus.AckWait + bus.AckWait/4)
+		timer := time.NewTimer(3*bus.AckWait + bus.AckWait/4) //nolint:forbidigo // the time of the model's work
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -61,7 +61,7 @@ func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin
 	case "lines":
 		for n := range in.N {
 			call.Output(plugin.StreamStdout, fmt.Sprintf("line %d\n", n+1))
-			time.Sleep(time.Duration(in.Millis) * time.Millisecond)
+			pause(ctx, runs, in.Millis, false)
 		}
 		return plugin.Result{Text: "printed"}, nil
 	case "request":

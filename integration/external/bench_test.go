@@ -213,7 +213,7 @@ func (m *measured) run(w *workload) events.SessionID {
 
 // raw is a request of the size of a call, answered by the process of an instance.
 func (m *measured) raw(instance string) error {
-	_, err := m.bus.Conn().Request("raw."+instance, make([]byte, 200), 5*time.Second)
+	_, err := m.bus.Conn().Request("raw."+instance, make([]byte, 200), time.Minute)
 	return err
 }
 

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
@@ -240,8 +239,11 @@ func (f *faults) disturb(n int) {
 			p.thaw = time.Now().Add(time.Duration(500+f.random.IntN(4000)) * time.Millisecond)
 			count["programs frozen"]++
 		}
-		delay.Sleep(f.Ctx, time.Duration(300+f.random.IntN(700))*time.Millisecond)
-		f.thaw(time.Now())
+		next := f.began() + 2 + f.random.IntN(6)
+		f.AwaitPolling("further runs", func() bool {
+			f.thaw(time.Now())
+			return f.began() >= next || f.ended()
+		})
 	}
 	f.thaw(time.Now().Add(time.Hour))
 	thawed := time.Now()

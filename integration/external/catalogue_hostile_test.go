@@ -51,10 +51,12 @@ func (s *setting) fakeOf(r *wire.Registration, answer func(verb string, in *wire
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the test
 		defer close(ended)
+		signs := time.NewTicker(wire.SignEvery)
+		defer signs.Stop()
 		for {
 			_ = c.nc.Publish(c.prefix+".plugin-live.notes.i1", sign)
 			select {
-			case <-time.After(wire.SignEvery):
+			case <-signs.C:
 			case <-done:
 				return
 			}
@@ -107,7 +109,7 @@ func recordedIsDropped(t *testing.T, on place) {
 	harness.WantError(t, "call", err, nil)
 	c := s.client()
 	s.AwaitPolling("the outcome to be dropped", func() bool {
-		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf("i1")+".call", again, 10*time.Second)
+		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf("i1")+".call", again, time.Minute)
 		harness.WantError(t, "call again", err, nil)
 		var answer wire.Progress
 		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
@@ -249,26 +251,31 @@ func firstAnswer(t *testing.T, on place) {
 }
 
 func callbackWithoutCall(t *testing.T, on place) {
-	s := on.start(t, calling("hostile", `{}`)...)
+	s := on.start(t, append(calling("hostile", `{}`), calling("hostile", `{}`)...)...)
 	s.allowing("createSession")
 	s.node()
-	var reply atomic.Pointer[func(any)]
+	var reply, later atomic.Pointer[func(any)]
 	var answers atomic.Int64
 	s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
-		switch verb {
-		case "call":
+		switch {
+		case verb == "callback":
+			answers.Add(1)
+			if next := later.Load(); next != nil {
+				(*next)(&wire.Progress{Outcome: &wire.Outcome{Text: "answered"}})
+			}
+		case verb == "call" && reply.Load() == nil:
 			reply.Store(&send)
 			send(&wire.Progress{Outcome: &wire.Outcome{Text: "over"}})
-		case "callback":
-			answers.Add(1)
+		case verb == "call":
+			later.Store(&send)
+			send(&wire.Progress{Callback: &wire.Callback{ID: "d", Method: "GET", Path: "/v1/sessions"}})
 		}
 	})
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	(*reply.Load())(&wire.Progress{Callback: &wire.Callback{ID: "c", Method: "POST", Path: "/v1/sessions", Body: json.RawMessage(fmt.Sprintf(`{"parent":%q}`, id))}})
-	harness.WantError(t, "flush", s.Bus.Ready(s.Ctx), nil)
-	time.Sleep(300 * time.Millisecond) // an answer would arrive by then
-	harness.DeepEqual(t, "answers", answers.Load(), int64(0))
+	s.RunTurn(id, "t2", harness.Text("more")) // the answer of its callback would come after the other one
+	harness.DeepEqual(t, "answers", answers.Load(), int64(1))
 	for session, err := range s.Bus.Sessions(s.Ctx) {
 		harness.WantError(t, "sessions", err, nil)
 		harness.DeepEqual(t, "session", session, id)

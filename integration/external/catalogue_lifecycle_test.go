@@ -75,7 +75,6 @@ func idleSessionEnds(t *testing.T, on place) {
 	s.placed("", "i2")
 	s.RunTurn(id, "t2", harness.Text("more"))
 	s.logged("idle", 2)
-	time.Sleep(2 * s.config.Idle) // another hint would come
 	harness.DeepEqual(t, "log", s.lines("started", "began", "idle"), []string{
 		"started 1 i1", "began t1/0/0 i1", "idle - i1", "started 2 i2", "began t2/0/0 i2", "idle - i2",
 	})
@@ -122,7 +121,7 @@ func placementMoves(t *testing.T, on place) {
 		body, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "late"}, Tool: "write", Args: json.RawMessage(`{"text":"x"}`), Epoch: refused.epoch})
 		harness.WantError(t, "call", err, nil)
 		var answer wire.Progress
-		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf(refused.instance)+".call", body, 10*time.Second)
+		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf(refused.instance)+".call", body, time.Minute)
 		harness.WantError(t, "call", err, nil)
 		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
 		if answer.Error == nil || answer.Error.Code != wire.CodeNotOwner {

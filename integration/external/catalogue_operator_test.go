@@ -62,7 +62,7 @@ func accounts(t *testing.T, replicas int) (all []*server.Server, url func(user s
 	}
 	var hosts []string
 	for _, ns := range all {
-		if !ns.ReadyForConnections(30 * time.Second) {
+		if !ns.ReadyForConnections(time.Minute) {
 			t.Fatal("the server is not ready after 30 s")
 		}
 		hosts = append(hosts, ns.Addr().String())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -52,7 +53,7 @@ func (c *client) ask(t *testing.T, verb string, message, answer any) {
 // answer reads the one answer.
 func (e *exchange) answer(answer any) {
 	e.t.Helper()
-	m, err := e.answers.NextMsg(30 * time.Second)
+	m, err := e.answers.NextMsg(time.Minute)
 	if err != nil {
 		e.t.Fatalf("answer: %v", err)
 	}
@@ -70,7 +71,7 @@ func aCall(id, tool, args string) *wire.Call {
 func (e *exchange) next(match func(p *wire.Progress) bool) *wire.Progress {
 	e.t.Helper()
 	for {
-		m, err := e.answers.NextMsg(30 * time.Second)
+		m, err := e.answers.NextMsg(time.Minute)
 		if err != nil {
 			e.t.Fatalf("answer: %v after %+v", err, e.seen)
 		}
@@ -121,7 +122,7 @@ func conformanceProgram(t *testing.T) (dir, program string) {
 func TestChecksOfTypeScript(t *testing.T) {
 	t.Parallel()
 	dir, program := conformanceProgram(t)
-	out := runIn(t, dir, harness.BuildCommand(t, "lash-node"), "plugin", "check", "--name", "conformance", "--", "node", program)
+	out := runIn(t, dir, harness.BuildCommand(t, "lash-node"), "plugin", "check", "--timeout", "2m", "--late", "2m", "--name", "conformance", "--", "node", program)
 	if n := strings.Count(out, "ok  "); n < 40 {
 		t.Errorf("got %d checks, want those of the plugin conformance:\n%s", n, out)
 	}
@@ -134,7 +135,7 @@ func TestChecksWithoutSDK(t *testing.T) {
 	dir := modules(t)
 	harness.WantError(t, "remove the SDK", os.RemoveAll(filepath.Join(dir, "node_modules", "@lash")), nil)
 	program := copyInto(t, dir, filepath.Join("testdata", "conformance.mjs"))
-	out := runIn(t, dir, harness.BuildCommand(t, "lash-node"), "plugin", "check", "--name", "conformance", "--", "node", program)
+	out := runIn(t, dir, harness.BuildCommand(t, "lash-node"), "plugin", "check", "--timeout", "2m", "--late", "2m", "--name", "conformance", "--", "node", program)
 	if n := strings.Count(out, "ok  "); n < 40 {
 		t.Errorf("got %d checks, want those of the plugin conformance:\n%s", n, out)
 	}
@@ -181,7 +182,7 @@ var conformance = []struct {
 		harness.WantError(t, "subscribe", err, nil)
 		harness.WantError(t, "ask for signs", c.nc.Publish(c.prefix+".plugin.notes.all.sign", nil), nil)
 		c.send(t, "call", aCall("next", "echo", `{"text":"fine"}`)).outcome() // it follows the sign
-		m, err := signs.NextMsg(500 * time.Millisecond)
+		m, err := signs.NextMsg(time.Minute)
 		harness.WantError(t, "sign", err, nil)
 		var sign wire.Sign
 		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
@@ -277,7 +278,7 @@ func drains(t *testing.T, c *client, p *process, call *wire.Call, end func(call 
 	e.next(func(*wire.Progress) bool { return true })
 	p.signal(syscall.SIGTERM)
 	for {
-		m, err := signs.NextMsg(30 * time.Second)
+		m, err := signs.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,9 +290,20 @@ func drains(t *testing.T, c *client, p *process, call *wire.Call, end func(call 
 		}
 	}
 	early := c.send(t, "call", aCall("early", call.Tool, string(call.Args))) // by a node that has not read the sign
-	time.Sleep(700 * time.Millisecond)                                       // beyond the 500 ms of the protocol
-	refused(t, c.send(t, "call", aCall("late", call.Tool, `{}`)), wire.CodeDraining)
-	for id, e := range map[string]*exchange{"early": early, "last": e} {
+	var late *exchange
+	served := make(map[string]*exchange)
+	bustest.Eventually(t, "a call is refused", func() bool { // after the time in which nodes learn of the drain
+		id := fmt.Sprint("late", len(served))
+		late = c.send(t, "call", aCall(id, call.Tool, string(call.Args)))
+		if late.next(func(*wire.Progress) bool { return true }).Error != nil {
+			return true
+		}
+		served[id] = late
+		return false
+	})
+	harness.Equal(t, "code", late.seen[0].Error.Code, wire.CodeDraining)
+	served["early"], served["last"] = early, e
+	for id, e := range served {
 		of := aCall(id, call.Tool, `{}`).CallID
 		end(of)
 		harness.Equal(t, "text of "+id, e.outcome().Text, want)
@@ -299,10 +311,5 @@ func drains(t *testing.T, c *client, p *process, call *wire.Call, end func(call 
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.cmd.Wait() }()
-	select {
-	case err := <-ended:
-		harness.WantError(t, "exit", err, nil)
-	case <-time.After(10 * time.Second):
-		t.Error("the program runs on")
-	}
+	harness.WantError(t, "exit", bustest.Receive(t, "the end of the program", ended), nil)
 }

@@ -104,7 +104,6 @@ func calm(id, tool string) plugin.Factory {
 		plugin.AddTool(r, plugin.Tool{Name: tool}, func(_ context.Context, call plugin.Call, _ struct{}) (string, error) {
 			for n := range 10 {
 				call.Output(plugin.StreamStdout, fmt.Sprintf("line %d\n", n))
-				time.Sleep(60 * time.Millisecond) // more than the time between two outputs
 			}
 			return "calm", nil
 		})
@@ -130,17 +129,18 @@ func TestFloodOfACall(t *testing.T) {
 			first.Do(func() { began = time.Now(); close(flooding) })
 			go func() { // ends with stop
 				text := strings.Repeat("x", wire.MaxOutputBytes)
+				pace := time.NewTicker(time.Millisecond)
+				defer pace.Stop()
 				for n := int64(0); ; n++ {
 					select {
 					case <-stop:
 						send(&wire.Progress{Outcome: &wire.Outcome{Text: "flooded"}})
 						return
-					default:
+					case <-pace.C:
 					}
 					send(&wire.Progress{Output: &wire.Output{Seq: n + 1, Offset: n * wire.MaxOutputBytes, Text: text}})
 					send(&wire.Progress{Callback: &wire.Callback{ID: fmt.Sprint("c", n), Method: "GET", Path: "/v1/sessions"}})
 					sent.Add(1)
-					time.Sleep(time.Millisecond)
 				}
 			}()
 		}

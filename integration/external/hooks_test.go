@@ -150,12 +150,14 @@ func (s *setting) signing(c *client, name, instance, hash string) (stop func()) 
 	stop = sync.OnceFunc(func() { close(done) })
 	var signs sync.WaitGroup
 	signs.Go(func() {
+		every := time.NewTicker(wire.SignEvery)
+		defer every.Stop()
 		for {
 			_ = c.nc.Publish(c.prefix+".plugin-live."+name+"."+instance, sign)
 			select {
 			case <-done:
 				return
-			case <-time.After(wire.SignEvery):
+			case <-every.C:
 			}
 		}
 	})

@@ -3,13 +3,13 @@ package external
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
@@ -44,7 +44,8 @@ func TestHooksAfterAnIdleSessionEnded(t *testing.T) {
 	h := &endingHooked{hooked: newHooked()}
 	thinks := func(next harness.Step) harness.Step {
 		return func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
-			for !h.ended() && delay.Sleep(ctx, 5*time.Millisecond) {
+			for ctx.Err() == nil && !h.ended() {
+				runtime.Gosched()
 			}
 			return next(ctx, req)
 		}

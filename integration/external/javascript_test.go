@@ -65,6 +65,6 @@ func registers(t *testing.T, c *client) {
 	requests, err := c.nc.SubscribeSync(c.prefix + ".plugins.notes.register")
 	harness.WantError(t, "subscribe", err, nil)
 	c.send(t, "register", []byte{})
-	_, err = requests.NextMsg(5 * time.Second)
+	_, err = requests.NextMsg(time.Minute)
 	harness.WantError(t, "registration after the request", err, nil)
 }

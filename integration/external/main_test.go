@@ -129,7 +129,7 @@ func pause(ctx context.Context, runs string, millis int, hold bool) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(wait):
+		case <-time.After(wait): //nolint:forbidigo // the time of the tool's work
 		}
 		if _, err := os.Stat(runs + released); !hold || err == nil {
 			return true

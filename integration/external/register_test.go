@@ -45,8 +45,8 @@ func (c *client) request(plugin, op string, body any) (answer wire.Registered) {
 	}
 	var m *nats.Msg
 	err := nats.ErrNoResponders
-	for end := time.Now().Add(30 * time.Second); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(end); { // another server knows the node's subscriptions later
-		m, err = c.nc.Request(c.prefix+".plugins."+plugin+"."+op, data, 10*time.Second)
+	for end := time.Now().Add(time.Minute); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(end); { // another server knows the node's subscriptions later
+		m, err = c.nc.Request(c.prefix+".plugins."+plugin+"."+op, data, time.Minute)
 	}
 	if err == nil {
 		err = json.Unmarshal(m.Data, &answer)
@@ -73,7 +73,7 @@ func (c *client) requests(n int, plugin, op string, body any) (list []wire.Regis
 		harness.WantError(c.t, "publish", c.nc.PublishRequest(c.prefix+".plugins."+plugin+"."+op, inbox, data), nil)
 	}
 	for range n {
-		m, err := answers.NextMsg(30 * time.Second)
+		m, err := answers.NextMsg(time.Minute)
 		if err != nil {
 			c.t.Fatalf("answer %d of %d: %v", len(list)+1, n, err)
 		}
@@ -155,7 +155,7 @@ func TestRegistrationGoesToNodesWithTheName(t *testing.T) {
 			t.Fatalf("registration: got %v, want it accepted", answer.Error)
 		}
 	}
-	_, err := c.nc.Request(c.prefix+".plugins.nobody.register", nil, 30*time.Second)
+	_, err := c.nc.Request(c.prefix+".plugins.nobody.register", nil, time.Minute)
 	harness.WantError(t, "a plugin that no node has", err, nats.ErrNoResponders)
 }
 

@@ -171,7 +171,7 @@ func TestLateIdleHint(t *testing.T) {
 	}{{time.Hour, 1, false}, {0, 2, false}, {0, 1, true}, {0, 1, false}} {
 		body, err := json.Marshal(&wire.Idle{Session: id, Epoch: hint.epoch, QuietMS: hint.quiet.Milliseconds()})
 		harness.WantError(t, "hint", err, nil)
-		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf("i1")+".idle", body, 10*time.Second)
+		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf("i1")+".idle", body, time.Minute)
 		harness.WantError(t, "hint", err, nil)
 		var answer wire.IdleAnswer
 		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)

@@ -84,7 +84,8 @@ func TestSilenceOfTheNode(t *testing.T) {
 			g.open.Lock()
 			s.release()
 			s.logged("ended", 1)
-			time.Sleep(wire.Lease + 2*time.Second)
+			cut := time.Now()
+			s.AwaitPolling("longer than the lease", func() bool { return time.Since(cut) > wire.Lease+2*time.Second })
 			g.open.Unlock()
 			s.AwaitTurn(id, "t1")
 			if got := s.CallResult(id, "k"); got != "noted: milk" {

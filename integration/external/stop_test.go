@@ -48,7 +48,7 @@ func TestSIGTERMWithoutServer(t *testing.T) {
 			p := s.program("i1")
 			s.Server.Stop()
 			p.signal(syscall.SIGTERM)
-			late := time.AfterFunc(20*time.Second, p.kill)
+			late := time.AfterFunc(2*time.Minute, p.kill)
 			defer late.Stop()
 			harness.WantError(t, "end", p.cmd.Wait(), nil)
 		})
@@ -77,7 +77,7 @@ func TestTypeScriptWaitsForServer(t *testing.T) {
 	harness.WantError(t, "server", err, nil)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
+	if !ns.ReadyForConnections(time.Minute) {
 		t.Fatal("the server takes no connections")
 	}
 	conn, err := nats.Connect(ns.ClientURL())
@@ -85,7 +85,7 @@ func TestTypeScriptWaitsForServer(t *testing.T) {
 	t.Cleanup(conn.Close)
 	sub, err := conn.SubscribeSync("lash.plugins.*.register")
 	harness.WantError(t, "subscribe", err, nil)
-	_, err = sub.NextMsg(30 * time.Second)
+	_, err = sub.NextMsg(time.Minute)
 	harness.WantError(t, "registration", err, nil)
 }
 
@@ -131,7 +131,7 @@ func TestTypeScriptConnection(t *testing.T) {
 		cmd.Env = append(os.Environ(), "LASH_PLUGIN_CONNECTION="+own)
 		harness.WantError(t, "start", cmd.Start(), nil)
 		t.Cleanup((&process{t, cmd}).kill)
-		_, err = sub.NextMsg(30 * time.Second)
+		_, err = sub.NextMsg(time.Minute)
 		harness.WantError(t, "registration", err, nil)
 	})
 }
@@ -174,10 +174,10 @@ func TestCallsOfDeadProgram(t *testing.T) {
 }
 
 // wantLease compares the time since the end of a program, whose last sign of life may be a second old, with its lease.
-// The upper limit leaves time for a busy machine.
+// The upper limit is that of a machine without time for the test.
 func wantLease(t *testing.T, took time.Duration) {
 	t.Helper()
-	if took < wire.Lease-2*wire.SignEvery || took > 3*wire.Lease {
+	if took < wire.Lease-2*wire.SignEvery || took > 20*wire.Lease {
 		t.Errorf("got %v, want about %v", took, wire.Lease)
 	}
 }

@@ -45,7 +45,7 @@ func (s *setting) twin() *twin {
 		r := registration("1", "once")
 		r.Term = w.term
 		data, _ := json.Marshal(r)
-		m, err := w.nc.Request(w.prefix+".plugins.notes.register", data, 10*time.Second)
+		m, err := w.nc.Request(w.prefix+".plugins.notes.register", data, time.Minute)
 		var again wire.Registered
 		if err == nil && json.Unmarshal(m.Data, &again) == nil && again.Error != nil {
 			w.refused.Store(again.Error)
@@ -54,11 +54,12 @@ func (s *setting) twin() *twin {
 	})
 	sign, _ := json.Marshal(&wire.Sign{Hash: answer.Hash, Term: w.term})
 	go func() { // ends with the connection
-		for !w.nc.IsClosed() {
+		signs := time.NewTicker(wire.SignEvery / 4)
+		defer signs.Stop()
+		for ; !w.nc.IsClosed(); <-signs.C {
 			if !w.silent.Load() {
 				_ = w.nc.Publish(w.prefix+".plugin-live.notes.i1", sign)
 			}
-			time.Sleep(wire.SignEvery / 4)
 		}
 	}()
 	return w

@@ -290,7 +290,8 @@ func TestListChangesWhileItAsks(t *testing.T) {
 	q := s.question(id, "Which one?")
 	s.result("srv__look", `{"do":"more","text":"added"}`)
 	s.AwaitPolling("the new list", func() bool { return slices.Contains(s.plugins[0].Status()[0].Tools, "srv__added") })
-	time.Sleep(*thinking) // nothing happens: that the call goes on has no event
+	asked := time.Now()
+	s.AwaitPolling("an answer of people", func() bool { return time.Since(asked) > *thinking })
 	s.give(id, q, true, `{"colour":"red"}`)
 	s.AwaitTurn(id, "t1")
 	if got := s.resultOf(id).Text; !sameJSON([]byte(got), []byte(`{"action":"accept","content":{"colour":"red","size":3}}`)) {

@@ -1,16 +1,12 @@
 package mcp
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -18,9 +14,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-var killing = flag.Duration("killing", runtest.Of(4*time.Second, 30*time.Second), "how long TestServersAreKilled kills servers")
+var killing = flag.Int("killing", runtest.Of(8, 60), "how many turns of each session TestServersAreKilled runs")
 
-// TestServersAreKilled kills servers of two nodes again and again, during calls of many sessions. Each turn ends. A call that
+// TestServersAreKilled has servers of two nodes kill themselves again and again, during calls of many sessions. Each turn ends. A call that
 // must not run twice runs once where it has a result, at most once where it is lost, and not at all where it is refused. A
 // call that may repeat runs at least once where it has a result.
 func TestServersAreKilled(t *testing.T) {
@@ -28,27 +24,17 @@ func TestServersAreKilled(t *testing.T) {
 	const sessions = 6
 	s := start(t)
 	server := s.own("srv")
+	server.Env[killsVariable] = "6"
 	for range 2 {
 		on, _ := s.node(server)
 		s.source(on.Conn(), server)
 	}
-	over, stop := context.WithTimeout(s.Ctx, *killing)
-	defer stop()
 	var work sync.WaitGroup
-	kills := 0
-	work.Go(func() { // ends with over
-		for over.Err() == nil {
-			if list := s.pidsOf(server); len(list) > 0 && syscall.Kill(list[rand.IntN(len(list))], syscall.SIGKILL) == nil {
-				kills++
-			}
-			time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond)
-		}
-	})
 	ids, turns := make([]events.SessionID, sessions), make([]int, sessions)
 	for i := range ids {
 		ids[i] = s.Open(api.CreateRequest{})
-		work.Go(func() { // ends with over, after its turn
-			for ; over.Err() == nil && !t.Failed(); turns[i]++ {
+		work.Go(func() { // ends after its last turn
+			for ; turns[i] < *killing && !t.Failed(); turns[i]++ {
 				turn := events.TurnID(fmt.Sprintf("%s-%d-%d", []string{"once", "look"}[turns[i]%2], i, turns[i]))
 				tool, _, _ := strings.Cut(string(turn), "-")
 				text := fmt.Sprintf(`srv__%s {"do":"wait","millis":40,"text":%q}`, tool, turn)
@@ -65,7 +51,7 @@ func TestServersAreKilled(t *testing.T) {
 	for _, line := range strings.Fields(string(data)) {
 		runs[line]++
 	}
-	count := make(map[events.Outcome]int)
+	count, kills := make(map[events.Outcome]int), runs[killed]
 	for i, id := range ids {
 		ended := 0
 		for _, ev := range s.History(id) {

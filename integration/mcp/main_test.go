@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,7 +157,7 @@ func (s *setting) beginSource(conn *nats.Conn, server mcp.Server) *mcp.Source {
 	source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: conn, Logger: zaptest.NewLogger(s.T)})
 	harness.WantError(s.T, "source", err, nil)
 	s.T.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // the test's own has ended
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own has ended
 		defer cancel()
 		_ = source.Stop(ctx)
 	})
@@ -306,6 +308,14 @@ func testServer(runs string) *sdk.Server {
 	return s
 }
 
+// waits counts the calls that wait. killed is logged by a server that kills itself in one of the first calls, as many as killsVariable says.
+var waits atomic.Int64
+
+const (
+	killsVariable = "LASH_TEST_KILLS"
+	killed        = "killed"
+)
+
 func logRun(runs, line string) {
 	f, err := os.OpenFile(runs, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -326,13 +336,19 @@ func (in doing) act(ctx context.Context, s *sdk.Server, r *sdk.CallToolRequest) 
 	case "fail":
 		return nil, nil, fmt.Errorf("as requested: %s", in.Text)
 	case "wait":
+		step := time.NewTicker(20 * time.Millisecond)
+		defer step.Stop()
+		if kills, _ := strconv.Atoi(os.Getenv(killsVariable)); kills > 0 && waits.Add(1) > int64(os.Getpid()%kills) {
+			logRun(filepath.Clean(os.Getenv(runsVariable)), killed)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
 		for n := 1; ; n++ {
 			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(n), Total: 9, Message: "step"})
 			select {
 			case <-ctx.Done():
 				logRun(filepath.Clean(os.Getenv(runsVariable)), "cancelled")
 				return nil, nil, ctx.Err()
-			case <-time.After(20 * time.Millisecond):
+			case <-step.C:
 			}
 			if in.Millis > 0 && n*20 > in.Millis || in.Hold && isReleased() {
 				return text(&sdk.TextContent{Text: "waited"}), nil, nil

@@ -180,7 +180,7 @@ func TestHangingRequests(t *testing.T) { //nolint:paralleltest // it counts the 
 	if more := runtime.NumGoroutine() - before; more > 600 { // of both ends
 		t.Errorf("got %d goroutines more", more)
 	}
-	ctx, cancel := context.WithTimeout(s.Ctx, 30*time.Second) // three times the limit of a request
+	ctx, cancel := context.WithTimeout(s.Ctx, 2*time.Minute) // twelve times the limit of a request
 	defer cancel()
 	harness.WantError(t, "stop", source.Stop(ctx), nil)
 }

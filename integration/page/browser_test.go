@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -17,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
@@ -144,18 +144,18 @@ func eval[T any](b *tab, expression string) T {
 // await waits until an expression is true.
 func (b *tab) await(what, expression string) {
 	b.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
-		if err == nil && ok {
-			return
-		}
-		if b.ctx.Err() != nil || time.Now().After(deadline) {
+	ok, err := false, error(nil)
+	defer func() {
+		if !ok {
 			text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
-			b.Fatalf("%s: it did not come (%v); the page shows: %.3000s", what, err, text)
+			b.Logf("%s: it did not come (%v); the page shows: %.3000s", what, err, text)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	}()
+	bustest.Eventually(b, what, func() bool {
+		ok, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		ok = ok && err == nil
+		return ok
+	})
 }
 
 // awaitText waits until an element shows a text.

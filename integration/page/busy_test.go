@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-var followFor = flag.Duration("follow", 3*time.Second, "how long the page follows a busy session while its memory is compared")
+var follows = flag.Int("follow", 60, "how many turns of a busy session the page follows while its memory is compared")
 
 // grownTo is the memory of the page's objects after a collection of garbage, in bytes.
 func grownTo(p *tab) float64 {
@@ -21,12 +21,11 @@ func grownTo(p *tab) float64 {
 	return eval[float64](p, "performance.memory.usedJSHeapSize")
 }
 
-// TestFollowsABusySession follows a session of 20 turns a second beside others that move, as the list shows. Once the page has as many events as
+// TestFollowsABusySession follows a session with one turn after the other beside others that move, as the list shows. Once the page has as many events as
 // it keeps, neither its memory nor its document grows.
 func TestFollowsABusySession(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	b.Ctx = harness.ContextFor(t, time.Minute+2**followFor)
 	var list []*writer
 	for _, id := range []events.SessionID{"busy", "other-1", "other-2"} {
 		b.ByHand(id)
@@ -40,17 +39,16 @@ func TestFollowsABusySession(t *testing.T) {
 	p.awaitText(".link", "live")
 	eval[chromedp.Void](p, "document.querySelector('main').page.kept = document.querySelector('main').page.messages = 300")
 	n := 0
-	move := func(pause time.Duration, until func() bool) {
-		for ; !until(); n++ {
+	move := func(turns int) {
+		for ; n < turns; n++ {
 			list[n%len(list)].turn(n)
 			list[0].turn(1_000_000 + n)
-			time.Sleep(pause) // the pace of a busy session
 		}
 		p.awaitText(".message.assistant", "Answer ")
 	}
-	move(0, func() bool { return n == 100 }) // twice what the page keeps
+	move(100) // twice what the page keeps
 	began, before, nodes := time.Now(), grownTo(p), eval[int](p, "document.querySelectorAll('*').length")
-	move(50*time.Millisecond, func() bool { return time.Since(began) > *followFor })
+	move(100 + *follows)
 	after, later := grownTo(p), eval[int](p, "document.querySelectorAll('*').length")
 	t.Logf("%d turns, %v: memory %.1f MB, then %.1f MB; %d elements, then %d", n, time.Since(began), before/1e6, after/1e6, nodes, later)
 	p.await("the row of what is left out", "document.querySelector('main').page.history.left > 0")

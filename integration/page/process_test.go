@@ -17,6 +17,7 @@ import (
 
 	jose "github.com/go-jose/go-jose/v4"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
@@ -49,19 +50,15 @@ func (n *program) start() {
 		_ = killed.Process.Kill()
 		<-ended
 	})
-	for {
+	bustest.Eventually(n.t, "the program serves its page", func() bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.address+"/", http.NoBody)
 		harness.WantError(n.t, "request", err, nil)
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {
 			_ = resp.Body.Close()
-			return
 		}
-		if ctx.Err() != nil {
-			n.t.Fatal("the program serves no page")
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err == nil
+	})
 }
 
 // issuerToken writes the configuration of an issuer for --http-oidc, and returns a token of it.

@@ -138,7 +138,7 @@ func gallery(t *testing.T) (*harness.System, events.SessionID) {
 			return []plugin.Directive{plugin.Ask("Let run_command run? It may change files below internal/parser.")}, nil
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "search", Effects: events.EffectsNone}, func(_ context.Context, _ plugin.Call, in searched) (string, error) {
-			time.Sleep(40 * time.Millisecond) // so that the timeline has lengths
+			time.Sleep(40 * time.Millisecond) //nolint:forbidigo // the length of the tool's work in the timeline
 			if in.Path == "testdata" {
 				return "", errors.New("testdata: permission denied")
 			}

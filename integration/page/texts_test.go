@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/httpapi"
@@ -22,14 +22,14 @@ func (b *tab) searchTexts(typed, said string) {
 	b.run(focusOn("#search"))
 	eval[string](b, "(document.querySelector('#search').select(), '')")
 	b.write("#search", typed)
-	b.await("an answer", "document.querySelector('.texts-head')?.innerText.includes('Searching') === false")
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(300 * time.Millisecond) {
+	bustest.Eventually(b, "the search says "+said, func() bool {
+		b.await("an answer", "document.querySelector('.texts-head')?.innerText.includes('Searching') === false")
 		if eval[bool](b, "document.querySelector('.texts-head').innerText.includes("+quoted(said)+")") {
-			return
+			return true
 		}
 		b.press(kb.Enter)
-	}
-	b.awaitText(".texts-head", said)
+		return false
+	})
 }
 
 // hits are the texts of the found turns, in order.

@@ -30,8 +30,8 @@ func (a *attacker) nextCall() *openCall {
 	if a.call == nil {
 		select {
 		case a.call = <-a.program.calls:
-		case <-time.After(30 * time.Second):
-			a.wrong("calls of the plugin: got none in 30 s")
+		case <-a.program.s.Ctx.Done():
+			a.wrong("calls of the plugin: got none")
 			return nil
 		}
 	}

@@ -122,7 +122,7 @@ func (s *siege) startHostileProgram() *hostileProgram {
 
 // request sends a request of a plugin, and decodes the answer.
 func (p *hostileProgram) request(plugin, verb string, body []byte, answer any) error {
-	ctx, cancel := context.WithTimeout(p.s.Ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.s.Ctx, 2*time.Minute)
 	defer cancel()
 	m, err := p.conns[plugin].RequestWithContext(ctx, "lash.plugins."+plugin+"."+verb, body)
 	if err != nil {
@@ -134,6 +134,8 @@ func (p *hostileProgram) request(plugin, verb string, body []byte, answer any) e
 // live sends signs of life, of the instance and of its calls, until the test ends.
 func (p *hostileProgram) live() {
 	sign, _ := json.Marshal(&wire.Sign{Hash: p.hash})
+	every := time.NewTicker(wire.SignEvery / 2)
+	defer every.Stop()
 	for {
 		_ = p.conns[hostileTool].Publish("lash.plugin-live."+hostileTool+".i1", sign)
 		p.mu.Lock()
@@ -142,7 +144,7 @@ func (p *hostileProgram) live() {
 		}
 		p.mu.Unlock()
 		select {
-		case <-time.After(wire.SignEvery / 2):
+		case <-every.C:
 		case <-p.ctx.Done():
 			return
 		}

@@ -183,8 +183,10 @@ func (s *siege) closeAll() {
 
 // closeOne closes a session, whose turns it cancels. The tenant has fewer streams than there are sessions.
 func (s *siege) closeOne(id events.SessionID) {
-	ctx, cancel := context.WithTimeout(s.Ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(s.Ctx, 2*time.Minute)
 	defer cancel()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
 	for {
 		err := s.CloseSession(ctx, id, "the siege is over")
 		if err == nil {
@@ -204,7 +206,7 @@ func (s *siege) closeOne(id events.SessionID) {
 			_, _, _ = s.Cancel(ctx, id, q.ID, api.CancelRequest{})
 		}
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-pause.C:
 		case <-ctx.Done():
 		}
 	}
@@ -232,8 +234,10 @@ const keptBytes = 64 << 20
 // process includes the server, which keeps what it needs for an answer for up to two minutes.
 func (s *siege) smallAgain(before footprint) {
 	s.T.Helper()
-	ctx, cancel := context.WithTimeout(s.Ctx, 150*time.Second)
+	ctx, cancel := context.WithTimeout(s.Ctx, 4*time.Minute)
 	defer cancel()
+	pause := time.NewTicker(200 * time.Millisecond)
+	defer pause.Stop()
 	most := footprint{before.routines + before.routines/5 + 50, before.heap + keptBytes}
 	for {
 		now := s.size()
@@ -242,7 +246,7 @@ func (s *siege) smallAgain(before footprint) {
 			return
 		}
 		select {
-		case <-time.After(200 * time.Millisecond):
+		case <-pause.C:
 		case <-ctx.Done():
 			s.T.Errorf("got %d goroutines and %d MiB, want at most %d and %d", now.routines, now.heap>>20, most.routines, most.heap>>20)
 			return

@@ -153,7 +153,7 @@ func (d *deployment) withPlugins(urls string, replicas int, script ...harness.St
 func forecast(wait time.Duration) plugin.Factory {
 	return plugin.OfTool(plugin.Tool{Name: "weather", Effects: events.EffectsNonIdempotent}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		select {
-		case <-time.After(wait):
+		case <-time.After(wait): //nolint:forbidigo // the time of the tool's work
 			return "rain", nil
 		case <-ctx.Done():
 			return "", context.Cause(ctx)

@@ -58,7 +58,7 @@ func TestStreamReplacedUnderNode(t *testing.T) {
 				_, err := other.AppendNodes(b.Ctx, "s", api.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("other-%d", i))})
 				harness.WantError(t, "append", err, nil)
 			}
-			ctx, cancel := context.WithTimeout(b.Ctx, 20*time.Second)
+			ctx, cancel := context.WithTimeout(b.Ctx, 2*time.Minute)
 			defer cancel()
 			_, err := b.Submit(ctx, "s", api.TurnRequest{ID: "after", Input: events.TurnInput{Parts: []events.Part{harness.Text("and now")}}})
 			harness.WantError(t, "submit", err, nil)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -86,12 +85,10 @@ func forgery(b *harness.System, id events.SessionID) (subject string) {
 func rested(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	b.AwaitPolling("the row", func() bool {
-		row, err := b.Bus.Directory().Get(b.Ctx, id)
-		return err == nil && row.Revision > 0
+		return b.DirectoryRow(b.Ctx, id).Seq == b.LastSeq(id)
 	})
 	last, same := kept(b), 0
-	b.AwaitPolling("nothing is written", func() bool { // rows are written once a second at most
-		time.Sleep(300 * time.Millisecond)
+	b.AwaitPolling("nothing is written", func() bool { // a mark is in the store until the rows of its session are written
 		now := kept(b)
 		marked := slices.ContainsFunc(now, func(line string) bool {
 			return strings.HasPrefix(line, "lash-dirty ") && !strings.Contains(line, " 0 messages,")

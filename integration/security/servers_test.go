@@ -170,7 +170,7 @@ func (d *deployment) start(opts *server.Options) *server.Server {
 		ns.WaitForShutdown()
 	})
 	ns.Start()
-	if !ns.ReadyForConnections(30 * time.Second) {
+	if !ns.ReadyForConnections(time.Minute) {
 		d.t.Fatal("the server is not ready after 30 s")
 	}
 	return ns

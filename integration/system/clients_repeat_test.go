@@ -36,7 +36,7 @@ func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any)
 	var sending sync.WaitGroup
 	for i := range answers {
 		sending.Go(func() {
-			reply, err := on.Request(harness.Context(t), string(op), data, 30*time.Second, nil)
+			reply, err := on.Request(harness.Context(t), string(op), data, time.Minute, nil)
 			if err == nil {
 				err = events.DecodePayload(reply, &answers[i])
 			}

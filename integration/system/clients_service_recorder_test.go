@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
@@ -81,9 +82,7 @@ func (r *recorder) exchanges() (requests []*nats.Msg, answers []api.Response) {
 	if err := r.bus.Conn().Flush(); err != nil {
 		r.t.Fatal(err)
 	}
-	for r.pending() { // messages are processed concurrently
-		time.Sleep(time.Millisecond)
-	}
+	bustest.Eventually(r.t, "all messages are processed", func() bool { return !r.pending() })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.requests {
@@ -164,18 +163,20 @@ func updatesOf(t *testing.T, body []byte) []api.MonitorEvent {
 	return u.Events
 }
 
-// stableEnds are the last sequences when the queue is empty and no history has grown between two reads: a wake that
+// stableEnds are the last sequences when the queue is empty and no history has grown between ten reads: a wake that
 // was just published is not in the queue yet.
 func (r *recorder) stableEnds(ctx context.Context) map[events.SessionID]events.Seq {
 	r.t.Helper()
-	for last := r.lastSeqs(ctx); ; {
-		time.Sleep(50 * time.Millisecond)
+	last, same := r.lastSeqs(ctx), 0
+	bustest.Eventually(r.t, "no session has work", func() bool {
 		now := r.lastSeqs(ctx)
-		if maps.Equal(now, last) && r.queued(ctx) == 0 {
-			return now
+		if same++; !maps.Equal(now, last) || r.queued(ctx) > 0 {
+			same = 0
 		}
 		last = now
-	}
+		return same == 10
+	})
+	return last
 }
 
 // queued is the number of sessions with a wake.

@@ -53,7 +53,7 @@ func setupClocked(t *testing.T) *clocked {
 	t.Helper()
 	dir := t.TempDir()
 	f := &clocked{t: t, program: buildClocked(t), journal: filepath.Join(dir, "journal")}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
 	f.ctx = ctx
 	harness.WantError(t, "journal", os.WriteFile(f.journal, nil, 0o600), nil)

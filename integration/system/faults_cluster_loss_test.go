@@ -25,7 +25,7 @@ const (
 // effect.
 func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.Context, l *loss)) totals {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	l := &loss{t: t, p: p, journal: filepath.Join(t.TempDir(), "journal"), received: make(chan int, 1<<16), stops: make(map[int]func(context.Context)), enough: make(chan struct{})}
 	journal, err := os.OpenFile(l.journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -150,7 +150,7 @@ func (l *loss) startNode(i int) {
 func (l *loss) drain(ctx context.Context, i int) {
 	l.t.Helper()
 	l.turnOf(ctx, l.ids[i])
-	grace, cancel := context.WithTimeout(ctx, 10*time.Second)
+	grace, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	l.stops[i](grace)
 	if grace.Err() != nil {

@@ -89,7 +89,7 @@ func TestChildNode(t *testing.T) {
 	fmt.Println("serves", node.ID())
 	<-ctx.Done()
 	fmt.Println("drains")
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	node.Stop(grace)
 }

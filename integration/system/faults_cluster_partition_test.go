@@ -26,7 +26,7 @@ func TestPartition(t *testing.T) {
 	hosts := makeHosts(t, 'l', 3)
 	dir := t.TempDir()
 	p := clusterOn(t, hosts.servers(), [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // connections whose packets vanished try again ever more rarely
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // connections whose packets vanished try again ever more rarely
 	defer cancel()
 	all := p.open()
 	p.awaitReplicas(ctx, all)

@@ -82,7 +82,7 @@ func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []record
 			w.Stop(now)
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // three servers on one core may take one
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // three servers on one core may take one
 	defer cancel()
 	var all sync.WaitGroup
 	for range 8 {

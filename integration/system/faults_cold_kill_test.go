@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -59,9 +58,8 @@ func TestColdServerKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	store := t.TempDir()
 	for round := range rounds {
-		if !killOne(t, store, round, time.Duration(200+random.IntN(800))*time.Millisecond, killCold+"=1") {
-			break
-		}
+		at := killPoint{[]string{"archive", "effect", "commit"}[round%3], 1 + random.IntN(100), random.IntN(2) == 0}
+		killOne(t, store, round, at, killCold+"=1")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), lastRun)
 	defer cancel()
@@ -98,6 +96,7 @@ const (
 	coldURL     = "LASH_COLD_URL"
 	coldJournal = "LASH_COLD_JOURNAL"
 	coldRound   = "LASH_COLD_ROUND"
+	coldPlace   = "LASH_COLD_AT" // where the node kills itself; empty: nowhere
 )
 
 // TestChildColdNode runs in other processes, which TestColdNodesKilled starts: a node, and an archiver without
@@ -116,7 +115,7 @@ func TestChildColdNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &faultsWorkload{round: round, journal: journal}
+	w := &faultsWorkload{round: round, journal: journal, onLines: killPointIn(t, coldPlace).atEffect}
 	node, err := w.node(b)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +127,7 @@ func TestChildColdNode(t *testing.T) {
 	<-t.Context().Done() // until it is killed
 }
 
-// TestColdNodesKilled runs turns on two nodes that archive without pauses, one of which is killed at any time:
+// TestColdNodesKilled runs turns on two nodes that archive without pauses, and are killed in effects, and started again:
 // every turn ends, and every history is valid.
 func TestColdNodesKilled(t *testing.T) {
 	t.Parallel()
@@ -142,46 +141,48 @@ func TestColdNodesKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, driven := harness.Context(t), make(chan error, 1)
-	start := func(round int) (kill func()) {
-		alive, cancel := context.WithCancel(ctx)
-		cmd := runtest.Child(alive, "TestChildColdNode", coldURL+"="+server.URL(), coldJournal+"="+journal, coldRound+"="+strconv.Itoa(round))
+	alive, stop := context.WithCancel(ctx)
+	var nodes sync.WaitGroup
+	ended := make(chan error, 2)
+	start := func(round int, env ...string) {
+		cmd := runtest.Child(alive, "TestChildColdNode", append(env, coldURL+"="+server.URL(), coldJournal+"="+journal, coldRound+"="+strconv.Itoa(round))...)
 		if err := cmd.Start(); err != nil {
 			t.Error(err)
 		}
-		return func() {
-			cancel() // a kill -9
-			_ = cmd.Wait()
-		}
+		nodes.Go(func() { ended <- cmd.Wait() })
 	}
-	nodes := []func(){start(0), start(1)}
+	killing := func() string { return coldPlace + "=" + killPoint{what: "effect", n: 1 + random.IntN(20)}.String() } // of 480
+	start(0, killing())
+	start(1, killing())
 	go func() { driven <- drive(ctx, h, sessions, turns) }()
-	killed := 0
+	kills := 0
 	for done := false; !done; {
-		wait := time.NewTimer(time.Duration(300+random.IntN(900)) * time.Millisecond)
 		select {
 		case err := <-driven:
 			if done = true; err != nil {
 				t.Error(err)
 			}
-		case <-wait.C:
-			which := killed % len(nodes)
-			nodes[which]()
-			killed++
-			nodes[which] = start(1 + len(nodes) + killed)
+		case err := <-ended:
+			if !wasKilled(err) {
+				t.Fatalf("a node: got %v, want it killed", err)
+			}
+			if kills++; kills < 10 {
+				start(1+kills, killing())
+			} else {
+				start(1 + kills)
+			}
 		}
-		wait.Stop()
 	}
-	for _, kill := range nodes {
-		kill()
-	}
+	stop() // a kill -9
+	nodes.Wait()
 	lines, err := os.ReadFile(journal) //nolint:gosec // of this test
 	if err != nil {
 		t.Fatal(err)
 	}
 	auditAll(t, b, sessions, turns, string(lines))
 	cold := archivedOf(t, b)
-	t.Logf("seed %d: killed %d nodes; %d sessions were cold", seed, killed, cold)
-	if killed == 0 || cold == 0 {
-		t.Errorf("got %d nodes killed while turns ran and %d sessions cold, want some of both", killed, cold)
+	t.Logf("seed %d: killed %d nodes; %d sessions were cold", seed, kills, cold)
+	if kills == 0 || cold == 0 {
+		t.Errorf("got %d nodes killed while turns ran and %d sessions cold, want some of both", kills, cold)
 	}
 }

@@ -3,14 +3,21 @@ package system
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -31,7 +38,88 @@ const (
 	killStore = "LASH_KILL_STORE"
 	killRound = "LASH_KILL_ROUND"
 	killCold  = "LASH_KILL_COLD" // not empty: sessions go cold whenever nothing runs in them
+	killPlace = "LASH_KILL_AT"   // where the process kills itself; empty: nowhere
 )
+
+// killPoint is a point of a process: its n-th time at an effect, whose line is written and whose result is not, or at a write to the server,
+// before or after which it is.
+type killPoint struct {
+	what string // effect, commit or archive
+	n    int
+	late bool // after the write
+}
+
+func (p killPoint) String() string { return fmt.Sprint(p.what, " ", p.n, " ", p.late) }
+
+// killPointIn is the place that a variable names; the zero point is none.
+func killPointIn(t *testing.T, variable string) (p killPoint) {
+	t.Helper()
+	if text := os.Getenv(variable); text != "" {
+		if _, err := fmt.Sscan(text, &p.what, &p.n, &p.late); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// atEffect kills the process at its place.
+func (p killPoint) atEffect(lines int) {
+	if p.what == "effect" && lines == p.n {
+		killSelf()
+	}
+}
+
+// killSelf is a kill -9 of this process. It does not return.
+func killSelf() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// open opens a bus whose writes with a text are a place.
+func (p killPoint) open(t *testing.T, server *busembed.Server, what, text string) *bus.Bus {
+	t.Helper()
+	var opts nats.Options
+	if err := server.InProcess()(&opts); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{nats.InProcessServer(&killingServer{InProcessConnProvider: opts.InProcessServer, at: p, what: what, text: []byte(text)})}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// killingServer makes connections that kill the process at a write.
+type killingServer struct {
+	nats.InProcessConnProvider
+	at    killPoint
+	what  string
+	text  []byte
+	times atomic.Int64
+}
+
+func (k *killingServer) InProcessConn() (net.Conn, error) {
+	c, err := k.InProcessConnProvider.InProcessConn()
+	return &killingConn{c, k}, err
+}
+
+type killingConn struct {
+	net.Conn
+	k *killingServer
+}
+
+func (c *killingConn) Write(data []byte) (int, error) {
+	here := c.k.at.what == c.k.what && bytes.Contains(data, c.k.text) && c.k.times.Add(1) == int64(c.k.at.n)
+	if here && !c.k.at.late {
+		killSelf()
+	}
+	n, err := c.Conn.Write(data)
+	if here {
+		killSelf()
+	}
+	return n, err
+}
 
 func journalOf(store string) string { return filepath.Join(store, "journal") }
 
@@ -49,8 +137,9 @@ func TestChildKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")})
-	w := &faultsWorkload{round: round, journal: journal}
-	node, err := w.node(bustest.Open(t, server))
+	at := killPointIn(t, killPlace)
+	w := &faultsWorkload{round: round, journal: journal, onLines: at.atEffect}
+	node, err := w.node(at.open(t, server, "commit", " lash.s."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,32 +152,26 @@ func TestChildKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Getenv(killCold) != "" {
-		defer archiveConcurrently(t, bustest.Open(t, server))()
+		defer archiveConcurrently(t, at.open(t, server, "archive", " $JS.API."))()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*lastRun) // the process that started this one kills it before
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lastRun) // a bound for a process that hangs
 	defer cancel()
 	if err := drive(ctx, h, killSessions, killTurns); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestSmokeKillDuringTurns kills a node with its server again and again, at random points, in the middle of 200 turns.
-// The history must agree with the journal outside the system.
+// TestSmokeKillDuringTurns kills a node with its server again and again, in effects and at writes of commits, in the middle of 200
+// turns. The history must agree with the journal outside the system.
 func TestSmokeKillDuringTurns(t *testing.T) {
 	t.Parallel()
 	rounds := runtest.Of(4, 12)
 	const seed = 20261121
 	random := rand.New(rand.NewPCG(seed, 0))
 	store := t.TempDir()
-	killed := 0
 	for round := range rounds {
-		wait := time.Duration(50+random.IntN(550)) * time.Millisecond
-		if !killOne(t, store, round, wait) {
-			break
-		}
-		killed++
+		killOne(t, store, round, killPoint{[]string{"effect", "commit"}[round%2], 1 + random.IntN(100), random.IntN(2) == 0}) // of 2 000 effects
 	}
-	t.Logf("seed %d: killed %d times", seed, killed)
 	if out, err := killChild(harness.Context(t), store, rounds).CombinedOutput(); !faultsPassed(out) {
 		t.Fatalf("the last run: got %v\n%s", err, out)
 	}
@@ -110,19 +193,25 @@ func killChild(ctx context.Context, store string, round int, env ...string) *exe
 
 // lastRun is the time limit of the process that is not killed. The sweep finds work without a wake; several sweeps
 // run within the limit.
-const lastRun = 2 * time.Minute
+const lastRun = 4 * time.Minute
 
-// killOne runs the process and kills it after wait. It reports whether the process was still working.
-func killOne(t *testing.T, store string, round int, wait time.Duration, env ...string) (killed bool) {
+// killOne runs the process, which kills itself at a place.
+func killOne(t *testing.T, store string, round int, at killPoint, env ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), wait)
-	defer cancel()
-	out, err := killChild(ctx, store, round, env...).CombinedOutput() // the end of ctx is a kill -9
-	if !faultsPassed(out) && ctx.Err() == nil {
-		t.Fatalf("round %d: got %v\n%s", round, err, out)
+	out, err := killChild(harness.Context(t), store, round, append(env, killPlace+"="+at.String())...).CombinedOutput()
+	if !wasKilled(err) {
+		t.Fatalf("round %d, at %v: got %v, want it killed\n%s", round, at, err, out)
 	}
-	t.Logf("round %d: %v, killed %v", round, wait, !faultsPassed(out))
-	return !faultsPassed(out)
+}
+
+// wasKilled reports whether a process ended with a kill -9.
+func wasKilled(err error) bool {
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := ended.Sys().(syscall.WaitStatus)
+	return ok && status.Signal() == syscall.SIGKILL
 }
 
 // passed reports whether the process was done. It ignores leaked goroutines, which the exit code also reports.

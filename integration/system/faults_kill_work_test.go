@@ -71,7 +71,7 @@ func (w *faultsWorkload) spend(ctx context.Context, id events.SessionID, effect 
 	}
 	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, string(id)+string(effect))
-	timer := time.NewTimer(time.Duration(1+sum.Sum32()%12) * time.Millisecond)
+	timer := time.NewTimer(time.Duration(1+sum.Sum32()%12) * time.Millisecond) //nolint:forbidigo // the time of the effect's work
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -94,7 +94,8 @@ func TestWakeAnswerAtAck(t *testing.T) {
 	}
 }
 
-// TestWakeAnswerAnytime answers approvals at random times around the ack, on two nodes: every turn continues.
+// TestWakeAnswerAnytime answers approvals a random number of steps of other goroutines after the question, and so around the ack, on
+// two nodes: every turn continues.
 func TestWakeAnswerAnytime(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {
@@ -112,17 +113,19 @@ func TestWakeAnswerAnytime(t *testing.T) {
 			id := events.SessionID(fmt.Sprintf("p%03d", n))
 			s.Open(api.CreateRequest{ID: id})
 			s.StartTurn(id, "t1", harness.Text("1+2?"))
-			wait := time.Duration(random.IntN(3000)) * time.Microsecond
+			steps := random.IntN(3000)
 			if n%2 == 0 { // else as soon as there is a question
 				s.AwaitState(id, "question", harness.HasAsk)
-				<-time.After(wait)
+				for range steps {
+					runtime.Gosched()
+				}
 			}
 			err := api.ErrNotAsked
 			for errors.Is(err, api.ErrNotAsked) && s.Ctx.Err() == nil {
 				err = s.AnswerApproval(s.Host, id, true)
 			}
 			harness.WantError(s.T, "approve", err, nil)
-			harness.Equal(s.T, fmt.Sprintf("end of %s, answered after %v, seed %d", id, wait, seed), s.AwaitTurn(id, "t1").End, events.EndFinished)
+			harness.Equal(s.T, fmt.Sprintf("end of %s, answered after %d steps, seed %d", id, steps, seed), s.AwaitTurn(id, "t1").End, events.EndFinished)
 		}
 		harness.Equal(s.T, "runs", g.Runs.Load(), int64(times))
 	})

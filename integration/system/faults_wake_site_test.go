@@ -47,7 +47,7 @@ func onSites(t *testing.T, test func(s *site)) {
 
 func newSite(t *testing.T, url string, replicas int, connect func() *bus.Bus) *site {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // three servers on a busy machine take their time
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // three servers on a busy machine take their time
 	t.Cleanup(cancel)
 	s := &site{System: &harness.System{T: t, Ctx: ctx, Model: &harness.Model{T: t}, Tools: plugin.NewTools()}, url: url, replicas: replicas, connect: connect}
 	s.Bus = connect()

@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -55,16 +54,14 @@ func TestFleetRoles(t *testing.T) {
 // directoryRow waits for the session's row in the directory.
 func directoryRow(f *harness.Fleet, id events.SessionID) bus.Row {
 	f.T.Helper()
-	tick := time.NewTicker(20 * time.Millisecond) // the bucket sends no notice
-	defer tick.Stop()
-	for {
-		row, err := f.Bus.Directory().Get(f.Ctx, id)
+	var row bus.Row
+	f.AwaitPolling("row", func() bool {
+		var err error
+		row, err = f.Bus.Directory().Get(f.Ctx, id)
 		harness.WantError(f.T, "directory", err, nil)
-		if row.Revision != 0 {
-			return row
-		}
-		harness.Receive(f.System, "row", tick.C)
-	}
+		return row.Revision != 0
+	})
+	return row
 }
 
 // TestFleetTaskShare has capacity for one task a node: the second task runs on the other node.

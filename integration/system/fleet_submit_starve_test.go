@@ -36,7 +36,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 			return harness.Reply(harness.Text("done"))(ctx, req)
 		case <-ctx.Done():
 			return scripted.Answer{}, context.Cause(ctx)
-		case <-time.After(5 * time.Millisecond): // a model takes a while
+		case <-time.After(5 * time.Millisecond): //nolint:forbidigo // the time of the model's work
 			return harness.Reply(harness.Call("k", "look", `{}`))(ctx, req)
 		}
 	}
@@ -86,15 +86,16 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 	}
 	over := make(chan struct{})
 	go func() { all.Wait(); close(over) }()
-	for waits := true; waits; {
-		select {
-		case <-over:
-			waits = false
-		case <-time.After(20 * time.Millisecond):
-		}
+	f.AwaitPolling("the end of all clients", func() bool {
 		requests, written := progress()
 		moved.Store(requests > 0 && written > 0)
-	}
+		select {
+		case <-over:
+			return true
+		default:
+			return false
+		}
+	})
 	flood := time.Since(start)
 	for n := range clients {
 		harness.WantError(t, fmt.Sprintf("client %d", n), errs[n], nil)

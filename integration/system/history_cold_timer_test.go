@@ -18,7 +18,7 @@ func TestColdTimerLost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("in time")))
 	id := b.Open(api.CreateRequest{})
-	at := time.Now().Add(6 * time.Second)
+	at := time.Now().Add(15 * time.Second)
 	_, err := b.OtherHost().SubmitAt(b.Ctx, id, at, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("later")}}})
 	harness.WantError(t, "submit at", err, nil)
 	goesCold(b, id)

@@ -1,12 +1,11 @@
 package system
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
@@ -43,11 +42,7 @@ func TestAssetsGone(t *testing.T) {
 		if err := node.Ready(b.Ctx); err == nil {
 			t.Errorf("without %v: got a node that is ready", names)
 		}
-		for node.Ready(b.Ctx) != nil {
-			if !delay.Sleep(b.Ctx, 10*time.Millisecond) {
-				t.Fatalf("%v: not made again: got %v", names, node.Ready(b.Ctx))
-			}
-		}
+		b.AwaitPolling(fmt.Sprintf("%v are made again", names), func() bool { return node.Ready(b.Ctx) == nil })
 		harness.Equal(t, "shared streams", len(shared(b)), 12)
 		turn := events.TurnID("t" + string(rune('a'+i)))
 		b.RunTurn(old, turn, harness.Text("go on"))

@@ -25,7 +25,7 @@ import (
 func impatient(b *harness.System, factories ...plugin.Factory) {
 	b.T.Helper()
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{
-		Builtins: []plugin.Factory{standard.Factory()}, Factories: factories, Timeout: time.Second,
+		Builtins: []plugin.Factory{standard.Factory()}, Factories: factories, Timeout: 3 * time.Second,
 	})
 	harness.WantError(b.T, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{

@@ -116,11 +116,11 @@ func TestCodeTimeLimit(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("a = 1"), harness.Program("a = 2\nprint(once())\nwhile True: pass"), harness.Program("print(a)"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
-	limited(b, code.Limits{Timeout: 2 * time.Second, Steps: 1 << 60})
+	limited(b, code.Limits{Timeout: 5 * time.Second, Steps: 1 << 60})
 	id := b.Open(harness.CodeSession())
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	outputs := b.Outputs(id)
-	complains(t, outputs[1], "once-1\n[error] the program ran longer than 2s")
+	complains(t, outputs[1], "once-1\n[error] the program ran longer than 5s")
 	harness.Equal(t, "variable", outputs[2], "1\n")
 	harness.Equal(t, "calls", c.Count("once"), 1)
 }

@@ -27,7 +27,7 @@ func TestSmokeTimerTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("at once")), harness.Reply(harness.Text("in time")))
 	id := b.Open(api.CreateRequest{})
-	at, far := time.Now().Add(1500*time.Millisecond), time.Now().Add(24*time.Hour)
+	at, far := time.Now().Add(5*time.Second), time.Now().Add(24*time.Hour)
 	b.ScheduleTurn(id, "t1", at, "one")
 	b.ScheduleTurn(id, "t1", at, "one")
 	idle := b.Open(api.CreateRequest{})
@@ -107,7 +107,7 @@ func TestTimerLost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("hi")))
 	hot, cold := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
-	at := time.Now().Add(8 * time.Second)
+	at := time.Now().Add(15 * time.Second)
 	b.ScheduleTurn(hot, "t1", at, "go")
 	b.ScheduleTurn(cold, "t1", at, "go")
 	done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, cold)
@@ -130,7 +130,7 @@ func TestTimerClosed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
-	at := time.Now().Add(5 * time.Second) // after the close, on a slow machine too
+	at := time.Now().Add(15 * time.Second) // after the close, on a slow machine too
 	for n := range 200 {
 		b.ScheduleTurn(id, events.TurnID(fmt.Sprintf("t%d", n)), at, "never")
 	}
@@ -151,7 +151,7 @@ func TestTimerCold(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("awake")))
 	id := b.Open(api.CreateRequest{})
-	b.ScheduleTurn(id, "t1", time.Now().Add(time.Second), "go")
+	b.ScheduleTurn(id, "t1", time.Now().Add(8*time.Second), "go")
 	done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
 	harness.WantError(t, "archive", err, nil)
 	harness.Equal(t, "archived", done, true)
@@ -205,7 +205,7 @@ func TestTimerApproval(t *testing.T) {
 			b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("done")))
 			gatePlugin := harness.PluginOf("gate", func(r *plugin.Registrar) {
 				r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
-					return []plugin.Directive{plugin.AskWithin("really add?", 1500*time.Millisecond)}, nil
+					return []plugin.Directive{plugin.AskWithin("really add?", 10*time.Second)}, nil
 				})
 				plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })
 			})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
@@ -122,14 +121,10 @@ func awaitIndex(t *testing.T, b *bus.Bus, id events.SessionID, text string) *ind
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.After(time.Minute); ; {
-		if row := storedIndex(t, b, id); row != nil && row.Seq == last && mayHave(row, text) {
-			return row
-		}
-		select {
-		case <-end:
-			t.Fatalf("%s: the index has no %s: got %+v", id, text, storedIndex(t, b, id))
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	var row *index.Row
+	bustest.Eventually(t, fmt.Sprintf("the index of %s has %s", id, text), func() bool {
+		row = storedIndex(t, b, id)
+		return row != nil && row.Seq == last && mayHave(row, text)
+	})
+	return row
 }

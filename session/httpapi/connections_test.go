@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -107,15 +108,11 @@ func TestFloodOfConnections(t *testing.T) {
 			}
 		}
 	}
-	open := 0
-	for _, c := range flood[:len(flood)-8] { // the last 8 may be open
-		if !cutOff(c, 50*time.Millisecond) {
-			open++
-		}
-	}
-	if open > 8 {
-		t.Errorf("got %d strangers' connections open, limit is 8", open)
-	}
+	flood = flood[:len(flood)-8] // the last 8 may be open
+	bustest.Eventually(t, "8 open connections of strangers at most", func() bool {
+		flood = slices.DeleteFunc(flood, func(c net.Conn) bool { return cutOff(c, 50*time.Millisecond) })
+		return len(flood) <= 8
+	})
 	_ = stream.SetReadDeadline(time.Now().Add(time.Minute))
 	for range 1000 { // new comments, not buffered ones
 		if _, err := comments.ReadString('\n'); err != nil {
@@ -129,9 +126,9 @@ func TestFloodOfConnections(t *testing.T) {
 func TestAnonymousConnectionEnds(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.AnonymousTimeout, cfg.ReadHeaderTimeout, cfg.IdleTimeout = 2*time.Second, time.Hour, time.Hour
+	cfg.AnonymousTimeout, cfg.ReadHeaderTimeout, cfg.IdleTimeout = 5*time.Second, time.Hour, time.Hour
 	_, address := listening(t, cfg)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	texts := map[string]string{
 		"nothing": "", "header": "GET /v1/sessions/s HTTP/1.1\r\nX: ", "refused": "GET /v1/sessions/s HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -163,7 +160,7 @@ func TestStrangersOverTLS(t *testing.T) {
 	pair.StartTLS() // for the test certificate
 	defer pair.Close()
 	cfg := config(t)
-	cfg.AnonymousTimeout, cfg.ReadHeaderTimeout, cfg.IdleTimeout = 4*time.Second, time.Hour, time.Hour
+	cfg.AnonymousTimeout, cfg.ReadHeaderTimeout, cfg.IdleTimeout = 8*time.Second, time.Hour, time.Hour
 	cfg.TLS = &tls.Config{Certificates: pair.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
 	_, address := listening(t, cfg)
 	trusts := pair.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -195,7 +192,7 @@ func TestStrangersOverTLS(t *testing.T) {
 		return c
 	}
 	ping := append([]byte{0, 0, 8, 6, 0, 0, 0, 0, 0}, make([]byte, 8)...)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for name, c := range map[string]struct {
 		conn net.Conn

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -69,29 +70,19 @@ func (w *watchedServer) send(t *testing.T, text string) string {
 // next is the next record; its duration is left out, and of its address what stays the same.
 func (w *watchedServer) next(t *testing.T) accesslog.Record {
 	t.Helper()
-	select {
-	case r := <-w.records:
-		host, _, _ := net.SplitHostPort(r.Remote)
-		if r.Duration <= 0 {
-			t.Errorf("got %+v, want a duration", r)
-		}
-		r.Remote, r.Duration, r.Written = host, 0, 0
-		return r
-	case <-time.After(time.Minute):
-		t.Fatal("got no access record")
-		return accesslog.Record{}
+	r := bustest.Receive(t, "an access record", w.records)
+	host, _, _ := net.SplitHostPort(r.Remote)
+	if r.Duration <= 0 {
+		t.Errorf("got %+v, want a duration", r)
 	}
+	r.Remote, r.Duration, r.Written = host, 0, 0
+	return r
 }
 
 func (w *watchedServer) wantReason(t *testing.T, what, want string) {
 	t.Helper()
-	select {
-	case got := <-w.reasons:
-		if got != want {
-			t.Errorf("%s: got the reason %s, want %s", what, got, want)
-		}
-	case <-time.After(time.Minute):
-		t.Errorf("%s: got no reason, want %s", what, want)
+	if got := bustest.Receive(t, "a reason for "+what, w.reasons); got != want {
+		t.Errorf("%s: got the reason %s, want %s", what, got, want)
 	}
 }
 

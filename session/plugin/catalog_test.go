@@ -73,7 +73,7 @@ func TestCatalogAskedFromWithin(t *testing.T) {
 	t.Parallel()
 	var s *plugin.Stack
 	var within error
-	s, p := stackOf(t, 2*time.Second, func(r *plugin.Registrar) {
+	s, p := stackOf(t, time.Minute, func(r *plugin.Registrar) {
 		tool(r, "a")
 		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
 			_, within = s.Catalog(&projector.Catalog{Generation: 2}) // another key has its own build

@@ -25,7 +25,7 @@ func TestInOrder(t *testing.T) {
 				var got []int
 				began := time.Now()
 				err := InOrder(t.Context(), tc.n, func(ctx context.Context, i int) (int, error) {
-					time.Sleep(time.Duration(i%7) * time.Second) // later ones end first
+					time.Sleep(time.Duration(i%7) * time.Second) //nolint:forbidigo // in a bubble; later ones end first
 					if i == tc.fails {
 						return 0, broken
 					}

@@ -69,7 +69,7 @@ func (s *shelf) Read(ctx context.Context, id events.SessionID, from events.Seq) 
 	}
 	return func(yield func(events.Entry, error) bool) {
 		select {
-		case <-time.After(time.Hour):
+		case <-time.After(time.Hour): //nolint:forbidigo // in a bubble
 		case <-ctx.Done():
 		}
 		yield(events.Entry{}, fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, ctx.Err()))

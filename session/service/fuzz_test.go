@@ -51,7 +51,7 @@ func FuzzAnswer(f *testing.F) {
 		if operations[op] == nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		proper, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Session: "s1", Body: body})
 		if err != nil {

@@ -86,7 +86,7 @@ func (s *System) FetchWake(on *bus.Bus, class bus.Class) (w *bus.Wake) {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	if _, err := q.Fetch(s.T.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
+	if _, err := q.Fetch(s.T.Context(), 1, time.Minute, func(got *bus.Wake) { w = got }); err != nil || w == nil {
 		s.T.Fatalf("fetch: got %v, %v, want a wake", w, err)
 	}
 	return w
@@ -103,15 +103,4 @@ func RunUntilEnd(t *testing.T, start func(context.Context) error, stop func(cont
 		cancel()
 		stop(now)
 	})
-}
-
-// Receive waits for a value.
-func Receive[T any](t *testing.T, from <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-from:
-	case <-time.After(time.Minute):
-		t.Fatal("got nothing in a minute")
-	}
-	return v
 }

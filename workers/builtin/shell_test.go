@@ -92,12 +92,8 @@ func TestShellRefused(t *testing.T) {
 func TestTimeLimit(t *testing.T) {
 	t.Parallel()
 	s := shellBuild(t, shell.Config{Dir: t.TempDir()})
-	began := time.Now()
-	_, err := builtintest.Call(t, s, plugin.Call{}, "run_command", `{"command":"echo first; sleep 600","timeout_ms":1500}`)
+	_, err := builtintest.Call(t, s, plugin.Call{}, "run_command", `{"command":"echo first; sleep infinity","timeout_ms":1500}`)
 	builtintest.Refused(t, "slow command", err, plugin.ClassTimeout, "took longer than 1.5s, and was killed\nfirst")
-	if took := time.Since(began); took > 5*time.Minute {
-		t.Errorf("it took %s, want about 1.5 s", took)
-	}
 }
 
 // TestCancelled: a command of a turn that is cancelled is killed, and its call ends as cancelled.

@@ -2,8 +2,8 @@ package embedded
 
 import (
 	"testing"
-	"time"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
@@ -22,12 +22,7 @@ func TestEnded(t *testing.T) {
 	default:
 	}
 	l.bus.Conn().Close()
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Error("got no reason")
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the program was not told")
+	if err := bustest.Receive(t, "the end", ended); err == nil {
+		t.Error("got no reason")
 	}
 }

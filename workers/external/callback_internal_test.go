@@ -50,7 +50,7 @@ func TestLimitedCallback(t *testing.T) {
 			}
 			o.callback(id, &wire.Callback{ID: "q", Method: "GET", Path: "/v1/sessions"})
 			o.answer(id, "last", &wire.CallbackAnswer{Status: http.StatusTeapot})
-			m, err := sub.NextMsg(10 * time.Second)
+			m, err := sub.NextMsg(time.Minute)
 			var answer wire.CallbackAnswer
 			if err == nil {
 				err = json.Unmarshal(m.Data, &answer)

@@ -44,7 +44,7 @@ func TestOutputAboveTheLimits(t *testing.T) {
 				if len(flood) != c.want || len(calm) != wire.OutputsPerSecond {
 					t.Errorf("outputs: got %d of the flood and %d beside it, want %d and %d", len(flood), len(calm), c.want, wire.OutputsPerSecond)
 				}
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) //nolint:forbidigo // in a bubble
 				a.printed(&wire.Output{Offset: int64(1000 * c.size), Text: text})
 				if last := flood[len(flood)-1]; last != int64(1000*c.size) {
 					t.Errorf("a second later: got offset %d, want the one that was printed", last)

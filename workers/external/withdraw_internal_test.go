@@ -50,7 +50,7 @@ func TestWithdrawnQuestionsHaveAPace(t *testing.T) {
 				{CallID: wire.CallID{Session: "s", Call: "t1/0/0"}, ID: fmt.Sprint(n)},
 				{CallID: wire.CallID{Session: "no token", Call: "t1/0/0"}, ID: fmt.Sprint(n)},
 			})
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // in a bubble
 		}
 		end()
 		synctest.Wait()

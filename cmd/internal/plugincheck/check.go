@@ -15,13 +15,14 @@ import (
 // before_turn.
 const Conformance = "conformance"
 
-// Config of a run. Plugin, Command, Wait and Log are required.
+// Config of a run. Plugin, Command, Wait, Late and Log are required.
 type Config struct {
 	Plugin  string   // the name that the program gets
 	Command []string // the program and its arguments
 	Env     []string // of the program, besides the LASH_PLUGIN variables
 	Wait    time.Duration
-	Log     io.Writer // gets what the program prints
+	Late    time.Duration // how much later than the protocol says a message may come
+	Log     io.Writer     // gets what the program prints
 }
 
 // Result is the result of one check.

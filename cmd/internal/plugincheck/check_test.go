@@ -50,8 +50,8 @@ func serve() error {
 	return instance.Run(ctx)
 }
 
-// patience is how long a check of a good plugin may take.
-const patience = 30 * time.Second
+// patience is how long a check of a good plugin may take on a machine with other load, and how late a message may come.
+const patience = 2 * time.Minute
 
 // run checks a program, and returns the reason of each check that failed.
 func run(t *testing.T, wait time.Duration, name string, env []string, command ...string) (order []string, failed map[string]string, printed string) {
@@ -59,7 +59,7 @@ func run(t *testing.T, wait time.Duration, name string, env []string, command ..
 	var log bytes.Buffer
 	failed = make(map[string]string)
 	err := plugincheck.Run(t.Context(), plugincheck.Config{
-		Plugin: name, Command: command, Env: append(os.Environ(), env...), Wait: wait, Log: &log,
+		Plugin: name, Command: command, Env: append(os.Environ(), env...), Wait: wait, Late: patience, Log: &log,
 	}, func(r plugincheck.Result) {
 		order = append(order, r.Check)
 		if !r.OK {
@@ -79,9 +79,6 @@ func run(t *testing.T, wait time.Duration, name string, env []string, command ..
 func TestGoodPlugin(t *testing.T) {
 	t.Parallel()
 	order, failed, printed := run(t, patience, "add", nil, os.Args[0])
-	for _, name := range []string{"sign_on_request", "signs"} { // a loaded machine is late
-		delete(failed, name)
-	}
 	if len(order) < 8 || order[0] != "registers" || order[len(order)-1] != "drain" || len(failed) > 0 {
 		t.Errorf("got the checks %v, failed %v, printed %s, want all passed", order, failed, printed)
 	}
@@ -90,7 +87,7 @@ func TestGoodPlugin(t *testing.T) {
 // TestLongSloppyPlugin fails the checks of its end, and of these alone.
 func TestLongSloppyPlugin(t *testing.T) {
 	t.Parallel()
-	_, failed, _ := run(t, patience/4, "add", []string{"SLOPPY=1"}, os.Args[0])
+	_, failed, _ := run(t, patience/8, "add", []string{"SLOPPY=1"}, os.Args[0])
 	if failed["second_instance_and_SIGTERM"] == "" || failed["registers"] != "" || failed["unknown_tool"] != "" {
 		t.Errorf("got %v, want the checks of SIGTERM failed", failed)
 	}

@@ -82,9 +82,9 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 			return err
 		case a.outcome == nil || a.outcome.Text != "slept":
 			return fmt.Errorf("got %s, want slept", a)
-		case first > late:
+		case first > s.cfg.Late:
 			return fmt.Errorf("the first answer came after %s, want it at once", first)
-		case silent > wire.SignEvery+late:
+		case silent > wire.SignEvery+s.cfg.Late:
 			return fmt.Errorf("%s without an answer, want one every %s", silent, wire.SignEvery)
 		}
 		return nil
@@ -162,7 +162,7 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 			return err
 		case a.outcome == nil || !a.outcome.Cancelled || !strings.HasPrefix(a.outcome.Text, "slept ") || !strings.HasSuffix(a.outcome.Text, " of 60000 ms"):
 			return fmt.Errorf("got %s, want it cancelled with its text", a)
-		case time.Since(asked) > 200*time.Millisecond+late:
+		case time.Since(asked) > 200*time.Millisecond+s.cfg.Late:
 			return fmt.Errorf("it ended %s after the cancel", time.Since(asked))
 		}
 		return nil

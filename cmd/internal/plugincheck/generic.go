@@ -55,7 +55,7 @@ var genericChecks = []check{ //nolint:gochecknoglobals // a table
 			if list[i].Hash != s.registered()[0].Manifest.Hash() {
 				return fmt.Errorf("a sign has the hash %q, want that of the answer to the registration", list[i].Hash)
 			}
-			if i > 0 && list[i].at.Sub(list[i-1].at) > wire.SignEvery+late {
+			if i > 0 && list[i].at.Sub(list[i-1].at) > wire.SignEvery+s.cfg.Late {
 				return fmt.Errorf("%s between two signs, want %s", list[i].at.Sub(list[i-1].at), wire.SignEvery)
 			}
 		}
@@ -66,7 +66,7 @@ var genericChecks = []check{ //nolint:gochecknoglobals // a table
 			_ = s.conn.Publish("lash.plugin."+s.cfg.Plugin+"."+wire.All+".sign", nil)
 		}
 		before := len(s.signsOf(s.instance()))
-		short, cancel := context.WithTimeout(ctx, wire.SignEvery)
+		short, cancel := context.WithTimeout(ctx, max(wire.SignEvery, s.cfg.Late))
 		defer cancel()
 		return s.signsAfter(short, before+3)
 	}},

@@ -20,10 +20,10 @@ func TestWaitIsReportedAfterTwoSeconds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out strings.Builder
 			over := (&Streams{Name: "lash-node", Err: &out}).NoteWait("the end of %s", "t")
-			time.Sleep(wait) // in the time of the test's bubble
+			time.Sleep(wait) //nolint:forbidigo // in a bubble
 			synctest.Wait()
 			over()
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) //nolint:forbidigo // in a bubble
 			synctest.Wait()
 			if out.String() != want {
 				t.Errorf("after %s: got %q, want %q", wait, out.String(), want)
@@ -39,11 +39,11 @@ func TestRepeatedWaitsAreReportedOnce(t *testing.T) {
 		var out strings.Builder
 		begin := (&Streams{Name: "lash-node", Err: &out}).WaitNoter("the servers")
 		short := begin()
-		time.Sleep(patience - 1)
+		time.Sleep(patience - 1) //nolint:forbidigo // in a bubble
 		short()
 		for range 3 { // 18 s
 			first, second := begin(), begin()
-			time.Sleep(3 * patience)
+			time.Sleep(3 * patience) //nolint:forbidigo // in a bubble
 			first()
 			second()
 		}

@@ -90,7 +90,7 @@ func TestPurgeWakes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := queue.Fetch(t.Context(), 1, 20*time.Second, func(*bus.Wake) {}); err != nil {
+	if _, err := queue.Fetch(t.Context(), 1, time.Minute, func(*bus.Wake) {}); err != nil {
 		t.Fatal(err)
 	}
 	if got := wakesOf(t.Context(), b); len(got) != 2 || !got["s1"] || !got["s2"] {

@@ -12,11 +12,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -192,11 +192,12 @@ func TestExternalPlugins(t *testing.T) {
 // awaitText waits until a text is as wanted.
 func awaitText(t *testing.T, text func() string, want string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); text() != want; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("got %q, want %q", text(), want)
+	defer func() {
+		if t.Failed() {
+			t.Logf("got %q", text())
 		}
-	}
+	}()
+	bustest.Eventually(t, want, func() bool { return text() == want })
 }
 
 // wireHash is the hash of the manifest that a plugin registers, as its version 1.

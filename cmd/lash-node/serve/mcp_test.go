@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/nats-io/nats.go"
@@ -136,7 +135,7 @@ func TestStopBeforeMCP(t *testing.T) {
 		t.Run(fmt.Sprint(used), func(t *testing.T) {
 			t.Parallel()
 			store := filepath.Join(t.TempDir(), "store")
-			file := mcpFile(t, `{"mcpServers": {"slow": {"command": "sleep", "args": ["1000"]}}}`)
+			file := mcpFile(t, `{"mcpServers": {"slow": {"command": "sleep", "args": ["infinity"], "lash": {"start_timeout_ms": 3600000}}}}`)
 			c, err := Config{Providers: []llm.Provider{ownOf("mine", "m")}}.parsed(silent(), "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none", "--mcp", file)
 			if err != nil {
 				t.Fatal(err)
@@ -175,16 +174,16 @@ func TestStopBeforeMCP(t *testing.T) {
 func awaitPlugins(t *testing.T, b *bus.Bus) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	for err == nil {
-		if _, err = js.KeyValue(t.Context(), "lash-plugins"); err == nil {
-			return
-		}
-		if errors.Is(err, jetstream.ErrBucketNotFound) {
-			err = nil
-			time.Sleep(5 * time.Millisecond)
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
+	bustest.Eventually(t, "the table of plugins", func() bool {
+		_, err := js.KeyValue(t.Context(), "lash-plugins")
+		if err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // TestDocumentedMCPFiles reads the files of servers that the README and the operators' guide show.

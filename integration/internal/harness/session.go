@@ -67,6 +67,8 @@ func (b *System) AwaitState(id events.SessionID, what string, ok func(*projector
 	}
 	defer live.Close()
 	WantError(b.T, "flush", b.Bus.Conn().Flush(), nil) // the host may read over another connection
+	look := time.NewTicker(time.Second)                // some tests remove live messages
+	defer look.Stop()
 	for {
 		s := b.StateOf(id)
 		if ok(s) {
@@ -74,7 +76,7 @@ func (b *System) AwaitState(id events.SessionID, what string, ok func(*projector
 		}
 		select {
 		case <-live.C:
-		case <-time.After(time.Second): // some tests remove live messages
+		case <-look.C:
 		case <-b.Ctx.Done():
 			b.T.Fatalf("await %s: %v", what, context.Cause(b.Ctx))
 		}

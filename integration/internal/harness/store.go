@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -74,13 +71,10 @@ func EncodeState(t *testing.T, s *projector.State) []byte {
 // AwaitCold waits until the directory has a session as cold at its end.
 func (b *System) AwaitCold(id events.SessionID) {
 	b.T.Helper()
-	late := time.Now().Add(20 * time.Second)
-	for row := b.DirectoryRow(b.Ctx, id); row.Place != follow.PlaceCold || row.Seq != b.LastSeq(id); row = b.DirectoryRow(b.Ctx, id) {
-		if time.Now().After(late) {
-			b.T.Fatalf("row of %s: got %+v, want it cold at %d; hot are %+v", id, row, b.LastSeq(id), maps.Collect(b.Bus.Hot(b.Ctx)))
-		}
-		runtime.Gosched()
-	}
+	b.AwaitPolling("session "+string(id)+" is cold at its end", func() bool {
+		row := b.DirectoryRow(b.Ctx, id)
+		return row.Place == follow.PlaceCold && row.Seq == b.LastSeq(id)
+	})
 }
 
 // DirectoryRow is the row of a session in the directory.

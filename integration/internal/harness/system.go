@@ -40,7 +40,7 @@ func (b *System) ByHand(id events.SessionID) { b.byHand.Store(id, true) }
 // Context is a context that ends with the test, and before the test is killed.
 func Context(t *testing.T) context.Context {
 	t.Helper()
-	return ContextFor(t, 3*time.Minute)
+	return ContextFor(t, 8*time.Minute)
 }
 
 // ContextFor is [Context] for a test that takes longer.

@@ -28,12 +28,11 @@ type bundle struct {
 
 	mu    sync.Mutex
 	tasks map[key]projector.Task
-	reads chan struct{}
 }
 
 func setup(t *testing.T, every time.Duration) *bundle {
 	t.Helper()
-	b := &bundle{bus: bustest.Open(t, bustest.Server(t, busembed.Config{})), tasks: make(map[key]projector.Task), reads: make(chan struct{}, 1)}
+	b := &bundle{bus: bustest.Open(t, bustest.Server(t, busembed.Config{})), tasks: make(map[key]projector.Task)}
 	b.before = b.bus.Conn().NumSubscriptions()
 	b.Callbacks = New(b.bus, zaptest.NewLogger(t), b.read)
 	b.every = every
@@ -41,10 +40,6 @@ func setup(t *testing.T, every time.Duration) *bundle {
 }
 
 func (b *bundle) read(_ context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	select {
-	case b.reads <- struct{}{}:
-	default:
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t, ok := b.tasks[key{id, name}]; ok {
@@ -59,20 +54,6 @@ func (b *bundle) put(id events.SessionID, t projector.Task) {
 	defer b.mu.Unlock()
 	if b.tasks[key{id, "k"}] = t; t.State == "" {
 		delete(b.tasks, key{id, "k"})
-	}
-}
-
-// await waits until a condition holds, and checks it after each read of a task.
-func (b *bundle) await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	limit := time.After(time.Minute)
-	for !holds() {
-		select {
-		case <-b.reads:
-		case <-time.After(10 * time.Millisecond): // no task is read any more
-		case <-limit:
-			t.Fatalf("%s: not in a minute", what)
-		}
 	}
 }
 
@@ -98,7 +79,7 @@ func TestLostLiveMessage(t *testing.T) {
 				at = "to"
 			}
 			b.put(at, projector.Task{ID: "k", State: state})
-			b.await(t, string(state), func() bool { return b.subscriptions() == 0 && calls.Load() == want })
+			bustest.Eventually(t, string(state), func() bool { return b.subscriptions() == 0 && calls.Load() == want })
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestSearchesOfCallers(t *testing.T) {
 		search := func(ctx context.Context) error {
 			leave, err := s.enter(ctx)
 			if err == nil {
-				time.Sleep(takes)
+				time.Sleep(takes) //nolint:forbidigo // in a bubble
 				leave()
 			}
 			return err

@@ -73,17 +73,12 @@ func TestUnusedSubscriptionsEnd(t *testing.T) {
 		}
 		w.Close()
 	}
-	for deadline := time.Now().Add(time.Minute); cache.Subscriptions() > 1; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("got %d subscriptions, want that of the waiter alone", cache.Subscriptions())
-		}
+	bustest.Eventually(t, "the subscription of the waiter alone", func() bool { return cache.Subscriptions() <= 1 })
+	if got := cache.Subscriptions(); got != 1 {
+		t.Errorf("got %d subscriptions, want that of the waiter", got)
 	}
 	stays.Close()
-	for deadline := time.Now().Add(time.Minute); cache.Subscriptions() > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the last subscription stays without a waiter")
-		}
-	}
+	bustest.Eventually(t, "no subscription without a waiter", func() bool { return cache.Subscriptions() == 0 })
 }
 
 func closed(s *projector.State) (bool, error) { return s.Status == projector.StatusClosed, nil }

@@ -37,7 +37,7 @@ func TestRegistrationIsRefusedLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := signs.NextMsg(30 * time.Second)
+	m, err := signs.NextMsg(time.Minute)
 	var sign wire.Sign
 	if err = errors.Join(err, json.Unmarshal(m.Data, &sign)); err != nil || sign.Hash != "of-the-node" {
 		t.Errorf("sign: got %q, %v, want the node's hash", sign.Hash, err)
@@ -75,7 +75,7 @@ func TestTermIsTheFirst(t *testing.T) {
 		started <- i
 	}()
 	termOfSign := func() string {
-		m, err := signs.NextMsg(30 * time.Second)
+		m, err := signs.NextMsg(time.Minute)
 		var sign wire.Sign
 		if err = errors.Join(err, json.Unmarshal(m.Data, &sign)); err != nil {
 			t.Fatal(err)
@@ -139,13 +139,16 @@ func TestRegistrationIsRefusedAfterAWait(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	tries := time.Duration(0)
-	for n := range registerTries + 2 {
-		tries += min(time.Duration(n+1)*100*time.Millisecond, registerPause)
-	}
-	defer time.AfterFunc(tries, node).Stop()
-	i, err := Start(t.Context(), Config{Conn: conn, Plugin: plugin.Func("notes", func(*plugin.Registrar) error { return nil }), Version: "1"})
-	if err != nil {
+	before, started := conn.Stats().OutMsgs, make(chan error, 1)
+	var i *Instance
+	go func() { // ends with the registration
+		var err error
+		i, err = Start(t.Context(), Config{Conn: conn, Plugin: plugin.Func("notes", func(*plugin.Registrar) error { return nil }), Version: "1"})
+		started <- err
+	}()
+	bustest.Eventually(t, "more tries than after a refusal", func() bool { return conn.Stats().OutMsgs-before >= registerTries+2 })
+	node()
+	if err := bustest.Receive(t, "the registration", started); err != nil {
 		t.Fatalf("start: got %v, want it registered after %d requests", err, requests)
 	}
 	if err := i.Stop(t.Context()); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -61,17 +62,19 @@ func TestCallThatIsLongIsNotIdle(t *testing.T) {
 			t.Fatal(refused)
 		}
 		for _, step := range []struct {
-			do   func()
-			want bool
-		}{
-			{func() { time.Sleep(time.Minute) }, false},
-			{func() { i.sessions.done(at) }, false},
-			{func() { time.Sleep(29 * time.Second) }, false},
-			{func() { time.Sleep(time.Second) }, true},
-		} {
-			step.do()
+			after time.Duration
+			ends  bool // the call ends then
+			want  bool
+		}{{time.Minute, true, false}, {29 * time.Second, false, false}, {time.Second, false, true}} {
+			time.Sleep(step.after) //nolint:forbidigo // in a bubble
 			if ended := i.endIdle(hint); ended != step.want || (d.asked > 0) != step.want {
 				t.Errorf("got %v, and the plugin was asked %d times, want %v", ended, d.asked, step.want)
+			}
+			if step.ends {
+				i.sessions.done(at)
+				if i.endIdle(hint) || d.asked > 0 {
+					t.Error("it ends with the call")
+				}
 			}
 		}
 	})
@@ -102,7 +105,7 @@ func TestForgottenSessionIsIdle(t *testing.T) {
 			{func() {}, time.Hour, 2}, // it has ended
 		} {
 			step.do()
-			time.Sleep(step.after)
+			time.Sleep(step.after) //nolint:forbidigo // in a bubble
 			i.endForgotten(time.Now())
 			synctest.Wait()
 			if d.asked != step.asked {
@@ -131,9 +134,7 @@ func TestCallWhileThePluginDecides(t *testing.T) {
 			ended, hooked := make(chan bool), make(chan *wire.HookResult)
 			go func() { ended <- i.endIdle(&wire.Idle{Session: "s", Epoch: 1}) }()
 			i.awaitUses(t, 1)
-			for i.sessions.live() > 0 { // until the plugin decides
-				time.Sleep(time.Millisecond)
-			}
+			bustest.Eventually(t, "the plugin decides", func() bool { return i.sessions.live() == 0 })
 			if _, refused := i.owns(&wire.Call{CallID: wire.CallID{Session: "s"}, Epoch: 1}); refused == nil || refused.Code != wire.CodeNotOwner {
 				t.Errorf("call: got %v, want %s", refused, wire.CodeNotOwner)
 			}
@@ -161,15 +162,11 @@ func TestCallWhileThePluginDecides(t *testing.T) {
 // awaitUses waits until n uses of the session s run.
 func (i *Instance) awaitUses(t *testing.T, n int) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	bustest.Eventually(t, fmt.Sprintf("%d uses of the session", n), func() bool {
 		i.sessions.mu.Lock()
-		now := i.sessions.byID["s"].running
-		i.sessions.mu.Unlock()
-		if now == n {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer i.sessions.mu.Unlock()
+		return i.sessions.byID["s"].running == n
+	})
 }
 
 // TestSessionsAreBounded starts more sessions than an instance keeps, of a plugin that never ends one. Those without a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -45,15 +48,20 @@ const adapterVariable = "LASH_TEST_ADAPTER"
 func adapter() {
 	script := `echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[]}}'; trap '' TERM; sleep 600 & echo $$ >&2; while :; do wait; done`
 	core, logs := observer.New(zap.DebugLevel)
-	if _, err := stdio.New(context.Background(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}, Logger: zap.New(core)}); err != nil {
+	printed := make(chan struct{}, 1)
+	hook := zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == "stderr" {
+			printed <- struct{}{}
+		}
+		return nil
+	})
+	if _, err := stdio.New(context.Background(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}, Logger: zap.New(core, hook)}); err != nil {
 		fmt.Println(err)
 		return
 	}
-	for logs.FilterMessage("stderr").Len() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-printed
 	fmt.Println(logs.FilterMessage("stderr").All()[0].ContextMap()["line"])
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) //nolint:forbidigo // it is killed
 }
 
 // program serves calls over the standard streams, each in a goroutine of its own.
@@ -66,7 +74,7 @@ func program(scope string) {
 	}
 	say(`{"type":"register","protocol":1,"manifest":{"version":"1","scope":%q,"tools":[{"name":"echo","effects":"none"},{"name":"once"}]}}`, scope)
 	fmt.Fprintln(os.Stderr, "it runs")
-	seen, asked := []string{}, make(map[string]chan string)
+	seen, asked, held := []string{}, make(map[string]chan string), make(chan struct{})
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
@@ -120,7 +128,7 @@ func program(scope string) {
 				switch m.Args.Do {
 				case "hang":
 				case "sleep": // in the group of the program
-					_ = exec.CommandContext(context.Background(), "sleep", "90").Run()
+					_ = exec.CommandContext(context.Background(), "sleep", "infinity").Run()
 				case "die":
 					os.Exit(7)
 				case "ask":
@@ -133,8 +141,11 @@ func program(scope string) {
 					outcome(history)
 				case "pid":
 					outcome(fmt.Sprint(os.Getpid()))
-				case "late":
-					time.Sleep(300 * time.Millisecond)
+				case "held":
+					<-held
+					outcome(m.Args.Text)
+				case "release": // once
+					close(held)
 					outcome(m.Args.Text)
 				default:
 					outcome(m.Args.Text)
@@ -143,7 +154,7 @@ func program(scope string) {
 		}
 	}
 	if os.Getenv("STAY") != "" {
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // it is killed
 	}
 }
 
@@ -222,19 +233,19 @@ func (b *bundle) begin(ctx context.Context, tool, do string) <-chan *wire.Outcom
 
 func (b *bundle) beginOn(ctx context.Context, on *caller, tool, do string) <-chan *wire.Outcome {
 	b.t.Helper()
+	return b.beginIn(ctx, on, "s", do+tool, tool, do)
+}
+
+func (b *bundle) beginIn(ctx context.Context, on *caller, session, id, tool, do string) <-chan *wire.Outcome {
+	b.t.Helper()
 	outcome := make(chan *wire.Outcome, 1)
-	go func() { outcome <- b.callOn(ctx, on, "s", do+tool, tool, fmt.Sprintf(`{"do":%q,"text":%q}`, do, do)) }()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	go func() { outcome <- b.callOn(ctx, on, session, id, tool, fmt.Sprintf(`{"do":%q,"text":%q}`, do, do)) }()
+	bustest.Eventually(b.t, do+" runs", func() bool {
 		on.mu.Lock()
-		n := len(on.outputs)
-		on.mu.Unlock()
-		if n > 0 {
-			return outcome
-		}
-		if time.Now().After(end) {
-			b.t.Fatalf("%s does not run", do)
-		}
-	}
+		defer on.mu.Unlock()
+		return len(on.outputs) > 0
+	})
+	return outcome
 }
 
 // text is the text of a call that must succeed.
@@ -250,22 +261,15 @@ func (b *bundle) text(session, id, args string) string {
 // awaitEnds waits until n children have ended.
 func (b *bundle) awaitEnds(n int) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); b.logs.FilterMessage("program ended").Len() < n; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.t.Fatalf("less than %d children have ended", n)
-		}
-	}
+	bustest.Eventually(b.t, fmt.Sprintf("%d children have ended", n), func() bool { return b.logs.FilterMessage("program ended").Len() >= n })
 }
 
 // await waits for a line of the log with this text.
 func (b *bundle) await(text string) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		for _, entry := range b.logs.All() {
-			if strings.Contains(fmt.Sprint(entry.Message, entry.ContextMap()), text) {
-				return
-			}
-		}
-	}
-	b.t.Fatalf("the log does not have %q: %v", text, b.logs.All())
+	bustest.Eventually(b.t, "a line of the log with "+text, func() bool {
+		return slices.ContainsFunc(b.logs.All(), func(e observer.LoggedEntry) bool {
+			return strings.Contains(fmt.Sprint(e.Message, e.ContextMap()), text)
+		})
+	})
 }

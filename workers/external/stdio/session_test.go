@@ -25,7 +25,7 @@ func (b *bundle) session(id string, epoch int64) error {
 // TestSessions has a child for each session. It ends when it was idle; the next call has a child that got the start.
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	b := start(t, "session", func(c *stdio.Config) { c.Idle = 400 * time.Millisecond })
+	b := start(t, "session", func(c *stdio.Config) { c.Idle = time.Second })
 	if o := b.call(t.Context(), "s1", "early", "echo", `{}`); o.Failure == nil || o.Failure.Class != "unavailable" {
 		t.Errorf("call before the start: got %+v, want unavailable", o)
 	}
@@ -38,8 +38,12 @@ func TestSessions(t *testing.T) {
 	if one == two {
 		t.Errorf("two sessions have one child")
 	}
-	pid, _ := strconv.Atoi(one)
-	if o := b.call(t.Context(), "s1", "T55_no_idle_while_a_call_runs", "echo", `{"do":"late","text":"late"}`); o.Text != "late" {
+	held := b.beginIn(t.Context(), new(caller), "s1", "T55_no_idle_while_a_call_runs", "echo", "held")
+	pid, _ := strconv.Atoi(b.text("s1", "held by", `{"do":"pid"}`))
+	unused, _ := strconv.Atoi(two)
+	waitGone(t, unused) // it began to be idle before
+	b.text("s1", "release", `{"do":"release"}`)
+	if o := <-held; o == nil || o.Text != "held" {
 		t.Errorf("got %+v", o)
 	}
 	waitGone(t, pid)
@@ -67,7 +71,7 @@ func TestHookWithoutAPlacement(t *testing.T) {
 	t.Parallel()
 	b := start(t, "session", nil)
 	for epoch, want := range map[int64]string{0: "", 1: wire.CodeNotOwner} {
-		got := b.Hook(t.Context(), &wire.HookCall{Hook: "h", Point: "turn_finalized", Invocation: fmt.Sprint(epoch), Session: "s", Epoch: epoch, DeadlineMS: 5000})
+		got := b.Hook(t.Context(), &wire.HookCall{Hook: "h", Point: "turn_finalized", Invocation: fmt.Sprint(epoch), Session: "s", Epoch: epoch, DeadlineMS: 60_000})
 		if code := cmp.Or(got.Error, &wire.Error{}).Code; code != want {
 			t.Errorf("hook with epoch %d: got %q, want %q", epoch, code, want)
 		}
@@ -79,7 +83,7 @@ func TestLateHookResult(t *testing.T) {
 	t.Parallel()
 	b := start(t, "", nil)
 	hook := func(ctx context.Context, name string) *wire.HookResult {
-		return b.Hook(ctx, &wire.HookCall{Hook: name, Point: "before_turn", Invocation: "i", Session: "s", DeadlineMS: 5000})
+		return b.Hook(ctx, &wire.HookCall{Hook: name, Point: "before_turn", Invocation: "i", Session: "s", DeadlineMS: 60_000})
 	}
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

@@ -26,27 +26,36 @@ func TestOutputToAndFroIsPaced(t *testing.T) {
 	}
 	defer nc.Close()
 	var got atomic.Int64
-	if _, err := nc.Subscribe("lash.>", func(*nats.Msg) { got.Add(1) }); err != nil || nc.Flush() != nil {
+	end := make(chan struct{})
+	if _, err := nc.Subscribe("lash.>", func(m *nats.Msg) {
+		if m.Subject == "lash.end" {
+			close(end)
+			return
+		}
+		got.Add(1)
+	}); err != nil || nc.Flush() != nil {
 		t.Fatal(err)
 	}
 	on := bustest.Open(t, server)
 	d := &dispatch{env: &Env{Bus: on}, at: &Snapshot{state: new(projector.State), session: "s", turn: "t1"}, call: turn.Call{Effect: "t1/0/0"}}
 	shown, began := &printer{d: d, attempt: 1}, time.Now()
-	const prints = 12_000
-	for n := range prints {
-		shown.print(plugin.StreamStdout, int64(n%2)*100, "text")
-		if n%1000 == 0 {
-			time.Sleep(200 * time.Millisecond)
+	prints := 0
+	bustest.Eventually(t, "the pieces of three seconds", func() bool {
+		for range 100 {
+			shown.print(plugin.StreamStdout, int64(prints%2)*100, "text")
+			prints++
 		}
-	}
+		return got.Load() > 3*wire.OutputsPerSecond
+	})
 	shown.close()
 	most := int64(time.Since(began)/time.Second+1) * (wire.OutputsPerSecond + 8) // each run of the tool has a rest
 	if err := on.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for quiet := int64(-1); quiet != got.Load(); time.Sleep(100 * time.Millisecond) {
-		quiet = got.Load()
+	if err := on.Conn().Publish("lash.end", nil); err != nil {
+		t.Fatal(err)
 	}
+	bustest.Receive(t, "what follows the last piece", end)
 	if n := got.Load(); n == 0 || n > most {
 		t.Errorf("pieces: got %d of %d prints, want 1 to %d", n, prints, most)
 	}

@@ -193,7 +193,7 @@ func TestOffersTakeRoom(t *testing.T) {
 	began := time.Now()
 	b.start(b.pool("w1", room, says("hi"), nil))
 	for i := range n {
-		if _, err := frozen.NextMsg(20 * time.Second); err != nil {
+		if _, err := frozen.NextMsg(time.Minute); err != nil {
 			t.Fatalf("offer %d: %v", i, err)
 		}
 	}

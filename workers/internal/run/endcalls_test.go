@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/sessiontest"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
@@ -90,7 +89,7 @@ func TestEndCallsInOrder(t *testing.T) {
 			p := b.start(b.pool("w1", 1, says("hi"), nil, diary(called)))
 			b.await("t2")
 			for range 3 { // two of them after the end of t2 at the latest: one for each tick
-				if id := sessiontest.Receive(t, other.asked); id != "t1" {
+				if id := bustest.Receive(t, "an event", other.asked); id != "t1" {
 					t.Errorf("asked about %s, want t1 only", id)
 				}
 			}
@@ -148,16 +147,16 @@ func TestEndCallOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.submit("t1")
-			sessiontest.Receive(t, started)
+			bustest.Receive(t, "an event", started)
 			if drains {
 				p.Drain()
 			}
 			b.Append("t2", &events.TurnRequested{Input: api.Ask("go").Input}, &events.TurnStarted{Attempt: 1, Worker: "w2"})
 			p.logMoved(sid)
-			if q := sessiontest.Receive(t, asked); q.Handle == "" {
+			if q := bustest.Receive(t, "an event", asked); q.Handle == "" {
 				t.Errorf("first request: got %+v, want the wake", q)
 			}
-			if q := sessiontest.Receive(t, asked); (q.Handle == "") == drains { // of the next tick, by a run that stays
+			if q := bustest.Receive(t, "an event", asked); (q.Handle == "") == drains { // of the next tick, by a run that stays
 				t.Errorf("second request: got %+v, want a wake: %t", q, drains)
 			}
 			if !p.respond(&wake.PeerRequest{Session: sid, Turn: "t1", Notifies: true}) {

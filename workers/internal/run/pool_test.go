@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/sessiontest"
 	"github.com/lash-go/lash/workers/internal/wake"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -92,7 +91,7 @@ func TestHandOver(t *testing.T) {
 	model := newGate()
 	holder := b.start(b.pool("w1", 1, model.script(says("hi")), nil)) // full with one run
 	b.submit("t1")
-	sessiontest.Receive(t, model.asked)
+	bustest.Receive(t, "an event", model.asked)
 	other := b.start(b.pool("w2", 4, says("never"), nil))
 	holder.mu.Lock()
 	first := holder.runs[sid].wake
@@ -120,7 +119,7 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	model := newGate()
 	p := b.start(b.pool("w1", 1, model.script(says("late")), nil))
 	b.submit("t1")
-	sessiontest.Receive(t, model.asked)
+	bustest.Receive(t, "an event", model.asked)
 	asked := make(chan wake.PeerRequest, 4)
 	stop, err := b.Bus.ServeWorker("w2", func(body []byte) []byte {
 		var q wake.PeerRequest
@@ -142,10 +141,10 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	if err := b.Bus.Notify("w1", sid); err != nil {
 		t.Fatal(err)
 	}
-	if err := sessiontest.Receive(t, model.ended); !errors.Is(err, context.Canceled) {
+	if err := bustest.Receive(t, "an event", model.ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("the model call ended with %v, want it cancelled", err)
 	}
-	if q := sessiontest.Receive(t, asked); q.Session != sid || q.Turn != "t1" || q.Attempt != 2 || q.Handle == "" || q.Class != bus.ClassTurn {
+	if q := bustest.Receive(t, "an event", asked); q.Session != sid || q.Turn != "t1" || q.Attempt != 2 || q.Handle == "" || q.Class != bus.ClassTurn {
 		t.Errorf("asked: got %+v", q)
 	}
 	idle(t, p)
@@ -245,12 +244,12 @@ func TestSoftStop(t *testing.T) {
 	}
 	first := b.start(b.pool("w1", 1, model.script(asks), tools("first")))
 	b.submit("t1")
-	sessiontest.Receive(t, model.asked)
+	bustest.Receive(t, "an event", model.asked)
 	stopped := make(chan struct{})
 	go func() { first.Stop(t.Context()); close(stopped) }()
 	bustest.Eventually(t, "the pool stops", first.draining.Load)
 	close(model.open)
-	sessiontest.Receive(t, stopped)
+	bustest.Receive(t, "an event", stopped)
 	if run := b.State().Turn(); run == nil || !run.Replied || run.Starts != 0 || run.Attempt != 1 || len(looked) != 0 {
 		t.Fatalf("after the stop: got %+v, %d calls, want the reply recorded and the turn released", run, len(looked))
 	}
@@ -258,7 +257,7 @@ func TestSoftStop(t *testing.T) {
 	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 2 || r.ModelCalls != 2 {
 		t.Errorf("got %+v, want it finished by the next worker", r)
 	}
-	if who := sessiontest.Receive(t, looked); who != "second" || len(looked) != 0 {
+	if who := bustest.Receive(t, "an event", looked); who != "second" || len(looked) != 0 {
 		t.Errorf("the call ran on %s, and %d times more", who, len(looked))
 	}
 }

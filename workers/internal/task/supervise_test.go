@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/sessiontest"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
@@ -76,13 +75,13 @@ func TestCompare(t *testing.T) {
 			b, work := setup(t), newBlocked()
 			s := b.start(b.service("w1", work.run), bus.ClassTask)
 			b.register(api.TaskRequest{Runner: "r"})
-			sessiontest.Receive(t, work.started)
+			bustest.Receive(t, "an event", work.started)
 			if what == "claimed" {
 				b.answer("w2", true)
 			}
 			c.change(b)
 			if c.cause != nil {
-				if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, c.cause) {
+				if cause := bustest.Receive(t, "an event", work.causes); !errors.Is(cause, c.cause) {
 					t.Errorf("got the cause %v, want %v", cause, c.cause)
 				}
 			}
@@ -104,10 +103,10 @@ func TestSuperseded(t *testing.T) {
 	b, work := setup(t), newBlocked()
 	b.start(b.service("w1", work.run), bus.ClassTask)
 	b.register(api.TaskRequest{Runner: "r"})
-	sessiontest.Receive(t, work.started)
+	bustest.Receive(t, "an event", work.started)
 	b.answer("w2", true)
 	claimed := b.claim("w2")
-	if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, wake.ErrSuperseded) {
+	if cause := bustest.Receive(t, "an event", work.causes); !errors.Is(cause, wake.ErrSuperseded) {
 		t.Errorf("got the cause %v, want %v", cause, wake.ErrSuperseded)
 	}
 	if rec := b.task(); rec.State != events.TaskRunning || rec.Worker != "w2" || rec.Attempt != claimed.Attempt {
@@ -129,11 +128,11 @@ func TestStop(t *testing.T) {
 		b, work := setup(t), newBlocked()
 		s := b.start(b.service("w1", work.run), bus.ClassTask)
 		b.register(api.TaskRequest{Runner: "r", Restart: restart})
-		sessiontest.Receive(t, work.started)
+		bustest.Receive(t, "an event", work.started)
 		now, cancel := context.WithCancel(t.Context())
 		cancel()
 		s.Stop(now)
-		if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, wake.ErrStopped) {
+		if cause := bustest.Receive(t, "an event", work.causes); !errors.Is(cause, wake.ErrStopped) {
 			t.Errorf("%s: got the cause %v, want %v", restart, cause, wake.ErrStopped)
 		}
 		if rec := b.task(); rec.State != c.state || !strings.Contains(rec.Summary, c.summary) {

@@ -32,7 +32,7 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	const wake, list = "lash.work.turn.s", "$JS.API.STREAM.LIST"
 	var order []string
 	for len(order) < 2 {
-		msg, err := seen.NextMsg(20 * time.Second)
+		msg, err := seen.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatalf("after %v: %v", order, err)
 		}

@@ -87,7 +87,7 @@ func (b *bundle) fetchWake(class bus.Class, ack bool) *bus.Wake {
 		b.t.Fatal(err)
 	}
 	var w *bus.Wake
-	if _, err := q.Fetch(b.t.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
+	if _, err := q.Fetch(b.t.Context(), 1, time.Minute, func(got *bus.Wake) { w = got }); err != nil || w == nil {
 		b.t.Fatalf("fetch: got %v, %v, want a wake", w, err)
 	}
 	if ack {

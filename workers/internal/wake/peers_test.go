@@ -83,16 +83,16 @@ func TestPeerRequest(t *testing.T) {
 		"yes": {"w2", request, true, true}, "no": {"w2", other, false, true}, "own": {"w1", request, true, true},
 		"ownNo": {"w1", other, false, true}, "gone": {"w3", request, false, false}, "silent": {"w4", request, false, false}, "none": {"", request, false, false},
 	} {
-		began := time.Now()
-		if yes, known := requester.RequestReply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
-			t.Errorf("%s: got %v, known %v, want %v, %v", name, yes, known, c.yes, c.known)
-		}
-		if yes := requester.Request(t.Context(), c.worker, c.q); yes != c.yes {
-			t.Errorf("%s: request: got %v, want %v", name, yes, c.yes)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s: took %v", name, took)
-		}
+		bustest.Eventually(t, name+": answers within 5 s", func() bool { // later where this process has no time
+			began := time.Now()
+			if yes, known := requester.RequestReply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
+				t.Errorf("%s: got %v, known %v, want %v, %v", name, yes, known, c.yes, c.known)
+			}
+			if yes := requester.Request(t.Context(), c.worker, c.q); yes != c.yes {
+				t.Errorf("%s: request: got %v, want %v", name, yes, c.yes)
+			}
+			return time.Since(began) < 5*time.Second
+		})
 	}
 }
 
@@ -135,7 +135,7 @@ func TestWatcherWakes(t *testing.T) {
 	b.create("s")
 	b.submit("s", "t1")
 	var w *bus.Wake
-	if _, err := held.Fetch(t.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
+	if _, err := held.Fetch(t.Context(), 1, time.Minute, func(got *bus.Wake) { w = got }); err != nil || w == nil {
 		t.Fatalf("fetch: got %v, %v", w, err)
 	}
 	if err := w.Extend(t.Context()); err != nil { // AckWait begins here
@@ -147,7 +147,7 @@ func TestWatcherWakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again *bus.Wake
-	if _, err := q.Fetch(t.Context(), 1, 20*time.Second, func(got *bus.Wake) { again = got }); err != nil || again == nil {
+	if _, err := q.Fetch(t.Context(), 1, time.Minute, func(got *bus.Wake) { again = got }); err != nil || again == nil {
 		t.Fatalf("fetch: got %v, %v", again, err)
 	}
 	if again.Session != "s" || !again.Repair || again.Deliveries != 1 {

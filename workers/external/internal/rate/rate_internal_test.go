@@ -25,7 +25,7 @@ func TestLimitsOfAPlugin(t *testing.T) {
 				callbacks++
 			}
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // in a bubble
 		for range 1500 {
 			if NewCall().Output(all, wire.MaxOutputBytes) == nil {
 				bytes += wire.MaxOutputBytes
@@ -56,7 +56,7 @@ func TestAnswersAboveTheLimits(t *testing.T) {
 			if admitted != most {
 				t.Errorf("answers of %d bytes: got %d, want %d", size, admitted, most)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // in a bubble
 			if err := a.Answer(size); err != nil {
 				t.Errorf("a second later: %v", err)
 			}

@@ -97,7 +97,7 @@ func TestRegistrationAwaitsTheLease(t *testing.T) {
 					p.awaitTerm("notes", wire.VerbRegister, registration)
 					answer <- p.checkTerm("notes", "i1", c.term)
 				}()
-				time.Sleep(wire.Lease / 2)
+				time.Sleep(wire.Lease / 2) //nolint:forbidigo // in a bubble
 				if (len(answer) == 1) != c.want {
 					t.Fatalf("got %d answers, want one: %v", len(answer), c.want)
 				}

@@ -121,9 +121,9 @@ func TestNoStepOutlivesTheLimit(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	parts := map[string]time.Duration{"wall": time.Minute}
+	parts := map[string]time.Duration{"wall": 5 * time.Minute}
 	if runtest.Long() {
-		parts["all"] = 4 * time.Minute
+		parts["all"] = 8 * time.Minute
 	}
 	for part, deadline := range parts {
 		t.Run(part, func(t *testing.T) {
@@ -148,7 +148,7 @@ func boundChild(part string) {
 		limits = Limits{Timeout: time.Second, Steps: 1 << 60, MemoryBytes: 1 << 60}
 		list = []string{"f = [i / 1000000.0 for i in range(1000000)]\nset(f)"}
 	}
-	const margin = 20 * time.Second // for a machine with other load
+	const margin = 2 * time.Minute // for a machine with other load
 	var workers errgroup.Group
 	workers.SetLimit(2)
 	for _, code := range list {
