@@ -251,9 +251,9 @@ func TestOwnedBranches(t *testing.T) {
 	}
 }
 
-// TestOwnedSessionsCost counts messages: a host without the limit sends none. With the limit a request costs one read
+// TestLongOwnedSessionsCost counts messages: a host without the limit sends none. With the limit a request costs one read
 // of the changes, for any number of sessions.
-func TestOwnedSessionsCost(t *testing.T) {
+func TestLongOwnedSessionsCost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for i := range 100 {

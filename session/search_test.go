@@ -55,9 +55,9 @@ func (b *bundle) searched(c *api.Caller, limit int, text string) (list []string)
 	}
 }
 
-// TestSearchOfCaller combines the grants at the time of the rows, the current grants, sessions with and without an index row,
+// TestLongSearchOfCaller combines the grants at the time of the rows, the current grants, sessions with and without an index row,
 // scopes, bounds and page sizes. A caller finds the text in exactly the sessions that it may read by their current states.
-func TestSearchOfCaller(t *testing.T) {
+func TestLongSearchOfCaller(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	rights := [][]events.SessionRight{nil, {"read"}, {"write"}, {"approve", "read"}}

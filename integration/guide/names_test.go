@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestCommandsAndFlags checks that every command and flag in the guides' sentences is in the programs' --help, and
+// TestLongCommandsAndFlags checks that every command and flag in the guides' sentences is in the programs' --help, and
 // that every file and folder exists in the repository.
-func TestCommandsAndFlags(t *testing.T) {
+func TestLongCommandsAndFlags(t *testing.T) {
 	t.Parallel()
 	helps := helps{t: t, known: make(map[string]string), at: open(t, t.TempDir(), environment(t, ours))}
 	flag := regexp.MustCompile(`^--[a-z][a-z-]+`)

@@ -158,7 +158,7 @@ func TestLongAdditionsWork(t *testing.T) {
 		"hook point":             {"./session/plugin"},
 		"hook point in a turn":   {"./integration/system", "-run", "TestSmokeEveryHookRuns"},
 		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestRows|TestEncoding"},
-		"operation in the suite": {"./integration/system", "-run", "TestSmokeService(Host|Client|HTTP)/(node_count|set_effort)|TestSmokeHTTPDocument"},
+		"operation in the suite": {"./integration/system", "-run", "TestSmokeService(Host|Client|HTTP)/(node_count|set_effort)|TestHTTPDocument"},
 		"operation and rights":   {"./integration/security", "-run", "TestSmokeRightsOverNATS|TestReachOverNATS|TestSmokeKeysOfAll|TestKeyBelongsToItsRequest"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestLongMissingPlaces(t *testing.T) {
 	wants(out, err, "attempts: got movable false and the name \"\"")
 	out, err = inFolder(t, some, overlay, "session", "TestFilesAreListed")
 	wants(out, err, "nodecount.go", "effort.go")
-	out, err = golang(t, "test", "-overlay", overlay, "./integration/system", "-run", "TestSmokeHTTPDocument")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/system", "-run", "TestHTTPDocument")
 	wants(out, err, "documented scope of setEffort")
 	out, err = golang(t, "test", "-overlay", overlay, "./integration/security", "-run", "TestSmokeRightsOverNATS")
 	wants(out, err, "set_effort")

@@ -165,9 +165,9 @@ func storedPlaces(t *testing.T, b *harness.System, dir string) (found places, st
 	return found, streams
 }
 
-// TestSmokeNoBodyIsStoredPlain runs sessions whose bodies all have a marker, and searches all that the server stores for it.
+// TestNoBodyIsStoredPlain runs sessions whose bodies all have a marker, and searches all that the server stores for it.
 // Without keys the same search finds it in every place that has bodies.
-func TestSmokeNoBodyIsStoredPlain(t *testing.T) {
+func TestNoBodyIsStoredPlain(t *testing.T) {
 	t.Parallel()
 	for name, encrypted := range map[string]bool{"encrypted": true, "plain": false} {
 		t.Run(name, func(t *testing.T) {

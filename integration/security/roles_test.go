@@ -79,8 +79,8 @@ func exerciseScript() []harness.Step {
 	}
 }
 
-// TestSmokeRoleNode runs turns with a node's permissions only.
-func TestSmokeRoleNode(t *testing.T) {
+// TestRoleNode runs turns with a node's permissions only.
+func TestRoleNode(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", exerciseScript()...)
@@ -207,8 +207,8 @@ func readsAll(b *harness.System, reader *bus.Bus) {
 	harness.Equal(b.T, "blob", len(body), bigBytes)
 }
 
-// TestSmokeRoleAuditor replays histories with lash-replay and an auditor's permissions only.
-func TestSmokeRoleAuditor(t *testing.T) {
+// TestRoleAuditor replays histories with lash-replay and an auditor's permissions only.
+func TestRoleAuditor(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", exerciseScript()...)

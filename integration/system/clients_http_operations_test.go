@@ -17,9 +17,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestSmokeHTTPDocument sends requests for every operation and its every documented response. Each response, of the
+// TestHTTPDocument sends requests for every operation and its every documented response. Each response, of the
 // other tests too, is checked against its schema.
-func TestSmokeHTTPDocument(t *testing.T) {
+func TestHTTPDocument(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")), harness.Reply(harness.Call("k", "later", "{}")), harness.Reply(harness.Text("late")), harness.Reply(harness.Text("x")))
 	g := &harness.Approver{}

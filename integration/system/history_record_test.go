@@ -153,9 +153,9 @@ func convert(t *testing.T, plan *playback.Plan) *events.Archive {
 	return a
 }
 
-// TestSmokeRecord signs the record of each session, verifies it with a library of others, checks its fields against the tables
+// TestRecord signs the record of each session, verifies it with a library of others, checks its fields against the tables
 // of the record, and makes a session of it again: the conversation is equal.
-func TestSmokeRecord(t *testing.T) {
+func TestRecord(t *testing.T) {
 	t.Parallel()
 	testRecord(t, "")
 }

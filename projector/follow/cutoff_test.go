@@ -144,10 +144,10 @@ func more(t *testing.T, b *bus.Bus, id events.SessionID, at, n int, prefix strin
 	}
 }
 
-// TestEraseAfterLossDies kills the eraser of a session with lost commits at each request: of those after its archive, and of all of a session
+// TestLongEraseAfterLossDies kills the eraser of a session with lost commits at each request: of those after its archive, and of all of a session
 // that was never archived. Once the row has the mark, no append, no accepted loss and no creation continues the session, and an archiver
 // finishes the erasure.
-func TestEraseAfterLossDies(t *testing.T) {
+func TestLongEraseAfterLossDies(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []events.Seq{0, 3} {
 		t.Run(fmt.Sprint("kept ", kept), func(t *testing.T) {

@@ -113,9 +113,9 @@ func TestEraseRows(t *testing.T) {
 	erased(t, b, "s", 40)
 }
 
-// TestEraseFinished kills the eraser at each request. The next archiver finishes erasures that started, and leaves
+// TestLongEraseFinished kills the eraser at each request. The next archiver finishes erasures that started, and leaves
 // other sessions unchanged. At each time there is the whole session, or a signed tombstone.
-func TestEraseFinished(t *testing.T) {
+func TestLongEraseFinished(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

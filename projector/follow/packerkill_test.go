@@ -64,9 +64,9 @@ func packedWith(t *testing.T, b *bus.Bus, id events.SessionID) (n int) {
 	return n
 }
 
-// TestPackerDies ends a packer, and an erasure, after each of its writes to the server. Searches find what they found before, and after another
+// TestLongPackerDies ends a packer, and an erasure, after each of its writes to the server. Searches find what they found before, and after another
 // erasure no pack has the session.
-func TestPackerDies(t *testing.T) {
+func TestLongPackerDies(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(context.Context, *bus.Bus, events.SessionID) error{
 		"packer": func(ctx context.Context, b *bus.Bus, _ events.SessionID) error {

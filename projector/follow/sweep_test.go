@@ -132,9 +132,9 @@ func TestSweepersAtOnce(t *testing.T) {
 	wantBlob(t, b, "kept", kept, false)
 }
 
-// TestSweepKilledAnywhere kills the first or the second sweep before and after each of its requests. Later sweeps remove what nothing
+// TestLongSweepKilledAnywhere kills the first or the second sweep before and after each of its requests. Later sweeps remove what nothing
 // refers to, never before its time, and no other body.
-func TestSweepKilledAnywhere(t *testing.T) {
+func TestLongSweepKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, second := range []bool{false, true} {
 		for _, late := range []bool{false, true} {

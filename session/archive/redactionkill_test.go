@@ -19,9 +19,9 @@ import (
 	"github.com/lash-go/lash/session/archive"
 )
 
-// TestRedactKilled kills the redaction at each request. The history is whole or redacted, with its record, at each time;
+// TestLongRedactKilled kills the redaction at each request. The history is whole or redacted, with its record, at each time;
 // a repetition or an archiver completes it.
-func TestRedactKilled(t *testing.T) {
+func TestLongRedactKilled(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		for _, repeat := range []bool{false, true} {

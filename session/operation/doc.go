@@ -12,8 +12,8 @@
 // A new operation is a method of [api.Service] and of the host, a row here with its method of [Requests], and a case of
 // the suite. Over HTTP its JSON is that of its Go types, or it has a route of its own in httpapi. The compiler finds
 // missing methods. Tests find the rest: TestPlainRoutes a type without JSON names, TestServiceLateRepeat the case,
-// TestSmokeHTTPDocument each documented status. An operation that changes something also has its right in the tables of
-// TestSmokeRightsOverNATS and TestSmokeHTTPDocument, and its requests with a key in that of TestSmokeKeysOfAll.
+// TestHTTPDocument each documented status. An operation that changes something also has its right in the tables of
+// TestSmokeRightsOverNATS and TestHTTPDocument, and its requests with a key in that of TestSmokeKeysOfAll.
 //
 // Rows are variables, as errors are: no code assigns to them. Names, and the types of requests and answers over NATS,
 // are part of the wire format: they are never renamed, and never reused.

@@ -113,9 +113,9 @@ func programs() (list []string) {
 
 const boundEnv = "LASH_SANDBOX_BOUND"
 
-// TestNoStepOutlivesTheLimit runs programs in a process that is killed at a deadline, because a step cannot be
+// TestLongNoStepOutlivesTheLimit runs programs in a process that is killed at a deadline, because a step cannot be
 // stopped. It names the programs that take too long.
-func TestNoStepOutlivesTheLimit(t *testing.T) {
+func TestLongNoStepOutlivesTheLimit(t *testing.T) {
 	if part := os.Getenv(boundEnv); part != "" {
 		boundChild(part)
 		return
@@ -128,7 +128,7 @@ func TestNoStepOutlivesTheLimit(t *testing.T) {
 	for part, deadline := range parts {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoStepOutlivesTheLimit$") //nolint:gosec // this binary
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLongNoStepOutlivesTheLimit$") //nolint:gosec // this binary
 			cmd.Env = append(os.Environ(), boundEnv+"="+part)
 			timer := time.AfterFunc(deadline, func() { _ = cmd.Process.Kill() })
 			defer timer.Stop()

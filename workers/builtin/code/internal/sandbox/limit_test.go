@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestHostileProgramsEnd(t *testing.T) {
+func TestLongHostileProgramsEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ code, err string }{
 		"doubling":        {"s = 'a'\nwhile True:\n    s = s + s", "too much memory"},
