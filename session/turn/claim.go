@@ -196,7 +196,7 @@ func mergeOverrides(old, tools []events.ToolEntry) []events.ToolEntry {
 func (m *machine) accept(at events.CheckpointKind) int {
 	var ids []events.InputID
 	for _, in := range m.s.Inputs {
-		if len(ids) == maxAccepted {
+		if len(ids) == MaxAccepted {
 			break
 		}
 		if at != events.AtAfterWork || in.Boundary == events.BoundaryAfterWork {
@@ -209,7 +209,7 @@ func (m *machine) accept(at events.CheckpointKind) int {
 	n := len(ids)
 	for i := range m.s.Queue {
 		q := &m.s.Queue[i]
-		if q.Busy == events.BusyInject && !q.Cancelled && at != events.AtStart && n < maxAccepted {
+		if q.Busy == events.BusyInject && !q.Cancelled && at != events.AtStart && n < MaxAccepted {
 			m.emitFor(q.ID, &events.TurnDiverted{End: events.EndInjected, By: m.id, At: at, Message: m.free(projector.UserMessage(q.ID))})
 			n++
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// maxAccepted limits the injected inputs that one checkpoint takes.
-const maxAccepted = 64
+// MaxAccepted limits the injected inputs that one checkpoint takes.
+const MaxAccepted = 64
 
 // ErrStale is an input that the state does not need. The caller folds again. A superseded worker gets this error.
 var ErrStale = errors.New("input does not fit the state")

@@ -32,6 +32,7 @@ type action struct {
 	inject *api.InjectRequest
 	config *recording.Config
 	frame  *api.FrameRequest
+	keep   []events.NodeID // of the frame: the first of them on the active path stays visible, and what follows
 	branch *events.NodeID
 }
 

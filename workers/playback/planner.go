@@ -2,9 +2,11 @@ package playback
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/recording"
 )
@@ -28,7 +30,6 @@ type planner struct {
 	turn  *Turn    // the open turn
 	began int      // entry that opened it
 	wait  []action // entries of the open turn before its next reply
-	lastE string   // id of the previous entry, in trees
 	tools map[string]bool
 	leaf  events.NodeID         // after the previous entry
 	leafs map[int]events.NodeID // leaf after each entry, by index
@@ -61,24 +62,17 @@ func (p *planner) entry(e *recording.Entry) {
 	}
 	p.leafs[e.Index] = p.leaf
 	if e.ID != "" {
-		p.byID[e.ID], p.lastE = e.Index, e.ID
+		p.byID[e.ID] = e.Index
 	}
 }
 
-// follow branches if the parent of the entry is not the previous entry.
+// follow branches if the parent of the entry is not the previous entry. Results in time have no place of their own.
 func (p *planner) follow(e *recording.Entry) {
-	if e.ID == "" {
+	if !e.Jumps || e.Kind == recording.EntryResult && inTime(p.plan.Conv, e.Index) {
 		return
-	}
-	if e.Parent == p.lastE || len(p.byID) == 0 {
-		return
-	}
-	parent, known := p.byID[e.Parent]
-	if !known && e.Parent != "" {
-		return // the parent is not in the file
 	}
 	leaf := events.NodeID("")
-	if known {
+	if parent, known := p.byID[e.Parent]; known {
 		leaf = p.leafs[parent]
 	}
 	if leaf == p.leaf {
@@ -159,6 +153,9 @@ func (p *planner) answered() bool {
 
 func (p *planner) user(e *recording.Entry) {
 	inject := action{entry: e.Index, inject: &api.InjectRequest{ID: events.InputID(fmt.Sprintf("i%04d", e.Index)), Parts: e.Message.Parts}}
+	if p.waitsForMessage() || p.isFull() {
+		p.cut()
+	}
 	switch {
 	case p.answered():
 		call := p.last().Calls[0]
@@ -172,6 +169,22 @@ func (p *planner) user(e *recording.Entry) {
 		p.open(e, events.TurnInput{Parts: e.Message.Parts})
 	}
 	p.become(e.Index, events.NodeID("u-"+string(p.turn.ID)))
+}
+
+// waitsForMessage reports whether a message waits for the open turn's next reply. An input of the turn would be before it.
+func (p *planner) waitsForMessage() bool {
+	return slices.ContainsFunc(p.wait, func(a action) bool { return a.node != nil && a.node.Message != nil })
+}
+
+// isFull reports whether the open turn's next checkpoint takes no more inputs.
+func (p *planner) isFull() bool {
+	switch {
+	case p.turn == nil:
+		return false
+	case p.answered():
+		return len(p.last().Calls[0].Inject) >= turn.MaxAccepted
+	}
+	return len(p.turn.before) >= turn.MaxAccepted
 }
 
 // become stores the node of an entry.
@@ -189,7 +202,13 @@ func (p *planner) joinUsers(e *recording.Entry) {
 	}
 	p.open(e, events.TurnInput{Parts: e.Message.Parts})
 	id := events.InputID(fmt.Sprintf("i%04d", began))
-	p.own[began] = events.NodeID("m_ingress_" + string(id))
+	node := events.NodeID("m_ingress_" + string(id))
+	p.own[began] = node
+	for i := began; i < e.Index; i++ {
+		if p.leafs[i] == events.NodeID("u-"+string(old.ID)) {
+			p.leafs[i] = node
+		}
+	}
 	p.turn.before = append(old.before, action{inject: &api.InjectRequest{ID: id, Parts: old.input.Parts}})
 }
 
@@ -314,13 +333,13 @@ func (p *planner) compaction(e *recording.Entry) {
 		Frame: events.FrameID(fmt.Sprintf("f%04d", e.Index)), Reason: "compaction",
 		Nodes: []api.AppendNode{{Message: &summary}},
 	}
+	a := action{entry: e.Index, frame: frame}
 	for i := max(e.Compaction.FirstKept, 0); e.Compaction.FirstKept >= 0 && i < e.Index; i++ {
 		if node := p.own[i]; node != "" {
-			frame.Keep = node
-			break
+			a.keep = append(a.keep, node)
 		}
 	}
-	p.act(action{entry: e.Index, frame: frame})
+	p.act(a)
 }
 
 func entryNode(index int) events.NodeID { return events.NodeID(fmt.Sprintf("e%04d", index)) }
@@ -340,13 +359,13 @@ func callParts(parts []events.Part) []events.Part {
 	return calls
 }
 
-// resultsOf finds the results of a reply's calls that are in time: before any other message, and on the same branch.
-// The key is the position of the call.
+// resultsOf finds the results of a reply's calls that are in time: before any other message, and on the same branch. The
+// results may all have the reply as their parent. The key is the position of the call.
 func resultsOf(conv *recording.Conversation, reply int) map[int]*recording.Result {
 	found := make(map[int]*recording.Result)
 	for i := reply + 1; i < len(conv.Entries); i++ {
-		e, before := &conv.Entries[i], &conv.Entries[i-1]
-		if e.ID != "" && e.Parent != before.ID {
+		e := &conv.Entries[i]
+		if e.Jumps && !isSince(conv.Entries[reply:i], e) {
 			break
 		}
 		switch e.Kind {
@@ -360,6 +379,12 @@ func resultsOf(conv *recording.Conversation, reply int) map[int]*recording.Resul
 		}
 	}
 	return found
+}
+
+// isSince reports whether e is a result of the first of the entries, and one of them is its parent.
+func isSince(list []recording.Entry, e *recording.Entry) bool {
+	return e.Kind == recording.EntryResult && e.Parent != "" && e.Result.ReplyIndex == list[0].Index &&
+		slices.ContainsFunc(list, func(other recording.Entry) bool { return other.ID == e.Parent })
 }
 
 // inTime reports whether the result at index is one of [resultsOf] its reply.

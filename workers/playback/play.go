@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -225,12 +226,33 @@ func (p *Player) act(ctx context.Context, id events.SessionID, a *action) error 
 			Change: a.configure, IdempotencyKey: string(entryNode(a.entry)),
 		})
 	case a.frame != nil:
-		_, err := p.host.OpenFrame(ctx, id, *a.frame)
-		return err
+		return p.open(ctx, id, a)
 	case a.branch != nil:
 		return p.host.BranchTo(ctx, id, *a.branch)
 	}
 	return nil
+}
+
+// open opens a frame. The entries that a compaction keeps may be on another branch.
+func (p *Player) open(ctx context.Context, id events.SessionID, a *action) error {
+	s, err := p.host.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	path, err := s.Path()
+	if err != nil {
+		return err
+	}
+	on := make(map[events.NodeID]bool, len(path))
+	for _, n := range path {
+		on[n.ID] = true
+	}
+	frame := *a.frame
+	if i := slices.IndexFunc(a.keep, func(n events.NodeID) bool { return on[n] }); i >= 0 {
+		frame.Keep = a.keep[i]
+	}
+	_, err = p.host.OpenFrame(ctx, id, frame)
+	return err
 }
 
 // Play plays a plan from the current position of its session to its end. after, which may be nil, is called after

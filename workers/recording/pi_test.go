@@ -1,6 +1,8 @@
 package recording_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -139,6 +141,39 @@ func TestPiCompaction(t *testing.T) {
 			if got.Kind != recording.EntryCompaction || got.Compaction != tt.want {
 				t.Errorf("got %s %+v, want %+v", got.Kind, got.Compaction, tt.want)
 			}
+		})
+	}
+}
+
+// TestPiJumps reads trees: an entry jumps if its parent is in the file, and another one than the entry before it.
+func TestPiJumps(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		tree string // an entry's id, a slash and its parent's id, for each entry
+		want []bool
+	}{
+		"linear":         {"a/ b/a c/b", []bool{false, false, false}},
+		"branch":         {"a/ b/a c/a d/c", []bool{false, false, true, false}},
+		"second_root":    {"a/ b/", []bool{false, true}},
+		"unknown_parent": {"a/x b/x", []bool{false, false}},
+		"later_parent":   {"a/b b/a", []bool{false, false}},
+		"no_ids":         {"/ /", []bool{false, false}},
+		"without_id":     {"a/ / b/a", []bool{false, false, false}},
+		"own_parent":     {"a/ b/b", []bool{false, false}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var lines []string
+			for _, entry := range strings.Fields(tt.tree) {
+				id, parent, _ := strings.Cut(entry, "/")
+				lines = append(lines, fmt.Sprintf(`{"type":"x","id":%q,"parentId":%q}`, id, parent))
+			}
+			var got []bool
+			for _, e := range entries(t, lines...) {
+				got = append(got, e.Jumps)
+			}
+			same(t, "jumps", got, tt.want)
 		})
 	}
 }

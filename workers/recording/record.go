@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (r *recordReader) entry(line int, raw json.RawMessage) error {
 	case "user", "assistant", "tool-result":
 	case "system-event":
 		if name, _, err := o.str("event-type"); err != nil || name != "message.system" {
-			return err
+			return errors.Join(err, r.skip(o))
 		}
 	default:
 		return fmt.Errorf("unknown type %q", kind)
@@ -105,6 +106,15 @@ func (r *recordReader) entry(line int, raw json.RawMessage) error {
 		return f.err
 	}
 	r.place(&e, group, f.text("parent-id"))
+	return f.err
+}
+
+// skip lets the parent of an entry that is not read stand for it.
+func (r *recordReader) skip(o object) error {
+	f := fields{o: o}
+	if id, parent := f.text("id"), f.text("parent-id"); id != "" {
+		r.kept[id] = cmp.Or(r.kept[parent], parent)
+	}
 	return f.err
 }
 

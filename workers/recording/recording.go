@@ -43,6 +43,7 @@ type Entry struct {
 	Index  int    // in Entries, from 0; in chats also the position in messages
 	ID     string // pi, from version 2; empty if the format is linear
 	Parent string // pi, from version 2: the entry before this one; empty for the first and in linear formats
+	Jumps  bool   // the parent is in the file, and is not the entry before this one; or this is another first entry
 
 	Message    events.Message // Role and Parts; Parts may be empty
 	Reply      Reply

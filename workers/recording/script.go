@@ -9,6 +9,7 @@ type script struct {
 	byTool openCalls[string]
 	headed bool           // the first entry is the header of a pi file
 	ids    map[string]int // index in Entries by the entry's ID; the latest counts
+	last   string         // ID of the latest entry that has one
 }
 
 func newScript(c Conversation) *script {
@@ -31,7 +32,9 @@ func (s *script) add(e Entry, byTool bool) {
 		e.Result.resolve(s.byID.take(e.Result.Call))
 	}
 	if e.ID != "" {
-		s.ids[e.ID] = e.Index
+		_, known := s.ids[e.Parent]
+		e.Jumps = e.Parent != s.last && (known || e.Parent == "")
+		s.ids[e.ID], s.last = e.Index, e.ID
 	}
 	s.conv.Entries = append(s.conv.Entries, e)
 }
