@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -24,10 +22,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
-
-//go:embed sample.jsonl
-var sample []byte
 
 type demoCmd struct {
 	Chats   []string         `help:"Recorded conversations: OpenAI-format chats (one JSON object a line) or pi session files, told apart by content. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"path"`
@@ -59,7 +55,7 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 // read parses every file before anything starts, so bad input leaves no partial run.
 func (c *demoCmd) read() ([]recording.Conversation, error) {
 	if len(c.Chats) == 0 {
-		return recording.Read("sample.jsonl", bytes.NewReader(sample))
+		return recordingtest.Read(recordingtest.Demo()), nil
 	}
 	var all []recording.Conversation
 	for _, name := range c.Chats {

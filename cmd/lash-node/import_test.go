@@ -14,38 +14,42 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/exchange"
 	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
-// TestImportRecordings imports the recordings of ../shared/data, exports them as archives and in their own formats, imports
+// TestImportRecordings imports recordings of all kinds, exports them as archives and in their own formats, imports
 // these, and compares: archives are the same bytes, conversations have the same messages, calls and results.
 func TestImportRecordings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := filepath.Join(dir, "first")
-	var files []string
-	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
-		path := filepath.Join("..", "..", "..", "shared", "data", name)
-		if _, err := os.Stat(path); err != nil {
-			t.Skip("the shared recordings are absent")
+	const chat, pi = recording.FormatChat, recording.FormatPi
+	convs := slices.Concat(recordingtest.Demo(), recordingtest.Make(0, chat, 20), recordingtest.Make(0, pi, 40))
+	if runtest.Long() {
+		convs = slices.Concat(convs, recordingtest.Each(chat), recordingtest.Each(pi), recordingtest.Large())
+		for seed := uint64(2); seed < 50; seed++ {
+			convs = slices.Concat(convs, recordingtest.Make(seed, chat, 40), recordingtest.Make(seed, pi, 80))
 		}
-		files = append(files, path)
 	}
+	recordings := writeFile(t, dir, "recordings.jsonl", convs)
 	ofPi := make(map[events.SessionID]bool)
-	sources, err := (&importCmd{Files: files}).read()
+	sources, err := (&importCmd{Files: []string{recordings}}).read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, src := range sources {
 		ofPi[src.Session] = src.Format == "pi"
 	}
-	imports(t, first, files...)
+	imports(t, first, recordings)
 	b := openStore(t, first)
-	var chats, pi bytes.Buffer
+	var chats, sessions bytes.Buffer
 	var ids []events.SessionID
 	kept := make(map[events.SessionID][]byte)
 	for id, err := range b.Sessions(t.Context()) {
@@ -69,13 +73,13 @@ func TestImportRecordings(t *testing.T) {
 		}
 		write, into := exchange.Chat, &chats
 		if ofPi[id] {
-			write, into = exchange.Pi, &pi // a chat has no outcomes
+			write, into = exchange.Pi, &sessions // a chat has no outcomes
 		}
 		if _, err := write(into, d); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, data := range map[string][]byte{"chats.jsonl": chats.Bytes(), "pi.jsonl": pi.Bytes()} {
+	for name, data := range map[string][]byte{"chats.jsonl": chats.Bytes(), "pi.jsonl": sessions.Bytes()} {
 		if len(data) > 0 {
 			formats = append(formats, writeFile(t, dir, name, data))
 		}

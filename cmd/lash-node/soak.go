@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/soak"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
 type soakCmd struct {
@@ -90,7 +91,7 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 	}
 	if len(c.Chats) == 0 {
 		c.Chats = []string{filepath.Join(c.Store, "sample.jsonl")}
-		if err := os.WriteFile(c.Chats[0], sample, 0o600); err != nil {
+		if err := os.WriteFile(c.Chats[0], recordingtest.Demo(), 0o600); err != nil {
 			return err
 		}
 	}

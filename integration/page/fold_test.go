@@ -1,10 +1,7 @@
 package page
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -16,6 +13,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
 // compare folds a session in the browser, and compares what a prompt would have with the server's view, at each
@@ -99,26 +97,18 @@ func (b *tab) compareFolds(list ...events.SessionID) (sum int) {
 // TestFoldOfRecordings does the same for the ends and about 40 earlier sequences of recorded conversations, which are played through the runtime.
 func TestFoldOfRecordings(t *testing.T) {
 	t.Parallel()
-	const each = 2 // conversations of a file
 	b := harness.StartIdle(t)
+	c, err := playback.NewConverter(b.Ctx, nil)
+	harness.WantError(t, "converter", err, nil)
+	defer c.Close()
 	var list []events.SessionID
-	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", name))
-		if err != nil {
-			t.Skipf("not compared: %v", err)
-		}
-		convs, err := recording.Read(name, bytes.NewReader(data))
-		harness.WantError(t, "read", err, nil)
-		for i := range min(each, len(convs)) {
-			c, err := playback.NewConverter(b.Ctx, nil)
-			harness.WantError(t, "converter", err, nil)
-			a, err := c.Convert(b.Ctx, playback.NewPlan(events.SessionID(fmt.Sprintf("recorded-%d", len(list))), &convs[i]))
-			c.Close()
-			harness.WantError(t, "convert", err, nil)
-			_, err = archive.Restore(b.Ctx, b.Bus, a)
-			harness.WantError(t, "restore", err, nil)
-			list = append(list, a.Session)
-		}
+	convs := recordingtest.Read(recordingtest.Make(1, recording.FormatChat, 30), recordingtest.Make(1, recording.FormatPi, 60))
+	for i := range convs {
+		a, err := c.Convert(b.Ctx, playback.NewPlan(events.SessionID(fmt.Sprintf("recorded-%d", i)), &convs[i]))
+		harness.WantError(t, "convert", err, nil)
+		_, err = archive.Restore(b.Ctx, b.Bus, a)
+		harness.WantError(t, "restore", err, nil)
+		list = append(list, a.Session)
 	}
 	d := serve(t, b, httpapi.Config{})
 	p := browse(t, d.URL, desktop)

@@ -30,7 +30,7 @@ var floors = []struct{ name, packages string }{
 		session/archive session/search session/internal/reader session/internal/stack session/internal/watch`},
 	{"the host", "session session/sessiontest"},
 	{"its doors", "session/client session/service session/httpapi session/webpage session/plugin/remote"},
-	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording
+	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording workers/recording/recordingtest
 		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/standard workers/builtin/builtintest workers/builtin/background workers/builtin/budget workers/builtin/code
 		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
 		workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},

@@ -1,13 +1,10 @@
 package security
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +27,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
 // attack is one hostile request to one API.
@@ -132,18 +130,12 @@ func errorLog(t *testing.T) *zap.Logger {
 	return zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
 }
 
-// plans are recorded conversations that the fleet can play; none where there are no recordings.
+// plans are recorded conversations that the fleet can play.
 func (f *installation) plans(prefix string, n int) (list []*playback.Plan) {
 	f.T.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "airline-chats.jsonl"))
-	if err != nil {
-		f.T.Log("the shared recordings are absent: none is played")
-		return nil
-	}
-	convs, err := recording.Read("airline-chats.jsonl", bytes.NewReader(data))
-	harness.WantError(f.T, "recordings", err, nil)
 	for i := range n {
-		plan := playback.NewPlan(events.SessionID(fmt.Sprintf("%s-%d", prefix, i)), &convs[i%len(convs)])
+		conv := &recordingtest.Read(recordingtest.Make(uint64(i), recording.FormatChat, 10))[0] //nolint:gosec // not negative
+		plan := playback.NewPlan(events.SessionID(fmt.Sprintf("%s-%d", prefix, i)), conv)
 		harness.WantError(f.T, "plan", f.player.Add(plan), nil)
 		list = append(list, plan)
 	}

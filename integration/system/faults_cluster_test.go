@@ -1,11 +1,8 @@
 package system
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -19,25 +16,15 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
 // TestSmokeCluster plays recordings on three servers that replicate everything, with one worker and with eight.
 func TestSmokeCluster(t *testing.T) {
 	t.Parallel()
-	var convs []recording.Conversation
-	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", name))
-		if err != nil {
-			t.Skip("the shared recordings are absent")
-		}
-		list, err := recording.Read(name, bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		convs = append(convs, list...)
-	}
-	if !runtest.Long() {
-		convs = convs[:10]
+	convs := recordingtest.Read(recordingtest.Make(1, recording.FormatChat, 10), recordingtest.Make(1, recording.FormatPi, 20))
+	if runtest.Long() {
+		convs = recordingtest.Read(recordingtest.Each(recording.FormatChat), recordingtest.Each(recording.FormatPi))
 	}
 	cluster := bustest.StartCluster(t)
 	for _, n := range []int{1, 8} {
@@ -56,7 +43,7 @@ func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []record
 	}
 	player := playback.NewPlayer(h)
 	plans := make(chan *playback.Plan, len(convs))
-	for i := len(convs) - 1; i >= 0; i-- { // the longest is the last
+	for i := range convs {
 		plan := playback.NewPlan(events.SessionID(fmt.Sprintf("w%d-s%d", n, i)), &convs[i])
 		if err := player.Add(plan); err != nil {
 			t.Fatal(err)

@@ -7,30 +7,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
-// TestCheckRecordings runs the recorded conversations of ../shared/data through the runtime. This build decides all of them
+// TestCheckRecordings runs recorded conversations of all kinds through the runtime. This build decides all of them
 // again in the same way. A build with a changed machine, which gives calls of turns that end early no results, does not, and
 // check names the first event of such a result.
 func TestCheckRecordings(t *testing.T) {
 	t.Parallel()
-	var args []string
-	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
-		path := filepath.Join("../../../shared/data", name)
-		if _, err := os.Stat(path); err != nil {
-			t.Skipf("no recordings here: %v", err)
-		}
-		args = append(args, "--chats", path)
-	}
 	dir := t.TempDir()
+	chats := filepath.Join(dir, "chats.jsonl")
+	all := slices.Concat(recordingtest.Each(recording.FormatChat), recordingtest.Each(recording.FormatPi), recordingtest.Make(1, recording.FormatPi, 60))
+	harness.WantError(t, "recordings", os.WriteFile(chats, all, 0o600), nil)
 	node, replay := harness.BuildCommand(t, "lash-node"), harness.BuildCommand(t, "lash-replay")
 	changed := harness.BuildCommand(t, "lash-replay", "-overlay", unclosed(t))
 	store, junit := filepath.Join(dir, "store"), filepath.Join(dir, "report.xml")
-	output(t, 0, node, append([]string{"demo", "--json", "--store", store}, args...)...)
+	output(t, 0, node, "demo", "--json", "--store", store, "--chats", chats)
 
 	got := output(t, 0, replay, "check", "--store", store, "--junit", junit)
 	sessions, want := closedCalls(t, replay, store)
@@ -42,7 +40,7 @@ func TestCheckRecordings(t *testing.T) {
 	}
 
 	if len(want) == 0 {
-		t.Skip("the recordings have no calls that ended with their turn: the changed machine decides as this one does")
+		t.Fatal("got no call that ended with its turn, want some: without one the changed machine decides as this one does")
 	}
 	var report struct {
 		Results []struct {

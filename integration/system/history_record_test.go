@@ -24,6 +24,7 @@ import (
 	"github.com/lash-go/lash/session/exchange"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
 // required are the required fields of each object of the record that audits exchange, with the type of each in JSON.
@@ -115,7 +116,7 @@ func checkRecord(t *testing.T, r map[string]any) map[string]int {
 	return counts
 }
 
-// archived reads sessions: the archives of the repository, and the recordings of ../shared/data where they are.
+// historyArchived reads sessions: the archives of the repository, and recorded conversations.
 func historyArchived(t *testing.T) []*events.Archive {
 	t.Helper()
 	var list []*events.Archive
@@ -128,17 +129,9 @@ func historyArchived(t *testing.T) []*events.Archive {
 		harness.WantError(t, file, err, nil)
 		list = append(list, a)
 	}
-	for _, name := range []string{"airline-chats.jsonl", "coding-session.jsonl"} {
-		data, err := os.ReadFile(filepath.Join("../../../shared/data", name))
-		if err != nil {
-			t.Logf("without %s: %v", name, err)
-			continue
-		}
-		convs, err := recording.Read(name, bytes.NewReader(data))
-		harness.WantError(t, name, err, nil)
-		for i := range convs[:min(3, len(convs))] {
-			list = append(list, convert(t, playback.NewPlan(events.SessionID(fmt.Sprintf("recorded-%d-%d", len(list), i)), &convs[i])))
-		}
+	convs := recordingtest.Read(recordingtest.Make(1, recording.FormatChat, 30), recordingtest.Make(1, recording.FormatPi, 60))
+	for i := range convs {
+		list = append(list, convert(t, playback.NewPlan(events.SessionID(fmt.Sprintf("recorded-%d", i)), &convs[i])))
 	}
 	return list
 }

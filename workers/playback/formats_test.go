@@ -2,90 +2,102 @@ package playback_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/exchange"
 	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
 // number numbers the sessions of [bundle.again].
 var number atomic.Int64
 
-// TestFormats plays recordings, writes the histories as files of other programs, plays these, and compares the conversations:
-// every message, call and result is equal. A chat has no outcomes of results, so recordings of pi go through pi's format.
+// TestFormats plays recordings of all kinds with eight workers, writes the histories as files of other programs, plays these,
+// and compares the conversations: every message, call and result is equal. A chat has no outcomes of results, so recordings of
+// pi go through pi's format.
 func TestFormats(t *testing.T) {
 	t.Parallel()
+	formats(t, recordingtest.Each(recording.FormatChat), recordingtest.Each(recording.FormatPi))
+}
+
+// TestRecordFormat does the same with one recording, and the record that audits exchange.
+func TestRecordFormat(t *testing.T) {
+	t.Parallel()
+	formats(t, recordingtest.Make(1, recording.FormatPi, 40))
+}
+
+// TestLongFormats does the same with recordings that are written by hand, and with those of many seeds, on a server for each fifty.
+func TestLongFormats(t *testing.T) {
+	t.Run("written", func(t *testing.T) { formats(t, recordingtest.Written()) })
+	const each = 50
+	for from := uint64(0); from < 400; from += each {
+		t.Run(fmt.Sprintf("from_%d", from), func(t *testing.T) { formats(t, made(from, from+each)...) })
+	}
+}
+
+// made are recordings of seeds.
+func made(from, to uint64) (files [][]byte) {
+	for seed := from; seed < to; seed++ {
+		files = append(files, recordingtest.Make(seed, recording.FormatChat, 20), recordingtest.Make(seed, recording.FormatPi, 40))
+	}
+	return files
+}
+
+func formats(t *testing.T, files ...[]byte) {
+	t.Helper()
 	b := setup(t)
-	files := map[string][]*playback.Plan{}
-	t.Run("play", func(t *testing.T) {
-		files["chat"] = b.plans("chats", shared(t, "airline-chats.jsonl"))
-		files["pi"] = b.plans("coding", shared(t, "coding-session.jsonl"))
-	})
-	for name, data := range untidy(t) {
-		plan := b.plans(name, read(t, name+".jsonl", data))[0]
-		files[string(plan.Conv.Format)] = append(files[string(plan.Conv.Format)], plan)
-		if plan.Conv.Format == "chat" { // pi's format holds more
-			files["pi"] = append(files["pi"], plan)
-		}
-	}
-	files["pi"] = append(files["pi"], b.plans("compacted", read(t, "m.jsonl", []byte(recorded)))...)
-	b.work(2)
-	played := map[events.SessionID]bool{}
-	var all []*playback.Plan
-	for _, list := range files {
-		for _, plan := range list {
-			if !played[plan.Session] {
-				played[plan.Session] = true
-				all = append(all, plan)
-			}
-		}
-	}
-	b.playAll(t, all, 4)
-	for format, list := range files {
-		write := map[string]writer{"chat": exchange.Chat, "pi": exchange.Pi}[format]
-		for _, plan := range list {
-			t.Run(format+"_"+string(plan.Session), func(t *testing.T) {
+	plans := b.plans("played", recordingtest.Read(files...))
+	b.work(8)
+	b.playAll(t, plans, 8)
+	for _, plan := range plans {
+		id := string(plan.Conv.Format) + "_" + plan.Conv.ID
+		again := func(format recording.Format, write writer) {
+			t.Run(string(format)+"_of_"+id, func(t *testing.T) {
 				t.Parallel()
 				b.again(t, plan, format, write)
 			})
-			if string(plan.Conv.Format) == format {
-				t.Run("record_of_"+format+"_"+string(plan.Session), func(t *testing.T) {
-					t.Parallel()
-					b.again(t, plan, "record", asRecord)
-				})
-				t.Run("cbor_of_"+format+"_"+string(plan.Session), func(t *testing.T) {
-					t.Parallel()
-					b.again(t, plan, "record", asCBOR)
-				})
-			}
+		}
+		again(plan.Conv.Format, map[recording.Format]writer{recording.FormatChat: exchange.Chat, recording.FormatPi: exchange.Pi}[plan.Conv.Format])
+		if runtest.Long() || len(plans) == 1 {
+			again(recording.FormatRecord, asRecord)
+		}
+		if runtest.Long() && plan.Conv.Format == recording.FormatChat {
+			again(recording.FormatPi, exchange.Pi) // holds more than a chat
 		}
 	}
 }
 
 type writer func(io.Writer, *exchange.Document) (*exchange.Losses, error)
 
+// asRecord writes a record, whose form in CBOR reads like that in JSON.
 func asRecord(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
-	return &exchange.Losses{}, exchange.RecordJSON(w, exchange.NewRecord(d, exchange.RecordOptions{}))
-}
-
-func asCBOR(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
-	data, err := exchange.RecordCBOR(exchange.NewRecord(d, exchange.RecordOptions{}))
-	if err == nil {
-		data, err = exchange.RecordLine(data)
+	record := exchange.NewRecord(d, exchange.RecordOptions{})
+	var asJSON bytes.Buffer
+	err := exchange.RecordJSON(&asJSON, record)
+	data, errCBOR := exchange.RecordCBOR(record)
+	line, errLine := exchange.RecordLine(data)
+	fromCBOR, errRead := recording.Read("record", bytes.NewReader(line))
+	fromJSON, errJSON := recording.Read("record", &asJSON)
+	if err := errors.Join(err, errCBOR, errLine, errRead, errJSON); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		_, err = w.Write(data)
+	if !reflect.DeepEqual(fromCBOR, fromJSON) {
+		return nil, fmt.Errorf("a record reads from CBOR as %+v, from JSON as %+v", fromCBOR, fromJSON)
 	}
+	_, err = w.Write(line)
 	return &exchange.Losses{}, err
 }
 
 // again writes a played session as a file, plays the file as another session, and compares the two.
-func (b *bundle) again(t *testing.T, plan *playback.Plan, format string, write writer) {
+func (b *bundle) again(t *testing.T, plan *playback.Plan, format recording.Format, write writer) {
 	t.Helper()
 	d, err := exchange.Read(t.Context(), b.bus.Log(), b.bus, plan.Session)
 	if err != nil {
@@ -97,7 +109,7 @@ func (b *bundle) again(t *testing.T, plan *playback.Plan, format string, write w
 		t.Fatal(err)
 	}
 	conv := read(t, "again.jsonl", file.Bytes())
-	if len(conv) != 1 || string(conv[0].Format) != format || conv[0].ID != string(plan.Session) {
+	if len(conv) != 1 || conv[0].Format != format || conv[0].ID != string(plan.Session) {
 		t.Fatalf("written file: got %d conversations, first %s of format %s, want one", len(conv), conv[0].ID, conv[0].Format)
 	}
 	second := b.plans(fmt.Sprintf("again-%d", number.Add(1)), conv)[0]

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -78,16 +76,6 @@ func read(t *testing.T, name string, data []byte) []recording.Conversation {
 		t.Fatal(err)
 	}
 	return convs
-}
-
-// shared reads a recording of the shared data, or skips the test.
-func shared(t *testing.T, name string) []recording.Conversation {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", name))
-	if err != nil {
-		t.Skip("the shared recordings are absent")
-	}
-	return read(t, name, data)
 }
 
 // plans makes plans for sessions with the prefix.

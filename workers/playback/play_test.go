@@ -5,45 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
+	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
-
-// TestShared plays the shared recordings on one server with one worker and with eight.
-func TestShared(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 8} {
-		t.Run(fmt.Sprintf("workers_%d", n), func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			chats := b.plans("chat", shared(t, "airline-chats.jsonl"))
-			coding := b.plans("coding", shared(t, "coding-session.jsonl"))
-			b.work(n)
-			b.playAll(t, append(coding, chats...), n)
-		})
-	}
-}
-
-// untidy are the conversations of testdata, by name.
-func untidy(t *testing.T) map[string][]byte {
-	t.Helper()
-	archive, err := txtar.ParseFile("testdata/untidy.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := make(map[string][]byte)
-	for _, f := range archive.Files {
-		list[f.Name] = f.Data
-	}
-	return list
-}
 
 // large is a conversation with a user text of 2 MiB, a result of 300 KiB, and calls and replies of these sizes.
 func large(t *testing.T) []byte {
@@ -67,36 +36,23 @@ func large(t *testing.T) []byte {
 	return data
 }
 
-// TestUntidy plays conversations with unusual orders of entries.
-func TestUntidy(t *testing.T) {
+// TestOneWorker plays a session of a thousand entries, and one with large bodies, with one worker.
+func TestOneWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	list := untidy(t)
-	list["large"] = large(t)
-	plans := make(map[string]*playback.Plan)
-	for name, data := range list {
-		plans[name] = b.plans(name, read(t, name+".jsonl", data))[0]
-	}
-	b.work(2)
-	for name, plan := range plans {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b.play(t, plan)
-		})
-	}
+	plans := b.plans("long", append(recordingtest.Read(recordingtest.Large()), read(t, "large.jsonl", large(t))...))
+	b.work(1)
+	b.playAll(t, plans, 1)
 }
 
 // TestResumed stops the client after every step; the next client continues.
 func TestResumed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	var plans []*playback.Plan
-	for name, data := range untidy(t) {
-		plans = append(plans, b.plans(name, read(t, name+".jsonl", data))[0])
-	}
+	plans := b.plans("resumed", recordingtest.Read(recordingtest.Written()))
 	b.work(2)
 	for _, plan := range plans {
-		t.Run(string(plan.Session), func(t *testing.T) {
+		t.Run(plan.Conv.ID, func(t *testing.T) {
 			t.Parallel()
 			stopped := errors.New("stopped")
 			for n := 1; n <= len(plan.Steps); n++ {
