@@ -276,9 +276,9 @@ func appendAtEnd(ctx context.Context, b *bus.Bus, c *events.Commit) (events.Seq,
 	}
 }
 
-// TestEraseUnderAppends erases sessions during appends, hot ones and such as are being archived. Each acknowledged
+// TestLongEraseUnderAppends erases sessions during appends, hot ones and such as are being archived. Each acknowledged
 // append is before the end that the tombstone names, and no append brings a session back.
-func TestEraseUnderAppends(t *testing.T) {
+func TestLongEraseUnderAppends(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	for k := range 10 {

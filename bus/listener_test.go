@@ -31,9 +31,9 @@ func serveChunks(t *testing.T, on *bus.Bus, listening time.Duration, do bus.Hand
 	})
 }
 
-// TestChunks receives every chunk of an answer, in order, and then the answer, also when that takes longer than a
+// TestLongChunks receives every chunk of an answer, in order, and then the answer, also when that takes longer than a
 // client may be silent. A client that does not request chunks gets none.
-func TestChunks(t *testing.T) {
+func TestLongChunks(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	server := bustest.Server(t, busembed.Config{})

@@ -305,8 +305,8 @@ func TestChatPortTaken(t *testing.T) {
 	}
 }
 
-// TestChatHostile replies with control sequences. The terminal and the pipe show them escaped.
-func TestChatHostile(t *testing.T) {
+// TestLongChatHostile replies with control sequences. The terminal and the pipe show them escaped.
+func TestLongChatHostile(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)

@@ -78,9 +78,9 @@ func TestLongServeDeadLetters(t *testing.T) {
 	}
 }
 
-// TestServeAcceptsLoss deletes the stream of a session that continued after its archive. The served node refuses the session, and says what
+// TestLongServeAcceptsLoss deletes the stream of a session that continued after its archive. The served node refuses the session, and says what
 // to do, until the loss is accepted.
-func TestServeAcceptsLoss(t *testing.T) {
+func TestLongServeAcceptsLoss(t *testing.T) {
 	t.Parallel()
 	s := serveModel(t, endpoint(t, "none {}"), "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
 	defer s.stop(t, syscall.SIGTERM)

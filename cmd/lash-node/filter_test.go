@@ -22,9 +22,9 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// TestServeRedact: a secret in an input, a call, a result, which is large enough for a blob, and a reply is in no message of
+// TestLongServeRedact: a secret in an input, a call, a result, which is large enough for a blob, and a reply is in no message of
 // any stream, and the model never gets it back.
-func TestServeRedact(t *testing.T) {
+func TestLongServeRedact(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-0123456789abcdef"
 	dir := t.TempDir()

@@ -45,9 +45,9 @@ func unprivileged(t *testing.T) (cmd *exec.Cmd, dir string) {
 	return cmd, dir
 }
 
-// TestCommandsSeeNoKeys runs a command that searches for the node's keys in the environment of every process that it
+// TestLongCommandsSeeNoKeys runs a command that searches for the node's keys in the environment of every process that it
 // may read, in the node's memory, and in a file that was open when the node started.
-func TestCommandsSeeNoKeys(t *testing.T) {
+func TestLongCommandsSeeNoKeys(t *testing.T) {
 	t.Parallel()
 	cmd, dir := unprivileged(t)
 	inherited, err := os.CreateTemp(t.TempDir(), "")

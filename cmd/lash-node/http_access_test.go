@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestRequestsAreLogged sends more requests a second than a sampling logger writes. Each has its line, and the metrics
+// TestLongRequestsAreLogged sends more requests a second than a sampling logger writes. Each has its line, and the metrics
 // count it.
-func TestRequestsAreLogged(t *testing.T) {
+func TestLongRequestsAreLogged(t *testing.T) {
 	t.Parallel()
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"), "--ops", "127.0.0.1:0")
 	client := &http.Client{Transport: &http.Transport{}}

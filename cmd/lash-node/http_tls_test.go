@@ -157,8 +157,8 @@ func opener(t *testing.T, s *serving, client *http.Client, session string) strin
 	return ""
 }
 
-// TestCertificatesAreReadAgain replaces the node's certificate, and the authority of its clients.
-func TestCertificatesAreReadAgain(t *testing.T) {
+// TestLongCertificatesAreReadAgain replaces the node's certificate, and the authority of its clients.
+func TestLongCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	ours, others := newAuthority(t), newAuthority(t)
 	cert, key := ours.issue(x509.ExtKeyUsageServerAuth, "first")

@@ -66,8 +66,8 @@ func TestKeysBodies(t *testing.T) {
 	}
 }
 
-// TestServeBodiesKey serves a store with keys, and starts it again without them and with others.
-func TestServeBodiesKey(t *testing.T) {
+// TestLongServeBodiesKey serves a store with keys, and starts it again without them and with others.
+func TestLongServeBodiesKey(t *testing.T) {
 	t.Parallel()
 	dir, store := t.TempDir(), t.TempDir()
 	for _, name := range []string{"own", "other"} {

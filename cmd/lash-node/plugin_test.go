@@ -57,9 +57,9 @@ func pluginRunOf(t *testing.T, args ...string) (await func(text string) string, 
 	}
 }
 
-// TestPluginWaitsForServer starts a program of a plugin while no server runs, with the file that the server made. The
+// TestLongPluginWaitsForServer starts a program of a plugin while no server runs, with the file that the server made. The
 // program names the server, and registers once the server runs. After the server's end, SIGTERM ends the program with 0.
-func TestPluginWaitsForServer(t *testing.T) {
+func TestLongPluginWaitsForServer(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
 	if err != nil {
@@ -93,9 +93,9 @@ func TestPluginWaitsForServer(t *testing.T) {
 	}
 }
 
-// TestPluginWithoutNode starts a program of a plugin at a server without a node. SIGTERM ends it with 0. A server that
+// TestLongPluginWithoutNode starts a program of a plugin at a server without a node. SIGTERM ends it with 0. A server that
 // needs a key refuses it with an exit code, and without its password in the error.
-func TestPluginWithoutNode(t *testing.T) {
+func TestLongPluginWithoutNode(t *testing.T) {
 	t.Parallel()
 	server, _, _ := roles(t)
 	await, stop := pluginRun(t, "--nats", server)

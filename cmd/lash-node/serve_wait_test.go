@@ -16,8 +16,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestServeWaits starts a node before its servers. The node prints what it waits for, and serves once they run.
-func TestServeWaits(t *testing.T) {
+// TestLongServeWaits starts a node before its servers. The node prints what it waits for, and serves once they run.
+func TestLongServeWaits(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
 	if err != nil {
@@ -51,9 +51,9 @@ func TestServeWaits(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// TestServeKeepsReplicas starts a node with fewer replicas than the shared streams have. The node reports that and
+// TestLongServeKeepsReplicas starts a node with fewer replicas than the shared streams have. The node reports that and
 // keeps them.
-func TestServeKeepsReplicas(t *testing.T) {
+func TestLongServeKeepsReplicas(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
 	c.Open(t)

@@ -73,9 +73,9 @@ func TestChatWithoutModelSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestWaitingChatIsInNoLog has a chat wait for a model for longer than the interval of its checks for a node. The node's access log has the
+// TestLongWaitingChatIsInNoLog has a chat wait for a model for longer than the interval of its checks for a node. The node's access log has the
 // requests of the chat alone.
-func TestWaitingChatIsInNoLog(t *testing.T) {
+func TestLongWaitingChatIsInNoLog(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)

@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// apart are the commands that connect to no server of another process, and mcp, which [TestWaitForHTTPIsNamed] has.
+// apart are the commands that connect to no server of another process, and mcp, which [TestLongWaitForHTTPIsNamed] has.
 func apart() []string {
 	return []string{
 		"demo", "bench", "soak", "demo-edit", "rerun", "plugin check", "check", "keys make", "keys certify", "keys show",
@@ -84,8 +84,8 @@ func TestLongWaitsAreNamed(t *testing.T) {
 	}
 }
 
-// TestWaitForHTTPIsNamed has a node that accepts connections and does not respond.
-func TestWaitForHTTPIsNamed(t *testing.T) {
+// TestLongWaitForHTTPIsNamed has a node that accepts connections and does not respond.
+func TestLongWaitForHTTPIsNamed(t *testing.T) {
 	t.Parallel()
 	on, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

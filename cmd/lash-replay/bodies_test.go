@@ -54,9 +54,9 @@ func both(t *testing.T, args ...string) (out string, code int) {
 	return text.String(), code
 }
 
-// TestEncryptedHistory reads an encrypted history with its key and without, from the store and from its archive. Without the
+// TestLongEncryptedHistory reads an encrypted history with its key and without, from the store and from its archive. Without the
 // key everything but the bodies can be read, and the proof holds.
-func TestEncryptedHistory(t *testing.T) {
+func TestLongEncryptedHistory(t *testing.T) {
 	t.Parallel()
 	store, file := makeEncrypted(t)
 	dir := t.TempDir()

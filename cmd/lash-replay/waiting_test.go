@@ -110,8 +110,8 @@ func wantWait(t *testing.T, servers string, args ...string) {
 	}
 }
 
-// TestSaysWhatItWaitsFor has a server that takes connections and sends nothing, as one that hangs.
-func TestSaysWhatItWaitsFor(t *testing.T) {
+// TestLongSaysWhatItWaitsFor has a server that takes connections and sends nothing, as one that hangs.
+func TestLongSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	on, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

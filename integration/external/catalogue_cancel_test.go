@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -107,7 +108,7 @@ func ignoredCancel(t *testing.T, on place) {
 }
 
 func cancelRace(t *testing.T, on place) {
-	rounds, both := on.fewer(500), make(map[events.Outcome]int)
+	rounds, both := on.fewer(runtest.Of(60, 500)), make(map[events.Outcome]int)
 	s := on.start(t)
 	s.node()
 	s.program("i1")

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	faultCalls = flag.Int("calls", runtest.Of(30, 300), "calls that T34 makes in Go on one server; elsewhere it makes a fifth")
+	faultCalls = flag.Int("calls", runtest.Of(12, 300), "calls that T34 makes in Go on one server; elsewhere it makes a fifth")
 	faultSeed  = flag.Uint64("seed", 0, "of the faults of T34; 0: a new one, which is logged")
 	unfenced   = flag.Bool("unfenced", false, "T34 has nodes that do not look at the instance that the history names: it fails")
 )

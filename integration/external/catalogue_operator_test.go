@@ -17,8 +17,10 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -149,13 +151,23 @@ func connectAs(t *testing.T, url, inbox string) (nc *nats.Conn, refused *bustest
 
 // invalidConfiguration starts a node with an invalid file of plugins, which it refuses with the line. A node that runs keeps what
 // it read at its start: the file is read once.
+// argumentsVariable has the lines of a command line.
+const argumentsVariable = "LASH_TEST_ARGUMENTS"
+
+// TestChildServe is lash-node serve, for programs that add plugins.
+func TestChildServe(*testing.T) {
+	os.Args = strings.Split(os.Getenv(argumentsVariable), "\n")
+	os.Exit(serve.Main(serve.Config{}))
+}
+
 func invalidConfiguration(t *testing.T, on place) {
 	s := on.start(t)
 	s.node()
-	dir, program := t.TempDir(), harness.BuildCommand(t, "lash-node")
+	dir := t.TempDir()
 	file := filepath.Join(dir, "plugins.json")
 	harness.WantError(t, "file", os.WriteFile(file, []byte("{\"plugins\": [\n  {\"name\": \"notes\",\n   \"effects\": {\"write\": \"often\"}}]}"), 0o600), nil)
-	start := exec.CommandContext(s.Ctx, program, "serve", "--nats", on.url, "--prefix", on.prefix, "--replicas", fmt.Sprint(on.replicas), "--external-plugins", file) //nolint:gosec // that was just built
+	args := []string{"lash-node", "--nats", on.url, "--prefix", on.prefix, "--replicas", fmt.Sprint(on.replicas), "--external-plugins", file}
+	start := runtest.Child(s.Ctx, "TestChildServe", argumentsVariable+"="+strings.Join(args, "\n"))
 	start.Dir = dir
 	out, err := start.CombinedOutput()
 	if exit := new(exec.ExitError); !errors.As(err, &exit) || !strings.Contains(string(out), file+": line 3: plugins[0].effects.write") {

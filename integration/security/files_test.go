@@ -16,8 +16,8 @@ import (
 	"github.com/lash-go/lash/internal/runtest"
 )
 
-// TestSmokeFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
-func TestSmokeFlagsOfFiles(t *testing.T) {
+// TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
+func TestFlagsOfFiles(t *testing.T) {
 	t.Parallel()
 	help, err := harness.Go(harness.Context(t), "run", "../../cmd/lash-node", "serve", "--help").CombinedOutput()
 	if err != nil {
