@@ -82,7 +82,7 @@ func replies() map[string]Reply {
 		"reasoning":          {Stop: events.StopEnd, Chunks: []Chunk{think("Hmm, "), think("well…"), say("Yes.")}},
 		"reasoning_and_call": {Stop: use, Chunks: []Chunk{think("I need it."), say("Looking."), readme, args(0, `{"path":"z"}`)}},
 		"usage":              {Stop: events.StopEnd, Usage: usage, Chunks: []Chunk{think("1"), say("2")}},
-		"mebibyte":           Text(strings.SplitAfter(strings.Repeat("0123456789abcdé\n", 1<<16), "\n")[:1<<16]...),
+		"mebibyte":           Text(strings.SplitAfter(strings.Repeat(strings.Repeat("0123456789abcd", 4)+"0123é\n", 1<<14), "\n")[:1<<14]...),
 		"one_big_chunk":      Text(strings.Repeat("é", 1<<20)),
 	}
 }

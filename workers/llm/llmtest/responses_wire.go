@@ -30,7 +30,7 @@ func (OpenAIResponses) Stream(r Reply) (body, end string) {
 			s.event("response.output_item.added", fmt.Sprintf(`"output_index":%d,"item":%s`, i.index, i.json("in_progress")))
 			s.begin(i)
 		}
-		i.text += c.Text
+		i.text.WriteString(c.Text)
 		s.event(i.deltaName(), i.location()+`,"delta":`+quote(c.Text))
 	}
 	body = s.String()
@@ -88,7 +88,7 @@ type responseItem struct {
 	kind     events.PartKind
 	call     int
 	id, tool string
-	text     string
+	text     strings.Builder
 }
 
 func findItem(items []*responseItem, c Chunk) *responseItem {
@@ -123,15 +123,15 @@ func (i *responseItem) json(status string) string {
 		if status != "completed" {
 			return head + `"type":"reasoning","summary":[]}`
 		}
-		return head + `"type":"reasoning","encrypted_content":"gAAAA","summary":[{"type":"summary_text","text":` + quote(i.text) + `}]}`
+		return head + `"type":"reasoning","encrypted_content":"gAAAA","summary":[{"type":"summary_text","text":` + quote(i.text.String()) + `}]}`
 	case events.PartToolCall:
-		return head + fmt.Sprintf(`"type":"function_call","call_id":%s,"name":%s,"arguments":%s}`, quote(i.id), quote(i.tool), quote(i.text))
+		return head + fmt.Sprintf(`"type":"function_call","call_id":%s,"name":%s,"arguments":%s}`, quote(i.id), quote(i.tool), quote(i.text.String()))
 	case events.PartText, events.PartToolResult, events.PartAttachment:
 	}
 	if status != "completed" {
 		return head + `"type":"message","role":"assistant","content":[]}`
 	}
-	return head + `"type":"message","role":"assistant","content":[{"type":"output_text","text":` + quote(i.text) + `,"annotations":[]}]}`
+	return head + `"type":"message","role":"assistant","content":[{"type":"output_text","text":` + quote(i.text.String()) + `,"annotations":[]}]}`
 }
 
 // Garbage implements [Wire].
