@@ -342,14 +342,17 @@ func observerDown(t *testing.T, on place) {
 		}
 		return turns, again
 	}
-	s.AwaitPolling("all events", func() bool { list, _ := persisted(); return len(list) >= turns })
+	s.AwaitPolling("all events", func() bool { list, _ := persisted(); return slices.Contains(list, fmt.Sprint("t", turns-1)) })
 	list, again := persisted()
 	want := make([]string, turns)
 	for i := range want {
 		want[i] = fmt.Sprint("t", i)
 	}
-	harness.EqualLists(t, "events", list, want)
-	harness.EqualLists(t, "redelivered", again, []string{"t0"})
+	// A server redelivers what a starved node handles too slowly. The first delivery of t0 was to the node that was killed.
+	harness.EqualLists(t, "events", slices.Compact(slices.Clone(list)), want)
+	if len(again) != 1+len(list)-turns || again[0] != "t0" {
+		t.Errorf("redelivered: got %v of %v, want t0, and whatever came twice", again, list)
+	}
 }
 
 // A plugin fires a point at which it has a hook itself, also within that hook's answer to another plugin.
