@@ -26,14 +26,41 @@ type DeadLetter struct {
 // MaxDeadError bounds the error of a dead letter, in bytes.
 const MaxDeadError = 1000
 
-// Trial counts attempts that ended without an append, so the history cannot count them. A worker writes it before it
-// starts a session whose earlier attempt failed or killed its worker.
+// TrialKey names what attempts are counted of. Each key has a row of its own: what happens to other work of the session
+// does not change it.
+type TrialKey struct {
+	Session events.SessionID
+	Of      TrialOf
+	Turn    events.TurnID // of [TrialTurn] and [TrialEnd]
+}
+
+// TrialOf is a kind of work.
+type TrialOf string
+
+// Kinds of work whose attempts are counted.
+const (
+	TrialFold TrialOf = "fold" // folding the session
+	TrialTurn TrialOf = "turn" // a turn, until it makes progress
+	TrialEnd  TrialOf = "end"  // the call to plugins about the end of a turn
+	TrialRest TrialOf = "rest" // what a session without a turn needs
+)
+
+func (k TrialKey) check() error {
+	err := events.CheckToken("session", k.Session)
+	if k.Of == TrialTurn || k.Of == TrialEnd {
+		err = errors.Join(err, events.CheckToken("turn", k.Turn))
+	}
+	return err
+}
+
+// Trial counts attempts without progress, where the history cannot count them. A worker writes it before it starts work
+// whose earlier attempt failed or killed its worker.
 type Trial struct {
-	Count  int64         `msgpack:"n"` // attempts in a row, this one included
-	Seq    events.Seq    `msgpack:"q"` // last sequence of the session then; after an append the count starts again
-	At     events.Millis `msgpack:"t"`
-	Folded bool          `msgpack:"f,omitempty"` // the session could be folded
-	Error  string        `msgpack:"e,omitempty"` // of the last attempt that did not kill its worker
+	Count   int64         `msgpack:"n"`           // attempts in a row, this one included
+	Own     int64         `msgpack:"o,omitempty"` // of these, the ones that returned an error or began as the only suspect on their node
+	Attempt int64         `msgpack:"a,omitempty"` // of the turn, in the history, when the row was written
+	At      events.Millis `msgpack:"t"`
+	Error   string        `msgpack:"e,omitempty"` // of the last attempt that did not kill its worker
 }
 
 const (
@@ -110,10 +137,14 @@ func (b *Bus) DropDeadLetter(ctx context.Context, letter *DeadLetter) error {
 	return b.purgeUpTo(ctx, b.names.deadStream(), b.names.dead(letter.Session), letter.Seq)
 }
 
-// Trial is the trial of a session; zero where there is none.
-func (b *Bus) Trial(ctx context.Context, session events.SessionID) (Trial, error) {
+// Trial is the trial of a key; zero where there is none.
+func (b *Bus) Trial(ctx context.Context, key TrialKey) (Trial, error) {
 	var t Trial
-	msg, err := b.lastMessage(ctx, b.names.deadStream(), b.names.trial(session))
+	if err := key.check(); err != nil {
+		return t, fmt.Errorf("trial: %w", err)
+	}
+	subject := b.names.trial(key)
+	msg, err := b.lastMessage(ctx, b.names.deadStream(), subject)
 	if errors.Is(err, ErrNotFound) {
 		return t, nil
 	}
@@ -125,26 +156,37 @@ func (b *Bus) Trial(ctx context.Context, session events.SessionID) (Trial, error
 		err = events.DecodePayload(body, &t)
 	}
 	if err != nil {
-		return Trial{}, fmt.Errorf("trial of %s: %w", session, err)
+		return Trial{}, fmt.Errorf("trial of %s: %w", key.Session, err)
 	}
 	return t, nil
 }
 
-// PutTrial stores a session's trial. It is durable on return.
-func (b *Bus) PutTrial(ctx context.Context, session events.SessionID, t Trial) error {
+// PutTrial stores the trial of a key. It is durable on return.
+func (b *Bus) PutTrial(ctx context.Context, key TrialKey, t Trial) error {
 	body, err := events.EncodePayload(&t)
-	if err = errors.Join(err, events.CheckToken("session", session)); err == nil {
-		err = b.publishBodyUntilAcked(ctx, b.names.trial(session), body, jetstream.WithMsgTTL(trialTTL))
+	if err = errors.Join(err, key.check()); err == nil {
+		err = b.publishBodyUntilAcked(ctx, b.names.trial(key), body, jetstream.WithMsgTTL(trialTTL))
 	}
 	if err != nil {
-		return fmt.Errorf("trial of %s: %w", session, err)
+		return fmt.Errorf("trial of %s: %w", key.Session, err)
 	}
 	return nil
 }
 
-// DropTrial removes a session's trial.
-func (b *Bus) DropTrial(ctx context.Context, session events.SessionID) error {
-	return b.purgeSubject(ctx, b.names.deadStream(), b.names.trial(session))
+// DropTrial removes the trial of a key.
+func (b *Bus) DropTrial(ctx context.Context, key TrialKey) error {
+	if err := key.check(); err != nil {
+		return fmt.Errorf("trial: %w", err)
+	}
+	return b.purgeSubject(ctx, b.names.deadStream(), b.names.trial(key))
+}
+
+// DropTrials removes all trials of a session.
+func (b *Bus) DropTrials(ctx context.Context, session events.SessionID) error {
+	if err := events.CheckToken("session", session); err != nil {
+		return err
+	}
+	return b.purgeSubject(ctx, b.names.deadStream(), b.names.trialsOf(session))
 }
 
 // publishBodyUntilAcked is publishUntilAcked for a body.

@@ -66,32 +66,58 @@ func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestTrial: every worker reads a trial until it is dropped, and it is not listed as a dead letter.
+// TestTrial: every worker reads the trial of a key until it is dropped, whatever happens to the others of the session, and it
+// is not listed as a dead letter.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	check := func(want bus.Trial) {
+	keys := []bus.TrialKey{
+		{Session: "s", Of: bus.TrialFold},
+		{Session: "s", Of: bus.TrialRest},
+		{Session: "s", Of: bus.TrialTurn, Turn: "t"},
+		{Session: "s", Of: bus.TrialTurn, Turn: "t2"},
+		{Session: "s", Of: bus.TrialEnd, Turn: "t"},
+		{Session: "s2", Of: bus.TrialFold},
+	}
+	want := make(map[bus.TrialKey]bus.Trial)
+	check := func() {
 		t.Helper()
-		if got, err := b.Trial(t.Context(), "s"); err != nil || got != want {
-			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		for _, key := range keys {
+			if got, err := b.Trial(t.Context(), key); err != nil || got != want[key] {
+				t.Errorf("%+v: got %+v, %v, want %+v", key, got, err, want[key])
+			}
 		}
 	}
-	check(bus.Trial{})
-	for _, trial := range []bus.Trial{{Count: 1, Seq: 7, At: 1000}, {Count: 2, Seq: 7, At: 2000, Folded: true, Error: "why"}} {
-		if err := b.PutTrial(t.Context(), "s", trial); err != nil {
-			t.Fatal(err)
+	check()
+	for n := range int64(2) {
+		for i, key := range keys {
+			want[key] = bus.Trial{Count: n + 1, Own: n, Attempt: int64(i), At: events.Millis(1000 + i), Error: string(key.Of)}
+			if err := b.PutTrial(t.Context(), key, want[key]); err != nil {
+				t.Fatal(err)
+			}
 		}
-		check(trial)
+		check()
 	}
 	if list := deadLetters(t, b); len(list) != 0 {
 		t.Errorf("dead letters: got %v, want none", list)
 	}
 	for range 2 {
-		if err := b.DropTrial(t.Context(), "s"); err != nil {
+		if err := b.DropTrial(t.Context(), keys[2]); err != nil {
 			t.Error(err)
 		}
 	}
-	check(bus.Trial{})
+	delete(want, keys[2])
+	check()
+	if err := b.DropTrials(t.Context(), "s"); err != nil {
+		t.Error(err)
+	}
+	want = map[bus.TrialKey]bus.Trial{keys[5]: want[keys[5]]}
+	check()
+	for _, key := range []bus.TrialKey{{Session: "*", Of: bus.TrialFold}, {Session: "s", Of: bus.TrialTurn}, {Session: "s", Of: bus.TrialEnd, Turn: ">"}} {
+		if err := b.PutTrial(t.Context(), key, bus.Trial{Count: 1}); !errors.Is(err, events.ErrInvalidID) {
+			t.Errorf("%+v: got %v, want %v", key, err, events.ErrInvalidID)
+		}
+	}
 }
 
 // TestDeadLettersOfNoStream finds no letters where the stream is missing.
@@ -104,10 +130,10 @@ func TestDeadLettersOfNoStream(t *testing.T) {
 	if list := deadLetters(t, b); len(list) != 0 {
 		t.Errorf("letters: got %v", list)
 	}
-	if trial, err := b.Trial(t.Context(), "s"); err != nil || trial != (bus.Trial{}) {
+	if trial, err := b.Trial(t.Context(), bus.TrialKey{Session: "s", Of: bus.TrialFold}); err != nil || trial != (bus.Trial{}) {
 		t.Errorf("trial: got %+v, %v", trial, err)
 	}
-	if err := b.DropTrial(t.Context(), "s"); err != nil {
+	if err := b.DropTrials(t.Context(), "s"); err != nil {
 		t.Errorf("drop trial: got %v", err)
 	}
 }

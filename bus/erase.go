@@ -213,7 +213,7 @@ func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
 		{b.names.workStream(), b.names.taskWakes(session)},
 		{b.names.deadStream(), b.names.dead(session)},
-		{b.names.deadStream(), b.names.trial(session)},
+		{b.names.deadStream(), b.names.trialsOf(session)},
 		{b.names.dirtyStream(), b.names.dirty(session)},
 		{b.names.deltaStream(), b.names.deltaSession(session)},
 	}

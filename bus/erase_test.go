@@ -79,7 +79,7 @@ func fillSharedStreams(t *testing.T, b *bus.Bus) {
 		b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "other", Task: "k"}, bus.WakeHint{}),
 		b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
 		b.SetTimer("s", 4102444800000),
-		b.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), "s", bus.Trial{Count: 1}),
+		b.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), bus.TrialKey{Session: "s", Of: bus.TrialTurn, Turn: "t"}, bus.Trial{Count: 1}),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -77,10 +77,12 @@ func TestPlainBusStopsToWrite(t *testing.T) {
 		"snapshot":    func() error { return row(b.Snapshots()) },
 		"index":       func() error { rows, _ := b.Index(); return row(rows) },
 		"dead letter": func() error { return b.PutDeadLetter(ctx, &bus.DeadLetter{Session: "s1"}) },
-		"trial":       func() error { return b.PutTrial(ctx, "s1", bus.Trial{Count: 1}) },
-		"event":       func() error { return b.StorePluginEvent(ctx, "p", fmt.Sprint(n), []byte("event")) },
-		"delta":       func() error { return b.PublishDelta("s1", "t1", []byte("delta")) },
-		"output":      func() error { return b.PublishOutput("s1", []byte("output")) },
+		"trial": func() error {
+			return b.PutTrial(ctx, bus.TrialKey{Session: "s1", Of: bus.TrialFold}, bus.Trial{Count: 1})
+		},
+		"event":  func() error { return b.StorePluginEvent(ctx, "p", fmt.Sprint(n), []byte("event")) },
+		"delta":  func() error { return b.PublishDelta("s1", "t1", []byte("delta")) },
+		"output": func() error { return b.PublishOutput("s1", []byte("output")) },
 	}
 	joinPluginEvents(t, b, "p")
 	for name, write := range writes {

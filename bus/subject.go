@@ -171,7 +171,17 @@ func (n names) deadOf(subject string) events.SessionID {
 	return events.SessionID(strings.TrimPrefix(subject, n.dead("")))
 }
 
-func (n names) trial(session events.SessionID) string { return n.prefix + ".tries." + string(session) }
+func (n names) trial(key TrialKey) string {
+	subject := n.prefix + ".tries." + string(key.Session) + "." + string(key.Of)
+	if key.Turn != "" {
+		subject += "." + string(key.Turn)
+	}
+	return subject
+}
+
+func (n names) trialsOf(session events.SessionID) string {
+	return n.prefix + ".tries." + string(session) + ".>"
+}
 
 func (n names) timerStream() string { return n.prefix + "-timers" }
 func (n names) timerAll() string    { return n.prefix + ".timer.>" }

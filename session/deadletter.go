@@ -14,7 +14,7 @@ import (
 func (h *Host) RetryDeadLetter(ctx context.Context, letter *bus.DeadLetter) error {
 	_, err := h.log.Last(ctx, letter.Session)
 	if err == nil {
-		err = h.b.DropTrial(ctx, letter.Session)
+		err = h.b.DropTrials(ctx, letter.Session)
 	}
 	if err == nil {
 		err = h.b.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: letter.Session}, bus.WakeHint{})

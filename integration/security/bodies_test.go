@@ -68,7 +68,7 @@ func bodySessions(t *testing.T, server *busembed.Server, on *bus.Bus) (b *harnes
 			b.RunTurn(id, events.TurnID("t"+string(rune('a'+n))), harness.Text(said("question", 0)))
 		}
 		harness.WantError(t, "dead letter", on.PutDeadLetter(b.Ctx, &bus.DeadLetter{Session: id, Error: said("dead", 0), Worker: "w"}), nil)
-		harness.WantError(t, "trial", on.PutTrial(b.Ctx, id, bus.Trial{Count: 1, Error: said("trial", 0)}), nil)
+		harness.WantError(t, "trial", on.PutTrial(b.Ctx, bus.TrialKey{Session: id, Of: bus.TrialFold}, bus.Trial{Count: 1, Error: said("trial", 0)}), nil)
 		harness.WantError(t, "event for a plugin", on.StorePluginEvent(b.Ctx, "observer", string(id), []byte(said("event", 0))), nil)
 		harness.WantError(t, "delta", on.PublishDelta(id, "ta", []byte(said("delta", 0))), nil)
 		harness.WantError(t, "project", follow.NewProjector(on, nil).Project(b.Ctx, id), nil)

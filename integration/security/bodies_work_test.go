@@ -39,7 +39,7 @@ func TestNodeWithoutKeyLeavesWork(t *testing.T) {
 	if _, err := f.Bus.DeadLetter(f.Ctx, id); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("dead letter: got %v, want none", err)
 	}
-	trial, err := f.Bus.Trial(f.Ctx, id)
+	trial, err := f.Bus.Trial(f.Ctx, bus.TrialKey{Session: id, Of: bus.TrialFold})
 	harness.WantError(t, "trial", err, nil)
 	harness.Equal(t, "counted attempts", trial.Count, int64(0))
 	if _, err := n.Host().Submit(f.Ctx, id, harness.TurnRequest("t2", "more")); !errors.Is(err, events.ErrLocked) {

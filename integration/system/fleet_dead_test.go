@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,7 +17,9 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -212,4 +215,72 @@ func TestDeadCrashLoop(t *testing.T) {
 			child.Wait()
 		})
 	}
+}
+
+const deadKiller = "LASH_DEAD_KILLER"
+
+// TestChildDeadNeighbours runs in another process, which TestDeadNeighbours starts: a node that dies as it builds the plugins of
+// one session. Models of the others reply when that one's turn has ended.
+func TestChildDeadNeighbours(t *testing.T) {
+	killer := events.SessionID(os.Getenv(deadKiller))
+	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: os.Getenv(deadServer)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := session.New(session.Config{Bus: on, Plugins: session.NoPlugins()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		if _, err := host.Await(ctx, killer, "t1"); err != nil && !errors.As(err, new(*api.TurnFailedError)) {
+			return scripted.Answer{}, err
+		}
+		return harness.Reply(harness.Text("done"))(ctx, req)
+	})
+	harness.StartHasty(t, on, model, func(id events.SessionID) *plugin.Tools {
+		if id == killer {
+			os.Exit(0)
+		}
+		return plugin.NewTools()
+	})
+	<-t.Context().Done() // it never ends by itself
+}
+
+// TestDeadNeighbours has a turn that kills its node before turn.started, while a client appends to its session after each
+// death: it is given up, and the turns beside it, which died with their node as often, finish.
+func TestDeadNeighbours(t *testing.T) {
+	t.Parallel()
+	const neighbours = 6
+	b := harness.StartIdle(t)
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	b.Bus = bustest.Open(t, server)
+	b.Host = b.NewHost(b.Bus)
+	killer := b.Open(api.CreateRequest{})
+	var beside []events.SessionID
+	for range neighbours {
+		id := b.Open(api.CreateRequest{})
+		b.StartTurn(id, "t1", harness.Text("go"))
+		beside = append(beside, id)
+	}
+	b.StartTurn(killer, "t1", harness.Text("go"))
+	ctx, stop := context.WithCancel(b.Ctx)
+	var child sync.WaitGroup
+	var deaths atomic.Int64
+	child.Go(func() { // ends with the last process, which is killed
+		for ctx.Err() == nil {
+			_ = runtest.Child(ctx, "TestChildDeadNeighbours", deadServer+"="+server.URL(), deadKiller+"="+string(killer)).Run()
+			deaths.Add(1)
+			_, _ = b.Inject(ctx, killer, api.InjectRequest{Parts: harness.UserMessages("more")[0].Message.Parts})
+			_ = b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: killer}, bus.WakeHint{})
+		}
+	})
+	record := b.AwaitTurn(killer, "t1")
+	harness.Equal(t, "issue", record.Issue.Code, "poisoned")
+	for _, id := range beside {
+		record := b.AwaitTurn(id, "t1")
+		harness.Equal(t, "end of "+string(id), record.End, events.EndFinished)
+		t.Logf("%s: %d attempts, %d deaths", id, record.Attempts, deaths.Load())
+	}
+	stop()
+	child.Wait()
 }

@@ -69,10 +69,29 @@ func (m *machine) next() (events.TurnInput, error) {
 	if wake == "" {
 		return events.TurnInput{}, fmt.Errorf("%w: nothing is queued", ErrStale)
 	}
-	m.id = m.freeTurn("wake-", string(wake))
+	m.id = m.wakeTurn(wake)
 	input := events.TurnInput{Continue: true}
 	m.emit(&events.TurnRequested{Input: input, Callers: m.s.InputCallers(wake)})
 	return input, nil
+}
+
+// Upcoming is the turn that a claim of a state without a running turn starts, and the sequence of the commit that asked for
+// it: 0 for the turn of a monitor's input, and where there is none.
+func Upcoming(s *projector.State) (events.TurnID, events.Seq) {
+	switch wake := wakeInput(s); {
+	case s.Turn() != nil:
+		return "", 0
+	case len(s.Queue) > 0:
+		return s.Queue[0].ID, s.Queue[0].Seq
+	case wake != "":
+		return (&machine{s: s}).wakeTurn(wake), 0
+	}
+	return "", 0
+}
+
+// wakeTurn is the turn of a monitor's input.
+func (m *machine) wakeTurn(input events.InputID) events.TurnID {
+	return m.freeTurn("wake-", string(input))
 }
 
 // freeTurn derives an unused turn id from a name.

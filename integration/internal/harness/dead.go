@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -19,8 +20,14 @@ import (
 // StartHastyNode starts a node that dead-letters after few attempts. stop ends it in order, at once.
 func StartHastyNode(t *testing.T, on *bus.Bus, provider llm.Provider) (stop func()) {
 	t.Helper()
+	return StartHasty(t, on, provider, nil)
+}
+
+// StartHasty is [StartHastyNode] with tools of each session.
+func StartHasty(t *testing.T, on *bus.Bus, provider llm.Provider, tools func(events.SessionID) *plugin.Tools) (stop func()) {
+	t.Helper()
 	n, err := workers.NewNode(workers.Config{
-		Bus: on, Providers: map[string]llm.Provider{"scripted": provider}, Provider: "scripted", Logger: zaptest.NewLogger(t),
+		Bus: on, Tools: tools, Providers: map[string]llm.Provider{"scripted": provider}, Provider: "scripted", Logger: zaptest.NewLogger(t),
 		Runners:  map[string]workers.TaskFunc{"exit": func(context.Context, *workers.RunningTask) (string, error) { os.Exit(0); return "", nil }},
 		JobRetry: workers.JobRetry{Attempts: DeadAttempts, Base: time.Millisecond, Max: time.Millisecond},
 	})

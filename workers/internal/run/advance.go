@@ -63,8 +63,8 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	}
 	switch {
 	case t == nil && turn.Claimable(r.state):
-		if len(r.endCalls.running) > 0 && (r.reachedFairShare() || r.p.draining.Load()) {
-			return paceWait, nil // the calls about ended turns would be cut off
+		if len(r.endCalls.running) > 0 && (r.suspicious || r.reachedFairShare() || r.p.draining.Load()) {
+			return paceWait, nil // the calls about ended turns would be cut off, or are suspects
 		}
 		return paceContinue, r.claimNext(ctx)
 	case t == nil, parked && len(r.inflight) == 0:

@@ -25,10 +25,16 @@ func (r *run) claimNext(ctx context.Context) error {
 	switch {
 	case r.p.draining.Load():
 		return r.endForStop(ctx)
-	case r.trial.Exhausted():
-		return r.giveUp(ctx, r.trial.Count)
 	case r.reachedFairShare():
 		return r.yield(ctx)
+	}
+	if id, _ := turn.Upcoming(r.state); id != "" {
+		if err := r.attempt(ctx, r.turnKey(id), nil, r.suspicious); err != nil {
+			return err
+		}
+		if r.trial.Exhausted() {
+			return r.giveUp(ctx)
+		}
 	}
 	var input events.TurnInput
 	if len(r.state.Queue) > 0 {
@@ -70,19 +76,21 @@ func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) (pace, 
 	case r.p.draining.Load():
 		return paceContinue, r.endForStop(ctx)
 	}
+	if r.suspicious { // one suspect at a time: the calls about ended turns first
+		if err := r.startEndCalls(ctx); err != nil || len(r.endCalls.running) > 0 {
+			return paceWait, err
+		}
+	}
 	return paceContinue, r.takeOver(ctx, t)
 }
 
 // takeOver claims a turn whose worker does not run it, or ends one whose attempts all failed.
 func (r *run) takeOver(ctx context.Context, t *projector.Turn) error {
-	switch {
-	case r.trial.Exhausted():
-		return r.giveUp(ctx, r.trial.Count)
-	case t.Starts >= int64(r.p.cfg.Retry.Attempts):
-		return r.giveUp(ctx, t.Starts)
+	if err := r.attempt(ctx, r.turnKey(t.ID), t, r.suspicious || t.Starts > 0); err != nil {
+		return err
 	}
-	if wait := r.p.cfg.Retry.Pause(t.Starts, t.ClaimedAt, string(r.session)); wait > 0 {
-		return wake.SoonError(wait)
+	if r.trial.Exhausted() {
+		return r.giveUp(ctx)
 	}
 	claim, err := r.claim(ctx, t.Input)
 	if err != nil {
@@ -117,11 +125,10 @@ func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 }
 
 // giveUp ends a turn whose attempts all failed, with the reason.
-func (r *run) giveUp(ctx context.Context, attempts int64) error {
-	err := r.fail(ctx, r.trial.Issue(attempts))
+func (r *run) giveUp(ctx context.Context) error {
+	err := r.fail(ctx, r.trial.Issue())
 	if err == nil {
-		r.trial.Clear(ctx)
-		r.trial = nil
+		r.endTrial(ctx)
 	}
 	return err
 }

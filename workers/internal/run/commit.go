@@ -254,6 +254,7 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 	r.unmarked = true
 	trace.Commit(r.p.cfg.Worker, r.batch.durable, c)
 	r.batch.clear()
+	r.noteProgress(ctx)
 	r.stackCommitted(ctx, c)
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.ToolReturned); ok {

@@ -23,6 +23,7 @@
 //	run.go            one run: load, and the loop
 //	advance.go        what the state needs next
 //	claim.go          claims and takeovers of turns
+//	attempt.go        attempts that may kill their worker
 //	handover.go       a run gives its session up: to the turn's worker, to the queue, or because the pool stops
 //	finish.go         the wake of a run that ended
 //	commit.go         the batch, its append, and what follows from a conflict
@@ -56,7 +57,8 @@
 //
 // # Failure
 //
-// The history counts the attempts that append nothing but their start ([projector.Turn.Starts]). [wake.Trials] count
-// those that append nothing at all. At the limit the turn fails in the history, with the reason. A worker that cannot
+// [wake.Trials] count the attempts at a turn until it makes progress, with the starts that the history has
+// ([projector.Turn.Starts]). At the limit the turn fails in the history, with the reason, if it and not a neighbour on its
+// nodes is the cause. A worker that cannot
 // build a session's plugins returns the wake to the others. If no worker can for [Config.Patience], the turn fails.
 package run

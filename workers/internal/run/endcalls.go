@@ -70,6 +70,10 @@ func (r *run) startEndCalls(ctx context.Context) error {
 		case len(r.endCalls.running) > 0 || r.isCalledElsewhere(ctx, u):
 			return nil // the next turn's call starts when this one has returned
 		}
+		key := bus.TrialKey{Session: r.session, Of: bus.TrialEnd, Turn: u.Turn}
+		if err := r.attempt(ctx, key, nil, r.suspicious || u.Worker != r.p.cfg.ID); err != nil {
+			return err
+		}
 		ready, err := r.canStartEndCall(ctx, u.Turn)
 		if err != nil || !ready {
 			return err
@@ -125,7 +129,8 @@ func (r *run) isCalledElsewhere(ctx context.Context, u projector.UnnotifiedTurn)
 func (r *run) canStartEndCall(ctx context.Context, id events.TurnID) (ready bool, err error) {
 	var why zap.Field
 	switch {
-	case r.trial.Exhausted():
+	case r.trial.Exhausted() && r.trial.Key.Of == bus.TrialEnd:
+		r.endTrial(ctx)
 		why = zap.String("why", "the workers that called them died")
 	case r.stack.Stack != nil:
 		return true, nil
@@ -173,7 +178,10 @@ func (p *Pool) callTurnEnd(ctx context.Context, stack *plugin.Stack, state *proj
 }
 
 // endCallReturned handles the end of a call.
-func (r *run) endCallReturned(id events.TurnID) {
+func (r *run) endCallReturned(ctx context.Context, id events.TurnID) {
+	if r.trial != nil && r.trial.Key.Of == bus.TrialEnd {
+		r.endTrial(ctx)
+	}
 	r.endCalls.returnedTurns[id] = true
 	delete(r.endCalls.running, id)
 }

@@ -46,7 +46,7 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 		r.trial.Withdraw(ctx)
 		back(time.Duration(soon))
 	case errors.Is(err, errPoolStops), ctx.Err() != nil:
-		r.trial.Clear(ctx)
+		r.trial.Withdraw(ctx)
 		back(0)
 	case errors.Is(err, events.ErrLocked): // another worker may have the key; until then the work waits
 		log.Warn("left to a node with the key of the session", zap.Error(err))
@@ -54,45 +54,40 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 		back(lockedWait)
 	case errors.Is(err, errElsewhere):
 		log.Warn("left to another worker", zap.Error(err))
-		r.trial.Clear(ctx)
+		r.trial.Withdraw(ctx)
 		back(elsewhereWait)
 	case errors.Is(err, events.ErrNoSession): // it was erased, or never existed
+		r.trial.Clear(ctx)
 		ack()
 	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, bus.ErrFull): // a fault of the servers, not of the session
 		log.Warn("run session", zap.Error(err))
-		r.trial.Clear(ctx)
+		r.trial.Withdraw(ctx)
 		back(time.Second)
 	default:
-		p.failed(ctx, r, w, err)
+		p.failed(ctx, r, err, ack, back)
 	}
 }
 
 // failed counts an attempt that ended in an error of its own. At the limit, a session that could not be folded
 // becomes a dead letter.
-func (p *Pool) failed(ctx context.Context, r *run, w *bus.Wake, err error) {
+func (p *Pool) failed(ctx context.Context, r *run, err error, ack func(), back func(time.Duration)) {
 	log := p.log.With(zap.String("session", string(r.session)))
 	log.Warn("run session", zap.Error(err))
-	if w == nil {
-		return // the queue has a wake
-	}
-	if r.trial == nil {
-		r.trial = p.trials.First(r.session)
-	}
-	exhausted := errors.Is(err, wake.ErrUnfoldable)
-	wait := time.Second
+	wait, exhausted := time.Duration(0), errors.Is(err, wake.ErrUnfoldable)
 	if !exhausted {
-		seq, progress := r.progress()
-		wait = r.trial.Fail(ctx, err, seq, progress)
-		exhausted = seq == 0 && r.trial.Count >= int64(p.cfg.Retry.Attempts)
+		key, running := r.attempted()
+		r.trial, wait, exhausted = p.trials.Fail(ctx, r.trial, key, running, err)
+		exhausted = exhausted && key.Of == bus.TrialFold
 	}
 	if !exhausted {
-		_ = w.Nak(wait)
+		back(wait)
 		return
 	}
-	if putErr := p.trials.DeadLetter(ctx, r.session, r.trial, err); putErr != nil {
-		log.Warn("keep dead letter", zap.Error(putErr))
-		_ = w.Nak(p.cfg.Retry.Base)
+	if err := p.trials.DeadLetter(ctx, r.trial); err != nil {
+		log.Warn("keep dead letter", zap.Error(err))
+		back(p.cfg.Retry.Base)
 		return
 	}
-	_ = w.Ack()
+	r.trial.Clear(ctx)
+	ack()
 }

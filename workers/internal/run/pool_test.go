@@ -168,13 +168,17 @@ func TestTakeOverOfSilentWorker(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestPoisonedTurn expects a turn to fail in the history after the limit of attempts that record nothing.
+// TestPoisonedTurn expects a turn to fail in the history after the limit of attempts that record nothing, two of which
+// died beside no other suspect.
 func TestPoisonedTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.submit("t1")
 	for n := range int64(3) {
 		b.Append("t1", &events.TurnStarted{Attempt: n + 1, Worker: "gone"})
+	}
+	if err := b.Bus.PutTrial(t.Context(), bus.TrialKey{Session: sid, Of: bus.TrialTurn, Turn: "t1"}, bus.Trial{Count: 3, Own: 2, Attempt: 2}); err != nil {
+		t.Fatal(err)
 	}
 	b.submit("t2")
 	p := b.start(b.pool("w1", 1, says("hi"), nil))

@@ -19,8 +19,10 @@ type run struct {
 	session events.SessionID
 	state   *projector.State
 	batch   batch
-	trial   *wake.Trial
 	stack   stacked
+	// suspicious: an earlier run of the session may have killed its worker, and no turn made progress since.
+	suspicious bool
+	trial      *wake.Trial // the attempt under way; nil where it stored nothing
 
 	// Guarded by the pool's lock.
 	wake        *bus.Wake // the run's wake; nil before the first
@@ -138,15 +140,18 @@ func (r *run) work(ctx context.Context) error {
 // load gets the cached state, which may be behind the log, or folds the log.
 func (r *run) load(ctx context.Context) (err error) {
 	w := r.currentWake()
-	suspicious := w != nil && wake.Suspicious(w)
-	if suspicious {
-		if r.trial, err = r.p.trials.Begin(ctx, w); err != nil {
+	r.suspicious = w != nil && wake.Suspicious(w)
+	if r.suspicious {
+		switch r.trial, err = r.p.trials.Begin(ctx, r.foldKey(), nil); {
+		case err != nil:
 			return err
+		case r.trial.Exhausted():
+			return wake.ErrUnfoldable
 		}
 	}
 	q := r.logEnd.request()
 	if r.state = r.p.cfg.Worker.TakeState(ctx, r.session); r.state != nil {
-		if !suspicious && !follow.IsStale(r.p.cfg.Bus, r.state) && r.foldNextCommit(ctx) {
+		if !r.suspicious && !follow.IsStale(r.p.cfg.Bus, r.state) && r.foldNextCommit(ctx) {
 			return nil
 		}
 		err = follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
@@ -158,7 +163,12 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.logEnd.confirm(q)
-	return r.trial.MarkFolded(ctx)
+	r.endTrial(ctx)
+	// A wake of an append replaces the one of an attempt that killed its worker.
+	if id, asked := turn.Upcoming(r.state); id != "" && asked < r.state.Seq {
+		r.suspicious = true
+	}
+	return nil
 }
 
 // foldNextCommit folds the next commit, which is usually the reason of the wake, unless the cached state needs a worker
@@ -172,18 +182,10 @@ func (r *run) foldNextCommit(ctx context.Context) (needsWorker bool) {
 	return err == nil && r.state.Apply(entry) == nil && turn.NeedsWorker(r.state, r.now())
 }
 
-// progress is the sequence of the state, 0 without a state, and whether the running turn recorded anything since its
-// last start.
-func (r *run) progress() (events.Seq, bool) {
-	if r.state == nil {
-		return 0, false
-	}
-	t := r.state.Turn()
-	return r.state.Seq, t != nil && t.Starts == 0
-}
-
 // dropTurn drops a turn that another worker has taken over, with its effects.
 func (r *run) dropTurn() {
+	r.trial.Leave()
+	r.trial = nil
 	r.discard(r.batch.inputs...)
 	r.rollBack()
 	r.cancelEffects()

@@ -21,7 +21,7 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 	case c := <-r.results:
 		return r.handleResult(ctx, c)
 	case id := <-r.endCalls.returned:
-		r.endCallReturned(id)
+		r.endCallReturned(ctx, id)
 		return nil
 	case f := <-r.recordRequests:
 		return r.handleRecordRequest(ctx, f)

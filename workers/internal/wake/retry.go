@@ -11,8 +11,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Retry sets the attempts and waits of work that fails repeatedly. The count starts again when a turn records
-// something, and when a worker stops in order. A worker that is killed counts as a failed attempt.
+// Retry sets the attempts and waits of work that fails repeatedly. The count of a turn starts again when that turn makes
+// progress. A worker that is killed counts as a failed attempt, one that stops in order does not. See [Trials] for what is
+// given up.
 type Retry struct {
 	Attempts int           // in a row without progress, before the work fails. Defaults to 8
 	Base     time.Duration // first wait; each further one is twice as long. Defaults to 1 s

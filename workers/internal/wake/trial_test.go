@@ -2,6 +2,9 @@ package wake
 
 import (
 	"errors"
+	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/projector"
 )
 
 func TestRetryDefaults(t *testing.T) {
@@ -82,43 +85,59 @@ func trialsOf(b *bundle, attempts int) *Trials {
 	return &Trials{Bus: b.bus, Retry: Retry{Attempts: attempts, Base: time.Nanosecond, Max: time.Nanosecond}, Worker: "w1", Log: zaptest.NewLogger(b.t)}
 }
 
-func (b *bundle) trial(id events.SessionID) bus.Trial {
+// restarted is the trials of the process that follows one that died.
+func (t *Trials) restarted() *Trials {
+	return &Trials{Bus: t.Bus, Retry: t.Retry, Worker: t.Worker, Log: t.Log}
+}
+
+func (b *bundle) trial(key bus.TrialKey) bus.Trial {
 	b.t.Helper()
-	trial, err := b.bus.Trial(b.t.Context(), id)
+	trial, err := b.bus.Trial(b.t.Context(), key)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return trial
 }
 
-func suspicious() *bus.Wake { return &bus.Wake{WakeKey: hint.TurnKey("s"), Deliveries: 2} }
+var foldOfS = bus.TrialKey{Session: "s", Of: bus.TrialFold}
 
-// TestFirstAttemptIsNotWritten stores an attempt only with a suspicious wake, and before it starts.
-func TestFirstAttemptIsNotWritten(t *testing.T) {
+func turnOf(session events.SessionID) bus.TrialKey {
+	return bus.TrialKey{Session: session, Of: bus.TrialTurn, Turn: "t1"}
+}
+
+// begin begins an attempt that has to be made.
+func (b *bundle) begin(trials *Trials, key bus.TrialKey, running *projector.Turn) *Trial {
+	b.t.Helper()
+	trial, err := trials.Begin(b.t.Context(), key, running)
+	if err != nil || trial.Exhausted() {
+		b.t.Fatalf("begin %+v: got %v, exhausted %v, want an attempt", key, err, trial.Exhausted())
+	}
+	return trial
+}
+
+// TestSuspicious has the deliveries that follow an attempt which may have killed its worker.
+func TestSuspicious(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.create("s")
-	trials := trialsOf(b, 3)
-	trial, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: hint.TurnKey("s"), Deliveries: 1})
-	if err != nil || trial.Exhausted() || b.trial("s") != (bus.Trial{}) {
-		t.Errorf("first: got %v, exhausted %v, written %+v", err, trial.Exhausted(), b.trial("s"))
-	}
-	for name, w := range map[string]*bus.Wake{"again": suspicious(), "repair": {WakeKey: hint.TurnKey("s"), Deliveries: 1, WakeHint: bus.WakeHint{Repair: true}}} {
-		if trial, err = trials.Begin(t.Context(), w); err != nil || b.trial("s").Count != 1 || b.trial("s").Seq != 1 {
-			t.Errorf("%s: got %v, written %+v", name, err, b.trial("s"))
-		}
-		if err := trial.MarkFolded(t.Context()); err != nil || !b.trial("s").Folded {
-			t.Errorf("%s, folded: got %v, written %+v", name, err, b.trial("s"))
-		}
-		trial.Clear(t.Context())
-		if got := b.trial("s"); got != (bus.Trial{}) {
-			t.Errorf("%s, over: got %+v, want it forgotten", name, got)
+	for want, list := range map[bool][]bus.Wake{
+		false: {{Deliveries: 1}}, true: {{Deliveries: 2}, {Deliveries: 1, WakeHint: bus.WakeHint{Repair: true}}},
+	} {
+		for _, w := range list {
+			if got := Suspicious(&w); got != want {
+				t.Errorf("%+v: got %v, want %v", w, got, want)
+			}
 		}
 	}
-	var none *Trial // with a wake that is not suspicious
+}
+
+// TestNoTrial does nothing for an attempt that stored none.
+func TestNoTrial(t *testing.T) {
+	t.Parallel()
+	var none *Trial
 	none.Clear(t.Context())
-	if none.Exhausted() || none.MarkFolded(t.Context()) != nil {
-		t.Error("no trial: it does something")
+	none.Withdraw(t.Context())
+	none.Leave()
+	if none.Exhausted() {
+		t.Error("no trial: it is exhausted")
 	}
 }
 
@@ -126,206 +145,250 @@ func TestFirstAttemptIsNotWritten(t *testing.T) {
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.create("s")
 	trials := trialsOf(b, 8)
-	for n := range 3 {
-		before := b.trial("s")
-		if n == 0 {
-			before.Seq = 1 // the sequence of the record
-		}
-		trial, err := trials.Begin(t.Context(), suspicious())
-		if err == nil {
-			err = trial.MarkFolded(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		trial.Withdraw(t.Context())
-		if got := b.trial("s"); got != before {
+	for n := range 7 {
+		before := b.trial(foldOfS)
+		b.begin(trials, foldOfS, nil).Withdraw(t.Context())
+		if got := b.trial(foldOfS); got != before {
 			t.Errorf("after %d attempts: got %+v, want %+v", n, got, before)
 		}
-		if _, err := trials.Begin(t.Context(), suspicious()); err != nil || b.trial("s").Count != int64(n+1) {
-			t.Fatalf("attempt %d: got %v, written %+v", n+1, err, b.trial("s"))
+		b.begin(trials, foldOfS, nil)
+		if got := b.trial(foldOfS).Count; got != int64(n+1) {
+			t.Fatalf("attempt %d: got a count of %d", n+1, got)
 		}
+		trials = trials.restarted()
 	}
-	var none *Trial
-	none.Withdraw(t.Context())
+	b.begin(trials, foldOfS, nil).Clear(t.Context())
+	if got := b.trial(foldOfS); got != (bus.Trial{}) {
+		t.Errorf("over: got %+v, want it forgotten", got)
+	}
 }
 
-// TestFoldThatKills expects a dead letter after the limit of attempts that are stored and do not end.
+// TestFoldThatKills expects a dead letter after the limit of attempts that are stored and do not end, whatever is appended
+// to the session meanwhile.
 func TestFoldThatKills(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("s")
 	trials := trialsOf(b, 3)
 	for n := range 3 {
-		if _, err := trials.Begin(t.Context(), suspicious()); err != nil || b.trial("s").Count != int64(n+1) {
-			t.Fatalf("attempt %d: got %v, written %+v", n+1, err, b.trial("s"))
-		}
+		b.begin(trials, foldOfS, nil)
+		b.submit("s", events.TurnID(fmt.Sprint("t", n)))
+		trials = trials.restarted()
 	}
-	trial, err := trials.Begin(t.Context(), suspicious())
-	if !errors.Is(err, ErrUnfoldable) {
-		t.Fatalf("after as many as may be: got %v, want %v", err, ErrUnfoldable)
+	trial, err := trials.Begin(t.Context(), foldOfS, nil)
+	if err != nil || !trial.Exhausted() {
+		t.Fatalf("after as many as may be: got %v, exhausted %v", err, trial.Exhausted())
 	}
-	if err := trials.DeadLetter(t.Context(), "s", trial, err); err != nil {
+	if err := trials.DeadLetter(t.Context(), trial); err != nil {
 		t.Fatal(err)
 	}
 	if letter, err := b.bus.DeadLetter(t.Context(), "s"); err != nil || letter.Attempts != 3 || letter.Error != "" || letter.Worker != "w1" || letter.At == 0 {
 		t.Errorf("got %+v, %v", letter, err)
 	}
-	// A new record of the session begins a new count.
-	b.submit("s", "t1")
-	if _, err := trials.Begin(t.Context(), suspicious()); err != nil || b.trial("s").Count != 1 || b.trial("s").Seq != 2 {
-		t.Errorf("after progress: got %v, written %+v", err, b.trial("s"))
+	if trial.Clear(t.Context()); b.trial(foldOfS) != (bus.Trial{}) {
+		t.Errorf("given up: got %+v, want it forgotten", b.trial(foldOfS))
 	}
 }
 
-// TestFoldThatFails stores the error, cut to the limit of a dead letter.
-func TestFoldThatFails(t *testing.T) {
+// TestAttemptsThatFail count, stored or not, and keep their last error, cut to the limit of a dead letter.
+func TestAttemptsThatFail(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.create("s")
-	trials := trialsOf(b, 2)
-	why := errors.New(strings.Repeat("long ", 1000))
-	trial := trials.First("s")
-	if wait := trial.Fail(t.Context(), why, 0, false); wait <= 0 {
-		t.Errorf("wait: got %v, want one", wait)
-	}
-	if got := b.trial("s"); got.Count != 1 || got.Seq != 1 || got.Folded || len(got.Error) > bus.MaxDeadError || !strings.HasPrefix(got.Error, "long ") {
-		t.Errorf("first: got %+v", got)
-	}
-	trial, err := trials.Begin(t.Context(), suspicious())
-	if err != nil || trial.Exhausted() {
-		t.Fatalf("got %v, exhausted %v", err, trial.Exhausted())
-	}
-	trial.Fail(t.Context(), errors.New("short"), 0, false)
-	if got := b.trial("s"); got.Count != 2 || got.Error != "short" {
-		t.Errorf("second: got %+v, want it counted once", got)
-	}
-	if err := trials.DeadLetter(t.Context(), "s", trial, why); err != nil {
-		t.Fatal(err)
-	}
-	if letter, err := b.bus.DeadLetter(t.Context(), "s"); err != nil || letter.Attempts != 2 || len(letter.Error) > bus.MaxDeadError {
-		t.Errorf("got %+v, %v", letter, err)
-	}
-}
-
-// TestFailuresOfFirstDeliveries counts failures with new wakes too: hosts that wake a session repeatedly do not hide
-// them.
-func TestFailuresOfFirstDeliveries(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.create("s")
-	trials := trialsOf(b, 3)
-	for n := range 3 {
-		trials.First("s").Fail(t.Context(), errors.New("no fold"), 0, false)
-		if got := b.trial("s").Count; got != int64(n+1) {
-			t.Errorf("failure %d: got %d", n+1, got)
+	const attempts = 4
+	for stored := range 1 << attempts {
+		b := setup(t)
+		trials := trialsOf(b, attempts)
+		for n := range attempts {
+			var trial *Trial
+			if stored>>n&1 == 1 {
+				trial = b.begin(trials, foldOfS, nil)
+			}
+			why := errors.New(strings.Repeat("long ", 1000*(n%2)) + "why")
+			trial, wait, exhausted := trials.Fail(t.Context(), trial, foldOfS, nil, why)
+			got := b.trial(foldOfS)
+			if got != trial.Trial || got.Count != int64(n+1) || got.Own != got.Count || wait <= 0 || exhausted != (n == attempts-1) {
+				t.Errorf("stored %04b, failure %d: got %+v, wait %v, exhausted %v", stored, n+1, got, wait, exhausted)
+			}
+			if len(got.Error) > bus.MaxDeadError || !strings.HasPrefix(why.Error(), got.Error[:3]) {
+				t.Errorf("error: got %q", got.Error)
+			}
 		}
 	}
-	b.submit("s", "t1")
-	if trials.First("s").Fail(t.Context(), errors.New("no fold"), 0, false); b.trial("s").Count != 1 {
-		t.Errorf("after progress: got %+v", b.trial("s"))
-	}
 }
 
-// TestAttemptsAfterTheFold expects the end of the turn in the history, not a dead letter.
-func TestAttemptsAfterTheFold(t *testing.T) {
+// TestIssue says what the last attempts ended with.
+func TestIssue(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.create("s")
-	trials := trialsOf(b, 2)
-	for range 2 {
-		trial, err := trials.Begin(t.Context(), suspicious())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := trial.MarkFolded(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		trial.Fail(t.Context(), errors.New("no plugins"), 1, false)
+	died := &Trial{Trial: bus.Trial{Count: 8}}
+	if issue := died.Issue(); issue.Code != CodePoisoned || issue.Message != "given up after 8 attempts whose workers died" {
+		t.Errorf("got %+v", issue)
 	}
-	trial, err := trials.Begin(t.Context(), suspicious())
-	if err != nil || !trial.Exhausted() {
-		t.Fatalf("got %v, exhausted %v, want it given up in the history", err, trial.Exhausted())
-	}
-	if issue := trial.Issue(2); issue.Code != CodePoisoned || !strings.Contains(issue.Message, "no plugins") {
-		t.Errorf("issue: got %+v", issue)
-	}
-	if issue := (*Trial)(nil).Issue(2); issue.Code != CodePoisoned || !strings.Contains(issue.Message, "whose workers died") {
-		t.Errorf("issue without an error: got %+v", issue)
+	died.Error = "no plugins"
+	if issue := died.Issue(); issue.Code != CodePoisoned || issue.Message != "given up after 8 attempts, the last: no plugins" {
+		t.Errorf("got %+v", issue)
 	}
 }
 
-// TestProgressIsCountedAnew makes an attempt with a record the first of a new count.
-func TestProgressIsCountedAnew(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.create("s")
-	trials := trialsOf(b, 9)
-	trial := trials.First("s")
-	for range 5 {
-		trial.Fail(t.Context(), errors.New("x"), 1, false)
-	}
-	if got := b.trial("s").Count; got != 5 {
-		t.Fatalf("count: got %d, want 5", got)
-	}
-	trial.Fail(t.Context(), errors.New("x"), 2, true)
-	if got := b.trial("s"); got.Count != 1 || got.Seq != 2 {
-		t.Errorf("after progress: got %+v", got)
-	}
-}
-
-// TestAttemptsWait expects a wait between attempts after the first failures.
+// TestAttemptsWait expects a wait between attempts after the first ones.
 func TestAttemptsWait(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.create("s")
 	trials := trialsOf(b, 9)
 	trials.Retry.Base, trials.Retry.Max = time.Hour, time.Hour
 	for range freeAttempts {
-		if _, err := trials.Begin(t.Context(), suspicious()); err != nil {
-			t.Fatal(err)
-		}
+		b.begin(trials, foldOfS, nil)
 	}
-	_, err := trials.Begin(t.Context(), suspicious())
-	if soon, ok := errors.AsType[SoonError](err); !ok || time.Duration(soon) < 29*time.Minute || b.trial("s").Count != freeAttempts {
-		t.Errorf("got %v, written %+v, want a wait and no attempt", err, b.trial("s"))
-	}
-	if _, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: hint.TurnKey("none"), Deliveries: 2}); err != nil {
-		t.Errorf("no session: got %v, want it left to the fold", err)
+	_, err := trials.Begin(t.Context(), foldOfS, nil)
+	if soon, ok := errors.AsType[SoonError](err); !ok || time.Duration(soon) < 29*time.Minute || b.trial(foldOfS).Count != freeAttempts {
+		t.Errorf("got %v, written %+v, want a wait and no attempt", err, b.trial(foldOfS))
 	}
 }
 
-// TestAttemptsAtOneSequenceCount has attempts fail at a session whose turn recorded something before the first of them, each
-// with a wake that was delivered before or with a new one: only an attempt that itself moved the session starts a new count.
-func TestAttemptsAtOneSequenceCount(t *testing.T) {
+// TestLongAttemptsCountUntilProgress runs generated attempts at a turn that waits and then runs: each dies, fails or stops in order,
+// before or after its start, and some make progress. The trial counts those since the last progress, and the history has
+// events of others between all of them.
+func TestLongAttemptsCountUntilProgress(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.create("s")
-	trials := trialsOf(b, 8)
-	const attempts = 3
-	for redelivered := range 1 << attempts {
-		last := b.append("s", "t1", &events.TurnRequested{}) // the attempts before do not count
-		for n := range attempts {
-			w := suspicious()
-			w.Deliveries = 1 + redelivered>>n&1
-			trial, err := trials.Begin(t.Context(), w)
-			if err != nil {
-				t.Fatal(err)
+	sessions := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		sessions++
+		key := turnOf(events.SessionID(fmt.Sprint("s", sessions)))
+		trials := trialsOf(b, 1000)
+		var running *projector.Turn // as the fold has it
+		want := int64(0)            // attempts since the last progress
+		for range rapid.IntRange(1, 12).Draw(rt, "attempts") {
+			trial := b.begin(trials, key, running)
+			want++
+			if got := b.trial(key).Count; got != want {
+				rt.Fatalf("attempt %d since progress: got a count of %d", want, got)
 			}
-			trial.Fail(t.Context(), errors.New("boom"), last, true)
-			if got := b.trial("s").Count; got != int64(n+1) {
-				t.Errorf("redelivered %03b, attempt %d: got a count of %d", redelivered, n+1, got)
+			starts := rapid.Bool().Draw(rt, "starts")
+			if starts {
+				next := projector.Turn{Attempt: 1, Starts: 1}
+				if running != nil {
+					next = projector.Turn{Attempt: running.Attempt + 1, Starts: running.Starts + 1}
+				}
+				running = &next
+				if rapid.Bool().Draw(rt, "makes progress") {
+					running.Starts, want = 0, 0
+				}
+			}
+			switch rapid.SampledFrom([]string{"dies", "fails", "stops"}).Draw(rt, "end") {
+			case "fails":
+				trials.Fail(b.t.Context(), trial, key, running, errors.New("boom"))
+				want = max(want, 1) // after its progress it is the first of a new count
+			case "stops":
+				trial.Withdraw(b.t.Context())
+				want--
+				if starts { // the history has that it was released
+					running.Starts, want = 0, 0
+				}
+			default:
+				trials = trials.restarted()
+			}
+		}
+	})
+}
+
+// TestLongNeighboursAreNotGivenUp has generated nodes with sessions one of whose turns kills its node in each attempt, before or
+// after its start. It is given up, and no other.
+func TestLongNeighboursAreNotGivenUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	nodes := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		nodes++
+		limit := rapid.IntRange(1, 8).Draw(rt, "limit")
+		n := rapid.IntRange(1, 5).Draw(rt, "neighbours")
+		starts := rapid.Bool().Draw(rt, "starts")
+		running := make([]*projector.Turn, n+1) // as the histories have them; 0 is the killer
+		key := func(i int) bus.TrialKey { return turnOf(events.SessionID(fmt.Sprintf("n%d-%d", nodes, i))) }
+		trials, active, progressed := trialsOf(b, limit), make([]*Trial, n+1), make([]bool, n+1)
+		for deaths := 0; ; {
+			if deaths > 5*limit+50 {
+				rt.Fatalf("the turn killed its node %d times with a limit of %d, and is not given up", deaths, limit)
+			}
+			for _, i := range rapid.Permutation(slices.Collect(iterate(n+1))).Draw(rt, "order") {
+				if progressed[i] {
+					continue // its attempt on this node goes on
+				}
+				trial, err := trials.Begin(b.t.Context(), key(i), running[i])
+				if _, waits := errors.AsType[SoonError](err); waits {
+					continue
+				}
+				switch {
+				case err != nil:
+					rt.Fatal(err)
+				case trial.Exhausted() && i == 0:
+					if trial.Own < 2 || trial.Count < int64(limit) {
+						rt.Errorf("given up after %+v", trial.Trial)
+					}
+					return
+				case trial.Exhausted():
+					rt.Fatalf("neighbour %d: given up after %d deaths, %+v", i, deaths, trial.Trial)
+				case starts:
+					next := projector.Turn{Attempt: 1, Starts: 1}
+					if before := running[i]; before != nil {
+						next = projector.Turn{Attempt: before.Attempt + 1, Starts: before.Starts + 1}
+					}
+					running[i] = &next
+				}
+				if active[i] = trial; i == 0 {
+					break // the node dies in the middle of its wakes
+				}
+			}
+			if active[0] != nil {
+				trials, active, progressed = trials.restarted(), make([]*Trial, n+1), make([]bool, n+1)
+				deaths++
+				continue
+			}
+			for i, trial := range active { // the killer waits for the suspects to make progress
+				if trial != nil {
+					trial.Clear(b.t.Context())
+					if active[i], progressed[i] = nil, true; running[i] != nil {
+						running[i].Starts = 0
+					}
+				}
+			}
+		}
+	})
+}
+
+// iterate yields 0 to n-1.
+func iterate(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
 			}
 		}
 	}
-	trial, err := trials.Begin(t.Context(), suspicious())
-	if err != nil {
+}
+
+// TestOnlySuspect: an attempt that needs it waits until it is the only suspect of its node, and others wait for its end.
+func TestOnlySuspect(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	trials := trialsOf(b, 3)
+	first := b.begin(trials, turnOf("a"), nil)
+	soon := func(key bus.TrialKey) {
+		t.Helper()
+		before := b.trial(key)
+		if _, err := trials.Begin(t.Context(), key, nil); !errors.Is(err, SoonError(aloneWait)) || b.trial(key) != before {
+			t.Errorf("got %v, written %+v, want it to wait", err, b.trial(key))
+		}
+	}
+	if err := b.bus.PutTrial(t.Context(), turnOf("b"), bus.Trial{Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	trial.Fail(t.Context(), errors.New("boom"), trial.Seq+1, true)
-	if got := b.trial("s").Count; got != 1 {
-		t.Errorf("an attempt that moved the session: got a count of %d", got)
+	soon(turnOf("b"))
+	first.Clear(t.Context()) // it made progress
+	alone := b.begin(trials, turnOf("b"), nil)
+	if alone.Own != 1 || b.trial(turnOf("b")).Own != 1 {
+		t.Errorf("alone: got %+v, written %+v", alone.Trial, b.trial(turnOf("b")))
 	}
+	soon(turnOf("a"))
+	alone.Leave()
+	b.begin(trials, turnOf("a"), nil)
 }
