@@ -18,7 +18,8 @@ func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 }
 
 // ContinueInBranch creates the session in which a waiting turn continues, and requests the turn there. The new session is a
-// copy of this one as it was before the running turn began, with configuration, catalogue and plugin states.
+// copy of this one as it was before the running turn began. Its configuration, plugin states, tools and
+// grants are those of now.
 // Concurrent and repeated calls are safe: on return exactly one such session exists, and it has the turn or will get
 // it. Errors: [api.ErrExists] where the id belongs to an unrelated session.
 func (w Worker) ContinueInBranch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
@@ -59,19 +60,19 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	now, err := h.State(ctx, id) // the branch gets the current grants, not those of the older state
+	now, err := h.State(ctx, id)
 	if err != nil {
 		return err
 	}
-	o := creation{h: h, id: branch, meta: h.ownMeta(ctx, "create"), creators: q.Callers, grantsOf: now, creator: base, base: base, req: api.CreateRequest{
-		Plugins: api.PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
+	o := creation{h: h, id: branch, meta: h.ownMeta(ctx, "create"), creators: q.Callers, now: now, creator: base, base: base, req: api.CreateRequest{
+		Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
 	}}
-	err = o.create(ctx, nil, o.openedEvent(), nil)
+	err = o.create(ctx, nil, o.openedEvent(ctx), nil)
 	if errors.As(err, new(*events.ConflictError)) {
 		return errRaced
 	}
 	if err == nil {
-		h.stacks.KeepOverlays(branch, h.stacks.Overlays(id)...)
+		o.keepOverlays(ctx)
 	}
 	return err
 }

@@ -27,8 +27,8 @@ func (h *Host) Create(ctx context.Context, req api.CreateRequest) (events.Sessio
 }
 
 // CreateFrom opens a session on behalf of another session, its creator, which may be empty. A session that starts
-// from a state copies its graph and frames, with ids, protocol options and execution state. Its counters and ledger
-// start at zero.
+// from a state copies its graph and frames, with ids, protocol options and execution state, its plugin states and its
+// tools. Its counters and ledger start at zero.
 func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api.CreateRequest) (api.Handle, error) {
 	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
 	id := chooseID(req.ID, reqMeta)
@@ -63,9 +63,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 	if err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
-	if req.Plugins == api.PluginsFork && o.creator != nil {
-		h.stacks.KeepOverlays(id, h.stacks.Overlays(o.creator.Session)...)
-	}
+	o.keepOverlays(ctx)
 	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
 
@@ -79,7 +77,7 @@ func (o *creation) createOrResume(ctx context.Context, creator events.SessionID)
 	if err := o.loadSources(ctx, creator); err != nil {
 		return nil, err
 	}
-	opened := o.openedEvent()
+	opened := o.openedEvent(ctx)
 	if partial != nil {
 		opened = partial.opened
 		if opened.Base.IsZero() && !opened.Forked.IsZero() { // see "Forms of earlier versions"

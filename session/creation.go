@@ -22,7 +22,7 @@ type creation struct {
 	id       events.SessionID
 	reqMeta  api.RequestMeta
 	creators []string         // callers on whose behalf the session is created
-	grantsOf *projector.State // the state whose grants count; nil: those of the base
+	now      *projector.State // the copied session as it is now, where the base is an earlier state; else nil
 	meta     commitMeta
 	req      api.CreateRequest
 	creator  *projector.State // nil: none
@@ -95,7 +95,7 @@ func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (e
 	if err == nil {
 		err = o.applyLocks(ctx)
 	}
-	if err == nil && o.req.Plugins == api.PluginsFork && o.creator == nil {
+	if err == nil && o.req.Plugins == api.PluginsFork && o.creator == nil && o.base == nil {
 		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
 	}
 	return err
@@ -129,7 +129,7 @@ func (o *creation) applyLocks(ctx context.Context) (err error) {
 }
 
 // openedEvent builds the event that opens the session.
-func (o *creation) openedEvent() *events.SessionOpened {
+func (o *creation) openedEvent(ctx context.Context) *events.SessionOpened {
 	p := &events.SessionOpened{
 		Config: o.req.Config, Parent: o.req.Parent, Labels: o.req.Labels, Relation: o.req.Relation, Options: o.req.Options,
 		Access: o.req.Access, Subagent: o.req.Subagent, Usage: o.req.Usage,
@@ -144,7 +144,7 @@ func (o *creation) openedEvent() *events.SessionOpened {
 	if p.Config.IsZero() {
 		switch {
 		case o.base != nil:
-			p.Config = o.base.Config
+			p.Config = o.inherited(ctx).Config
 		case o.creator != nil:
 			p.Config = o.creator.Config
 		}
@@ -157,25 +157,25 @@ func (o *creation) openedEvent() *events.SessionOpened {
 	}
 	if o.base != nil {
 		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
-		if o.req.Start != api.StartSnapshot { // the caller provides a snapshot's content
-			o.copyRestrictions(p)
-		}
+		copyRestrictions(o.inherited(ctx), p)
 	}
 	return p
 }
 
-// copyRestrictions copies the restrictions of the base to the copy. A request of a caller with the right to configure can
-// replace them.
-func (o *creation) copyRestrictions(p *events.SessionOpened) {
-	p.Access = restrictAccess(o.base.Access, p.Access)
+// copyRestrictions copies the restrictions of a state to a copy: the fields of [api.CreateRequest.Configures]. A request
+// of a caller with the right to configure can replace them.
+func copyRestrictions(from *projector.State, p *events.SessionOpened) {
+	p.Access = restrictAccess(from.Access, p.Access)
 	if p.Subagent.IsZero() {
-		p.Subagent = o.base.Subagent
+		p.Subagent = from.Subagent
 	}
 	if p.Config.Instructions == "" && len(p.Config.Layers) == 0 {
-		p.Config.Instructions, p.Config.Layers = o.base.Config.Instructions, o.base.Config.Layers
+		p.Config.Instructions, p.Config.Layers = from.Config.Instructions, from.Config.Layers
 	}
-	if len(o.base.Options) > 0 {
-		options := maps.Clone(o.base.Options)
+	p.Config.Protocol = cmp.Or(p.Config.Protocol, from.Config.Protocol)
+	p.Config.RetainMillis = cmp.Or(p.Config.RetainMillis, from.Config.RetainMillis)
+	if len(from.Options) > 0 {
+		options := maps.Clone(from.Options)
 		maps.Copy(options, p.Options)
 		p.Options = options
 	}
@@ -206,15 +206,39 @@ func restrictAccess(parent, child events.ToolAccess) events.ToolAccess {
 // has the opening, the catalogue and the first nodes, which may be events of the largest size.
 const inheritedBytes = 64 << 10
 
-// inheritedEvents are the events of a fork that copy the creator's plugin states, tool sources, overlay, extensions and
-// tool state.
+// inherited is the state whose configuration, plugin states, tool sources, overlay, extensions and tool state the new
+// session begins with; nil: it begins without. A copy of a conversation has those of its source. They restrict what its turns can do,
+// so a copy of an earlier state has those of now, unless the caller has the right to change them in the source. A
+// session without a copied conversation has those of its creator where the request says so.
+func (o *creation) inherited(ctx context.Context) *projector.State {
+	switch {
+	case o.base == nil && o.req.Plugins == api.PluginsFork:
+		return o.creator
+	case o.now == nil:
+		return o.base
+	case o.req.At > 0 && api.Allows(ctx, api.RightConfigure, o.now):
+		return o.base
+	}
+	return o.now
+}
+
+// keepOverlays lets the new session's overlay use the handlers that this process has. The name of a snapshot's session
+// is the caller's word.
+func (o *creation) keepOverlays(ctx context.Context) {
+	if from := o.inherited(ctx); from != nil && o.req.Start != api.StartSnapshot {
+		o.h.stacks.KeepOverlays(o.id, o.h.stacks.Overlays(from.Session)...)
+	}
+}
+
+// inheritedEvents are the events that copy what the new session has of [creation.inherited].
 func (o *creation) inheritedEvents(ctx context.Context) ([]events.Event, error) {
-	if o.req.Plugins != api.PluginsFork {
+	from := o.inherited(ctx)
+	if from == nil {
 		return nil, nil
 	}
 	var list []events.Event
 	size := 0
-	for _, s := range o.creator.Plugins {
+	for _, s := range from.Plugins {
 		saved := &events.PluginStateSaved{
 			Plugin: s.Plugin, Version: s.Version, Revision: s.Revision, State: s.State, Blob: s.Blob, Artifacts: s.Artifacts,
 		}
@@ -230,16 +254,16 @@ func (o *creation) inheritedEvents(ctx context.Context) ([]events.Event, error) 
 		}
 		list = append(list, events.Of("", spilled))
 	}
-	if sources := o.creator.ToolSources; len(sources) > 0 {
+	if sources := from.ToolSources; len(sources) > 0 {
 		list = append(list, events.Of("", &events.ToolSourcesApplied{Sources: sources}))
 	}
-	if over := o.creator.Overlay.SessionOverlaid; !over.IsZero() {
+	if over := from.Overlay.SessionOverlaid; !over.IsZero() {
 		list = append(list, events.Of("", &over))
 	}
-	for _, e := range o.creator.Extensions {
+	for _, e := range from.Extensions {
 		list = append(list, events.Of("", &events.SessionExtended{Extension: e}))
 	}
-	if c := o.creator.Catalog; len(c.Tools) > 0 {
+	if c := from.Catalog; len(c.Tools) > 0 {
 		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))
 	}
 	return list, nil
@@ -257,7 +281,7 @@ func (o *creation) ownership() (owner string, grants []events.Event) {
 		return o.reqMeta.Actor, nil
 	}
 	for _, maker := range o.creators {
-		if rights := cmp.Or(o.grantsOf, from).Granted(maker); len(rights) > 0 {
+		if rights := cmp.Or(o.now, from).Granted(maker); len(rights) > 0 {
 			grants = append(grants, events.Of("", &events.SessionGranted{To: maker, Rights: rights, By: from.Owner}))
 		}
 	}

@@ -25,9 +25,9 @@ func (o *creation) reduceToPath(ctx context.Context) (err error) {
 	return err
 }
 
-// rewind replaces the base by its state at the sequence of the request. The grants of now count.
+// rewind replaces the base by its state at the sequence of the request.
 func (o *creation) rewind(ctx context.Context) (err error) {
-	o.grantsOf = o.base
+	o.now = o.base
 	if last := o.base.Seq; o.req.At > last {
 		return &events.FieldError{Field: "at", Reason: fmt.Sprintf("is %d, the history of %s ends at %d", o.req.At, o.req.From, last), Err: events.ErrInvalid}
 	}

@@ -45,7 +45,7 @@ func (h *Host) checkBodies(ctx context.Context, s *projector.State) error {
 		return err
 	}
 	var digests []string
-	for _, ref := range blob.RefsIn(s.Frames, nodes) {
+	for _, ref := range blob.RefsIn(s.Frames, nodes, s.Plugins) {
 		digests = append(digests, ref.Digest)
 	}
 	if len(digests) > 0 { // as many as a session has

@@ -68,7 +68,7 @@ func testForkPlugins(t *testing.T) {
 	harness.WantError(t, "fork", err, nil)
 	fresh, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Relation: events.RelationChild})
 	harness.WantError(t, "fresh", err, nil)
-	copied, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Start: api.StartCurrent}) // the history, no plugins
+	copied, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Start: api.StartCurrent})
 	harness.WantError(t, "copy", err, nil)
 	kill()
 	b.StartNode(tallyFactory())
@@ -81,7 +81,7 @@ func testForkPlugins(t *testing.T) {
 	harness.Equal(t, "count of the fresh one", b.Messages(fresh.Session)[2], "user 5=1")
 	b.RunTurn(copied.Session, "t1", harness.Text("go"))
 	list := b.Messages(copied.Session)
-	harness.Equal(t, "count of the copy", list[len(list)-2], "user 6=1")
+	harness.Equal(t, "count of the copy", list[len(list)-2], "user 6=4")
 	harness.Equal(t, "the creator's stays", string(b.StateOf(creator).Plugin("tally").State), "3")
 }
 

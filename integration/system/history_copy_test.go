@@ -30,17 +30,17 @@ var ways = map[string]struct {
 	copy func(b *harness.System, id events.SessionID) (events.SessionID, error)
 }{
 	"fork": {true, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		return b.Fork(b.Ctx, id, api.CreateRequest{Parent: id, Plugins: api.PluginsFork})
+		return b.Fork(b.Ctx, id, api.CreateRequest{Parent: id})
 	}},
 	"existing": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		return b.Create(b.Ctx, api.CreateRequest{Start: api.StartExisting, From: id, Parent: id, Plugins: api.PluginsFork})
+		return b.Create(b.Ctx, api.CreateRequest{Start: api.StartExisting, From: id, Parent: id})
 	}},
 	"current": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		handle, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Start: api.StartCurrent, Plugins: api.PluginsFork})
+		handle, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Start: api.StartCurrent})
 		return handle.Session, err
 	}},
 	"snapshot": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		return b.Create(b.Ctx, api.CreateRequest{Start: api.StartSnapshot, Snapshot: b.StateOf(id), Parent: id, Plugins: api.PluginsFork})
+		return b.Create(b.Ctx, api.CreateRequest{Start: api.StartSnapshot, Snapshot: b.StateOf(id), Parent: id})
 	}},
 	"branch": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
 		b.StartTurn(id, "waits", harness.Text("waits"))
@@ -48,6 +48,37 @@ var ways = map[string]struct {
 		s := b.StateOf(id)
 		return b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "behind", Behind: "waits", Input: s.Queue[1].Input, Seq: s.Queue[1].Seq})
 	}},
+}
+
+// settings are one event of each kind that a copy inherits besides its configuration.
+func settings() []events.Payload {
+	return []events.Payload{
+		&events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 7, State: []byte("mine"), Artifacts: []events.Artifact{{Name: "notes", Data: []byte("a")}}},
+		&events.ToolSourcesApplied{Sources: []string{"mail"}},
+		&events.SessionOverlaid{Tools: []events.ToolEntry{{Name: "extra", Schema: []byte(`{"type":"object"}`)}}},
+		&events.SessionExtended{Extension: events.Extension{Type: "x", Body: []byte("{}")}},
+		&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{{Name: "read_file", Schema: []byte(`{"type":"object"}`), Availability: events.AvailOff}}},
+	}
+}
+
+// TestCopyHasSettings copies a session in every way, with the settings of each kind alone: the copy has them.
+func TestCopyHasSettings(t *testing.T) {
+	t.Parallel()
+	for name, method := range ways {
+		for _, given := range settings() {
+			t.Run(name+"_"+string(events.Of("", given).Kind), func(t *testing.T) {
+				t.Parallel()
+				b := harness.StartIdle(t)
+				id := b.Open(api.CreateRequest{Config: events.Config{Model: "m"}})
+				b.AppendTexts(id, "a")
+				b.CommitUnchecked(id, given)
+				from := b.StateOf(id)
+				c, err := method.copy(b, id)
+				harness.WantError(t, "copy", err, nil)
+				harness.EqualSettings(t, name, b.StateOf(c), from)
+			})
+		}
+	}
 }
 
 // compacted is a session of n messages on two branches, with a compaction that keeps the last two, options, and
@@ -308,7 +339,7 @@ func TestCopyKilledAnywhere(t *testing.T) {
 			k := 1
 			for finished := false; !finished; k++ {
 				c := events.SessionID(fmt.Sprintf("copy-%d", k))
-				req := api.CreateRequest{ID: c, Start: api.StartExisting, From: id, Parent: id, Plugins: api.PluginsFork}
+				req := api.CreateRequest{ID: c, Start: api.StartExisting, From: id, Parent: id}
 				finished = bustest.KilledAt(t, b.Server, k, late, func(ctx context.Context, victim *bus.Bus) error {
 					_, err := b.NewHost(victim).Create(ctx, req)
 					return err

@@ -115,7 +115,7 @@ func TestExtensionsFollowed(t *testing.T) {
 		harness.WantError(t, "follow", err, nil)
 		harness.Equal(t, "the first's after a refusal", hasFirst(), want)
 	}
-	fork, err := one.CreateFrom(b.Ctx, id, api.CreateRequest{Start: api.StartExisting, From: id, Plugins: api.PluginsFork})
+	fork, err := one.CreateFrom(b.Ctx, id, api.CreateRequest{Start: api.StartExisting, From: id})
 	harness.WantError(t, "fork", err, nil)
 	harness.Equal(t, "the fork's", len(b.StateOf(fork.Session).Extensions), 2)
 }

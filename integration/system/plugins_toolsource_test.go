@@ -212,8 +212,8 @@ func TestToolSourceKept(t *testing.T) {
 		req  api.CreateRequest
 		want []string
 	}{
-		"fork":        {api.CreateRequest{Start: api.StartExisting, From: id, Plugins: api.PluginsFork}, all},
-		"fork_anew":   {api.CreateRequest{Start: api.StartExisting, From: id}, []string{"hold"}},
+		"copy":        {api.CreateRequest{Start: api.StartExisting, From: id}, all},
+		"child_anew":  {api.CreateRequest{Parent: id, Relation: events.RelationChild}, []string{"hold"}},
 		"child":       {api.CreateRequest{Parent: id, Relation: events.RelationChild, Plugins: api.PluginsFork}, all},
 		"restricted":  {api.CreateRequest{Plugins: api.PluginsFork, Access: events.ToolAccess{Hidden: []string{"get"}}}, []string{"hold", "send"}},
 		"only_others": {api.CreateRequest{Plugins: api.PluginsFork, Access: events.ToolAccess{Tools: []string{"hold"}}}, []string{"hold"}},

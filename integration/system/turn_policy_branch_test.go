@@ -18,23 +18,23 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestBranchHasStateBeforeTheTurn changes the session while t1 runs: a branch has the state of the session before.
-func TestBranchHasStateBeforeTheTurn(t *testing.T) {
+// TestBranchHasGraphBeforeTheTurn changes the session while t1 runs: a branch has the conversation before, with the settings of now.
+func TestBranchHasGraphBeforeTheTurn(t *testing.T) {
 	t.Parallel()
 	k := &blockingModel{}
 	b, id, kill := setupConversation(t, k, 1)
 	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 1, State: []byte("before")})
 	k.awaitStart(b, id)
 	kill()
-	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 2, State: []byte("during")})
+	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Base: 1, Revision: 2, State: []byte("during")})
 	b.CommitUnchecked(id, &events.SessionConfigured{Config: events.Config{Model: "during"}})
 	b.AppendTexts(id, "during")
 	branch, err := b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "t2", Behind: "t1", Input: harness.TurnRequest("t2", "t2").Input})
 	harness.WantError(t, "branch", err, nil)
 	s := b.StateOf(branch)
 	harness.Equal(t, "plugins", len(s.Plugins), 1)
-	harness.Equal(t, "state", string(s.Plugins[0].State), "before")
-	harness.Equal(t, "model", s.Config.Model, "")
+	harness.Equal(t, "state", string(s.Plugins[0].State), "during")
+	harness.Equal(t, "model", s.Config.Model, "during")
 	harness.Equal(t, "tools", s.Catalog.Digest, b.StateOf(id).Catalog.Digest)
 	harness.EqualLists(t, "messages", b.Messages(branch), []string{"user t0", "assistant t0/0/model"})
 	_, err = b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "t3", Behind: "t9"})

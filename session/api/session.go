@@ -43,8 +43,9 @@ func (r *CreateRequest) CheckSnapshot() error {
 // Start is the initial content of a session.
 type Start string
 
-// The starts. The copy has all branches, frames, protocol options and the execution state of the base. Its ledger and
-// counters start at zero.
+// The starts. The copy has all branches, frames, protocol options, the execution state, plugin states, tool sources,
+// overlay, extensions and tool state of the base. Its ledger and counters start at zero. A copy of an earlier state has the
+// configuration, plugin states and tools of now, unless the caller may configure the source.
 const (
 	StartEmpty    Start = ""
 	StartCurrent  Start = "current_session"  // the creator's history
@@ -57,8 +58,8 @@ type PluginSource string
 
 // Values of [PluginSource].
 const (
-	PluginsFresh PluginSource = ""                     // none
-	PluginsFork  PluginSource = "current_session_fork" // the creator's, and its tool catalogue
+	PluginsFresh PluginSource = ""                     // none, or those of the copied conversation
+	PluginsFork  PluginSource = "current_session_fork" // the creator's, and its tool catalogue; a copy has those of its source
 )
 
 // Handle is a session that was created.

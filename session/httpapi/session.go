@@ -22,7 +22,7 @@ type newSessionJSON struct {
 	From     events.SessionID  `json:"from,omitempty" jsonschema:"source session of start existing_session; with no other start"`
 	Snapshot *snapshotJSON     `json:"snapshot,omitempty" jsonschema:"content of start snapshot; with no other start"`
 	Relation events.Relation   `json:"relation,omitempty" jsonschema:"relation to the parent; defaults to child"`
-	Plugins  api.PluginSource  `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins start with the parent's state and tools; omitted: without state"`
+	Plugins  api.PluginSource  `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins start with the parent's state and tools; omitted: without state. A session that starts with a conversation has the state and tools of that"`
 	First    *givenMessageJSON `json:"first,omitempty" jsonschema:"input of the first turn, stored until a client takes it with POST first-input"`
 	Subagent subagentJSON      `json:"subagent,omitzero"`
 	Usage    string            `json:"usage,omitempty" jsonschema:"name of this session's usage in the parent's usage ledger; defaults to child"`

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"github.com/lash-go/lash/projector"
 )
 
 // WantError fails the test unless got is want, as errors.Is compares them. A nil want is success.
@@ -43,4 +45,15 @@ func EqualLists[T comparable](t *testing.T, what string, got, want []T) {
 			return
 		}
 	}
+}
+
+// EqualSettings compares what turns of two sessions can do: configuration, plugin states, tool sources, overlay, extensions and tools.
+func EqualSettings(t *testing.T, what string, got, want *projector.State) {
+	t.Helper()
+	DeepEqual(t, what+": configuration", got.Config, want.Config)
+	DeepEqual(t, what+": plugin states", got.Plugins, want.Plugins)
+	DeepEqual(t, what+": tool sources", got.ToolSources, want.ToolSources)
+	DeepEqual(t, what+": overlay", got.Overlay.SessionOverlaid, want.Overlay.SessionOverlaid)
+	DeepEqual(t, what+": extensions", got.Extensions, want.Extensions)
+	DeepEqual(t, what+": tools", got.Catalog.Tools, want.Catalog.Tools)
 }
