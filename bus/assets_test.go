@@ -18,9 +18,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestRecreateMissing recreates shared streams on buses in use, also where it is cancelled at any request. Cold
+// TestLongRecreateMissing recreates shared streams on buses in use, also where it is cancelled at any request. Cold
 // sessions stay, and the buckets can be read.
-func TestRecreateMissing(t *testing.T) {
+func TestLongRecreateMissing(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

@@ -178,8 +178,8 @@ func TestTimerAfterRestart(t *testing.T) {
 	}
 }
 
-// TestTimerOfDeadLeader stops the server that leads the timers before one is due.
-func TestTimerOfDeadLeader(t *testing.T) {
+// TestLongTimerOfDeadLeader stops the server that leads the timers before one is due.
+func TestLongTimerOfDeadLeader(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
 	b := c.Open(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// TestChatNodeKilled kills the node that runs a turn. Another node continues the turn, and the chat shows it.
-func TestChatNodeKilled(t *testing.T) {
+// TestLongChatNodeKilled kills the node that runs a turn. Another node continues the turn, and the chat shows it.
+func TestLongChatNodeKilled(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})

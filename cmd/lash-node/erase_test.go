@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/keyring"
 )
 
-// TestErase erases a session of a served node from another process.
-func TestErase(t *testing.T) {
+// TestLongErase erases a session of a served node from another process.
+func TestLongErase(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--retain", "48h")
 	h := clientOf(t, node)

@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestFork forks a session of a served node at sequences, an event and a time, from another process.
-func TestFork(t *testing.T) {
+// TestLongFork forks a session of a served node at sequences, an event and a time, from another process.
+func TestLongFork(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	h := clientOf(t, node)

@@ -64,8 +64,8 @@ func clientOf(t *testing.T, s *serving) *session.Host {
 	return h
 }
 
-// TestServeGate runs calls that the flags do not allow. The approvals come from other processes.
-func TestServeGate(t *testing.T) {
+// TestLongServeGate runs calls that the flags do not allow. The approvals come from other processes.
+func TestLongServeGate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	model := endpoint(t, `write_file {"path":"docs/a","content":"allowed"}`, `write_file {"path":"b","content":"approved"}`,

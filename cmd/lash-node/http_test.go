@@ -134,8 +134,8 @@ func TestServeWithoutPage(t *testing.T) {
 	}
 }
 
-// TestServeHTTPRefuses checks that bad flags fail before anything starts, and that the message contains no token.
-func TestServeHTTPRefuses(t *testing.T) {
+// TestLongServeHTTPRefuses checks that bad flags fail before anything starts, and that the message contains no token.
+func TestLongServeHTTPRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string

@@ -24,9 +24,9 @@ import (
 	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
 
-// TestImportRecordings imports recordings of all kinds, exports them as archives and in their own formats, imports
+// TestLongImportRecordings imports recordings of all kinds, exports them as archives and in their own formats, imports
 // these, and compares: archives are the same bytes, conversations have the same messages, calls and results.
-func TestImportRecordings(t *testing.T) {
+func TestLongImportRecordings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := filepath.Join(dir, "first")

@@ -294,9 +294,9 @@ func TestMCPOverHTTPRefused(t *testing.T) {
 	}
 }
 
-// TestMCPServerLosesAgent has an agent ask for a turn, and give up its call and its connection while the model works. The next connection of
+// TestLongMCPServerLosesAgent has an agent ask for a turn, and give up its call and its connection while the model works. The next connection of
 // the agent gets the turn's outcome.
-func TestMCPServerLosesAgent(t *testing.T) {
+func TestLongMCPServerLosesAgent(t *testing.T) {
 	t.Parallel()
 	for name, transport := range map[string]func(t *testing.T, url, token string) mcp.Transport{"stdio": overStdio, "http": overHTTP} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"github.com/lash-go/lash/session/keyring"
 )
 
-// TestRedact redacts a session of a served node from another process. The session can be read, not continued, and a copy of it
+// TestLongRedact redacts a session of a served node from another process. The session can be read, not continued, and a copy of it
 // begins before the redaction.
-func TestRedact(t *testing.T) {
+func TestLongRedact(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	h := clientOf(t, node)

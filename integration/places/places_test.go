@@ -158,7 +158,7 @@ func TestLongAdditionsWork(t *testing.T) {
 		"hook point":             {"./session/plugin"},
 		"hook point in a turn":   {"./integration/system", "-run", "TestSmokeEveryHookRuns"},
 		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestRows|TestEncoding"},
-		"operation in the suite": {"./integration/system", "-run", "TestSmokeService(Host|Client|HTTP)/(node_count|set_effort)|TestHTTPDocument"},
+		"operation in the suite": {"./integration/system", "-run", "Test(Service(Host|Client)|SmokeServiceHTTP)/(node_count|set_effort)|TestHTTPDocument"},
 		"operation and rights":   {"./integration/security", "-run", "TestSmokeRightsOverNATS|TestReachOverNATS|TestSmokeKeysOfAll|TestKeyBelongsToItsRequest"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {

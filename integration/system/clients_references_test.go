@@ -66,9 +66,9 @@ func references() map[reflect.Type]map[string]reach {
 	}
 }
 
-// TestSmokeReferences compares the table with the interfaces. Each capability is in it, with an operation or the reason why
+// TestReferences compares the table with the interfaces. Each capability is in it, with an operation or the reason why
 // there is none. A method of the registrar without a row adds a hook.
-func TestSmokeReferences(t *testing.T) {
+func TestReferences(t *testing.T) {
 	t.Parallel()
 	for typ, rows := range references() {
 		for i := range typ.NumMethod() {

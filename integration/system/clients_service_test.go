@@ -64,8 +64,8 @@ func replies(_ context.Context, req llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{Response: llm.Response{Parts: parts, Stop: events.StopEnd}, Hang: hang}, nil
 }
 
-// TestSmokeServiceHost runs the suite on the host in its process.
-func TestSmokeServiceHost(t *testing.T) {
+// TestServiceHost runs the suite on the host in its process.
+func TestServiceHost(t *testing.T) {
 	t.Parallel()
 	servicetest.Test(t, func(t *testing.T) servicetest.Started {
 		n, _ := serving(t, bustest.Start(t))
@@ -73,8 +73,8 @@ func TestSmokeServiceHost(t *testing.T) {
 	})
 }
 
-// TestSmokeServiceClient runs the suite on a client that reads the log by itself, and sends the rest to a node.
-func TestSmokeServiceClient(t *testing.T) {
+// TestServiceClient runs the suite on a client that reads the log by itself, and sends the rest to a node.
+func TestServiceClient(t *testing.T) {
 	t.Parallel()
 	servicetest.Test(t, func(t *testing.T) servicetest.Started {
 		server := bustest.Server(t, busembed.Config{})

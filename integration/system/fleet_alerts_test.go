@@ -110,8 +110,8 @@ func registered(t *testing.T) (list []string) {
 	return list
 }
 
-// TestSmokeMetricsOfGuide compares the guide's table of metrics with those that a node registers: each is in the other.
-func TestSmokeMetricsOfGuide(t *testing.T) {
+// TestMetricsOfGuide compares the guide's table of metrics with those that a node registers: each is in the other.
+func TestMetricsOfGuide(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../../deploy/nats/OPERATING.md")
 	harness.WantError(t, "read", err, nil)

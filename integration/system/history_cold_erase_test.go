@@ -83,8 +83,8 @@ func TestEraseLateWakes(t *testing.T) {
 	harness.Equal(t, "dead letters", len(f.DeadLetters()), 0)
 }
 
-// TestSmokeEraseTask erases a session with a running task, and one that ignores its cancellation: both end.
-func TestSmokeEraseTask(t *testing.T) {
+// TestEraseTask erases a session with a running task, and one that ignores its cancellation: both end.
+func TestEraseTask(t *testing.T) {
 	t.Parallel()
 	b, id, s := harness.StartWithTasks(t)
 	outcomes, stubborn, returned := make(chan error, 1), make(chan struct{}), make(chan struct{})

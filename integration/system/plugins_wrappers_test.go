@@ -221,8 +221,8 @@ func TestPreambleInput(t *testing.T) {
 	}
 }
 
-// TestSmokeHookProbeRunsAroundHooks checks that the host's probe runs before and after every hook.
-func TestSmokeHookProbeRunsAroundHooks(t *testing.T) {
+// TestHookProbeRunsAroundHooks checks that the host's probe runs before and after every hook.
+func TestHookProbeRunsAroundHooks(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
 	s.does(f, "", func(context.Context, plugin.Call) error { return nil })

@@ -20,9 +20,9 @@ func cityTurn() events.TurnInput {
 	return events.TurnInput{Parts: []events.Part{harness.Text("where?")}, Output: events.OutputForm{Name: "city", Schema: []byte(citySchema), Strict: true}}
 }
 
-// TestSmokeOutputForm requests a reply of a form, over every API. The provider receives the schema. The reply is
+// TestOutputForm requests a reply of a form, over every API. The provider receives the schema. The reply is
 // checked, repaired once, and recorded, or the turn ends with the reason.
-func TestSmokeOutputForm(t *testing.T) {
+func TestOutputForm(t *testing.T) {
 	t.Parallel()
 	const good, bad, wrong = `{"city":"Bonn"}`, `Bonn`, `{"town":"Bonn"}`
 	replies := []llmtest.Reply{llmtest.Text(good), llmtest.Text(bad), llmtest.Text(good), llmtest.Text(wrong), llmtest.Text(bad), llmtest.Text("any")}
