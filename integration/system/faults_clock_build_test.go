@@ -50,7 +50,7 @@ func (c *clock) env() string { return clockFile + "=" + c.file.Name() }
 // clockedFiles are the files that make up the program: the tests that run as a server and as a node, and what they
 // use.
 var clockedFiles = []string{
-	"main_test.go", "cluster_process_test.go", "clock_process_test.go", "kill_work_test.go",
+	"main_test.go", "faults_cluster_process_test.go", "faults_clock_process_test.go", "faults_kill_work_test.go",
 }
 
 // buildClocked builds that program with a [time.Now] that is ahead by the value of a [clock]. Programs read the
