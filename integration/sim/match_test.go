@@ -53,6 +53,8 @@ var matches = map[string]matched{
 			"checkInput", "endIfRejected", "first",
 			// goroutines, clocks and the log of the program: the world has its own
 			"cancelEffects", "currentWake", "logCommit", "notifyRecorded", "now", "reportProgress", "setClaimEarly", "signal", "tick",
+			// attempts that append nothing: no worker of the world dies of its work
+			"attempt", "endTrial", "foldKey", "noteProgress", "turnKey",
 			// parts of a step
 			"endTransferred", "reachedFairShare", "runsElsewhere", "unlessStale",
 		},
@@ -68,9 +70,9 @@ var matches = map[string]matched{
 			{real: "run.stepAgain"},
 			{real: "run.committed", adds: []string{"setClaim"}}, // setClaimEarly does it
 			{real: "run.rollBack"},
-			{real: "run.claimNext", skips: []string{"giveUp", "add"}},
+			{real: "run.claimNext", skips: []string{"giveUp", "add", "turn.Upcoming"}},
 			{real: "run.transferOrTakeOver"},
-			{real: "run.takeOver", skips: []string{"giveUp", "fail"}},
+			{real: "run.takeOver", skips: []string{"giveUp", "fail"}, adds: []string{"fail"}},
 			{real: "run.fail"},
 			{real: "run.release"},
 			{real: "run.claim", skips: []string{"turn.Claim"}},
@@ -81,7 +83,7 @@ var matches = map[string]matched{
 			{real: "run.hasNewEffect"},
 			{real: "run.handleRecordRequest", skips: []string{"isAged"}},
 			{real: "run.checkEffect", skips: []string{"turn.ErrStale"}},
-			{real: "run.load", skips: []string{"follow.IsStale", "follow.Whole"}}, // its log loses no commit, and its states are whole
+			{real: "run.load", skips: []string{"follow.IsStale", "follow.Whole", "turn.Upcoming"}}, // its log loses no commit, and its states are whole
 			{real: "run.dropTurn"},
 			{real: "run.replaceWakeLocked"},
 			{real: "unlessStale"},
