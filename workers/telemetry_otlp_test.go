@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -82,7 +81,7 @@ func TestOTLPEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30e9)
 		defer cancel()
-		var exporter sdk.SpanExporter = telemetry.NewOTLP("http://127.0.0.1:1", nil)
+		exporter := telemetry.NewOTLP("http://127.0.0.1:1", nil)
 		if err := exporter.ExportSpans(ctx, tracetest.SpanStubs{{Name: "a"}}.Snapshots()); err == nil || ctx.Err() == nil {
 			t.Errorf("got %v with the context at %v, want an error when it has ended", err, ctx.Err())
 		}
