@@ -132,10 +132,10 @@ func turnLines(b *harness.System, id events.SessionID) []string {
 	return list
 }
 
-// TestSmokePolicies submits a turn t2 while the session is idle, while t1 runs, while its worker is dead and its
+// TestPolicies submits a turn t2 while the session is idle, while t1 runs, while its worker is dead and its
 // message gone, while it is parked, and while t3 waits too; with one worker, which has the session already, and
 // with two.
-func TestSmokePolicies(t *testing.T) {
+func TestPolicies(t *testing.T) {
 	t.Parallel()
 	for meets, cases := range policyCases {
 		for _, c := range cases {
