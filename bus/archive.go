@@ -88,7 +88,7 @@ func (b *Bus) putEntry(ctx context.Context, session events.SessionID, entry *arc
 	}}
 	for try := 1; ; try++ {
 		var ack *jetstream.PubAck
-		err := b.storing(ctx, b.names.archiveStream(), b.cfg.Timeout, func(ctx context.Context) (err error) {
+		err := b.storing(ctx, b.names.archiveStream(), len(msg.Data), b.cfg.Timeout, func(ctx context.Context) (err error) {
 			ack, err = b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 			return err
 		})
@@ -167,14 +167,14 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	return b.putEntry(ctx, session, &entry)
 }
 
-// Discard makes an archived session cold. It reads the archive back, compares it with the stream, and deletes the
+// Discard makes an archived session cold. Of an erased session it leaves everything to the erasure. It reads the archive back, compares it with the stream, and deletes the
 // stream. Where they differ, the stream stays: [events.ErrMalformed].
 func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 	entry, err := b.readEntry(ctx, session)
 	if err == nil && entry.Revision != 0 {
 		err = b.removeArchivedStreams(ctx, session, entry)
 	}
-	if err != nil {
+	if err != nil && !errors.As(err, new(*events.ErasedError)) {
 		return fmt.Errorf("discard stream of %s: %w", session, err)
 	}
 	return nil

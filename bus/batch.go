@@ -45,13 +45,15 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 }
 
 // messages yields the messages of a subject in order, from a sequence on, up to the end that the answering replica
-// has. A batch without an answer is requested `tries` times, 0 for until ctx ends. The error is terminal.
+// has. A batch without an answer is requested `tries` times. With 0 it is requested until ctx ends, and the end of a read of all
+// messages is the leader's, unless the bus is a reader. The error is terminal.
 func (b *Bus) messages(ctx context.Context, large bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return b.messagesTo(ctx, large, stream, subject, from, math.MaxUint64, tries)
 }
 
 // messagesTo is messages up to a sequence.
 func (b *Bus) messagesTo(ctx context.Context, large bool, stream, subject string, from, to uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
+	whole := tries == 0 && from <= 1 && !b.reader
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
 			if ctx.Err() != nil { // a batch may end without an error then
@@ -64,8 +66,21 @@ func (b *Bus) messagesTo(ctx context.Context, large bool, stream, subject string
 			most := int(min(to-from, batchMessages-1)) + 1
 			for msg, err := range b.batchOf(ctx, b.linkOf(large), stream, subject, from, most) {
 				switch {
-				case errors.Is(err, ErrNotFound):
+				case errors.Is(err, ErrNotFound) && !whole:
 					return
+				case errors.Is(err, ErrNotFound):
+					next, err := b.atLeader(ctx, stream, leaderQuery{Seq: from, Next: subject})
+					if errors.Is(err, ErrNotFound) || err == nil && next.Seq > to {
+						return
+					}
+					var msg *jetstream.RawStreamMsg
+					if err == nil {
+						msg, err = next.raw()
+					}
+					if !yield(msg, err) || err != nil {
+						return
+					}
+					from, try = next.Seq+1, 0
 				case isUnknown(err) && try != tries && pause(ctx, try) == nil:
 				case err != nil:
 					yield(nil, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -55,6 +56,11 @@ func (b *Bus) putObject(ctx context.Context, name string, data []byte) error {
 			return nil
 		}
 	}
+	done, err := b.takeRoom(b.names.blobStream(), len(data))
+	if err != nil {
+		return fmt.Errorf("put blob %s: %w", name, err)
+	}
+	defer done()
 	return b.retryWithin(ctx, b.transfer(int64(len(data))), "put blob "+name, func(ctx context.Context) error {
 		store, err := b.blobsOver(ctx, b.linkOf(len(data) > largeBytes))
 		if err == nil {
@@ -105,25 +111,43 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 }
 
-// bodyIsMissing decides about a body that reads have not found for some time. Any replica answers a read, so one that is
-// behind may have answered; the leader knows whether the body is stored.
+// bodyIsMissing decides about a body that reads have not found for some time. Any replica or mirror may have answered them; only the
+// leader knows whether the body and its chunks are stored. A bus of [OpenReader] may not ask for a body's chunks: to it they are lost after
+// [Config.Timeout].
 func (b *Bus) bodyIsMissing(ctx context.Context, names []string, unknown time.Duration) (bool, error) {
-	switch {
-	case b.replicas == 1:
-		return unknown > blobMoved, nil
-	case unknown <= b.replicaLag:
+	lag := b.replicaLag
+	if b.replicas == 1 {
+		lag = blobMoved
+	}
+	if unknown <= lag {
 		return false, nil
-	case unknown > b.cfg.Timeout:
-		return true, nil
 	}
 	for _, name := range names {
-		meta := b.names.blobMeta(name)
-		stored, err := b.subjects(ctx, b.names.blobStream(), meta)
-		if err != nil || stored[meta] > 0 {
-			return false, err
+		if stored, err := b.isStored(ctx, name); err != nil || stored {
+			return unknown > b.cfg.Timeout && err == nil, err
 		}
 	}
 	return true, nil
+}
+
+// isStored reports whether the leader has the body of a name.
+func (b *Bus) isStored(ctx context.Context, name string) (bool, error) {
+	stream, meta := b.names.blobStream(), b.names.blobMeta(name)
+	if b.reader {
+		stored, err := b.subjects(ctx, stream, meta)
+		return stored[meta] > 0, err
+	}
+	msg, err := b.atLeader(ctx, stream, leaderQuery{Last: meta})
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	var info jetstream.ObjectInfo
+	if err != nil || json.Unmarshal(msg.Data, &info) != nil || info.Deleted {
+		return false, err
+	}
+	chunks := b.names.blobChunks(info.NUID)
+	stored, err := b.subjects(ctx, stream, chunks)
+	return stored[chunks] >= uint64(info.Chunks), err
 }
 
 // storedBlob reads the body that is stored under a name.

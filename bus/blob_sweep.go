@@ -225,9 +225,17 @@ func (b *Bus) unread(ctx context.Context, id events.SessionID, entry archiveEntr
 		return u
 	}
 	if info, err := b.streamInfo(ctx, loc.stream); err == nil {
-		u.Since = info.Created
+		u.Since = oldest(info)
 	}
 	return u
+}
+
+// oldest is a time before which a stream stored nothing. A stream that was restored is new, and has the messages of the old one.
+func oldest(info *jetstream.StreamInfo) time.Time {
+	if first := info.State.FirstTime; !first.IsZero() && first.Before(info.Created) {
+		return first
+	}
+	return info.Created
 }
 
 // Mention is text that may name blobs by their digests.

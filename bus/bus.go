@@ -33,6 +33,9 @@ type Config struct {
 	// streams of the account, the shared ones included, and is up to 10 s old. Cold sessions become hot up to an eighth
 	// more. Defaults to 4000, what one server takes; negative leaves the limit to the server.
 	MaxHot int
+	// Free is how many bytes are free on the disk of the servers, where this process knows that. Below [KeptFree] nothing more is stored:
+	// requests are refused with [events.ErrStorage] before anything is sent, as a server whose disk is full takes nothing until it restarts.
+	Free func() (int64, error)
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
 	// Wait makes Open wait for servers that do not answer yet, and OpenReader for the assets that the first node
@@ -90,12 +93,15 @@ type Bus struct {
 	pluginLinks  pluginLinks
 	streams      streamCache
 	incarnations incarnations
+	removals     removalListeners
 	priorities   priorities
 	bodies       bodies
 	waiting      *waiting // nil once the bus is open
 	closing      atomic.Bool
+	clock        clock
+	storingBytes atomic.Int64       // of requests that are under way
 	work         sync.WaitGroup     // goroutines that end with Close
-	stopWatch    context.CancelFunc // nil: nothing watches
+	stop         context.CancelFunc // ends work; nil while the bus opens
 	ended        chan error         // has an element once servers have closed the primary connection for good
 
 	pluginEvents atomic.Bool // the fleet has plugins that observe sessions
@@ -137,19 +143,29 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	}
 	b := &Bus{
 		cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, replicaLag: replicaLag, linkRetry: linkRetry,
-		streams: streamCache{newCache[cachedStream](maxCachedStreams)}, incarnations: incarnations{newCache[incarnation](maxIncarnations)},
+		streams: streamCache{newCache[cachedStream](maxCachedStreams)}, incarnations: incarnations{Cache: newCache[knownIncarnation](maxIncarnations)},
 		bodies: bodies{keys: cfg.Keys, marks: &marks{Cache: newCache[events.Mark](maxCachedStreams)}},
 		ended:  make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()},
 	}
 	l.nc.SetClosedHandler(b.endedBy(l.nc.ClosedHandler()))
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
+	if err == nil && !b.reader { // whose user may have no right to ask
+		b.hot.count(ctx, b)
+		err = b.askTime(ctx)
+	}
 	b.waiting = nil
 	if err != nil {
 		b.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b.watchKeys()
+	var work context.Context
+	work, b.stop = context.WithCancel(context.Background())
+	if !b.reader {
+		b.work.Go(func() { b.followTime(work) })
+	}
+	b.work.Go(func() { b.doubtAfterReconnects(work) })
+	b.watchKeys(work)
 	return b, nil
 }
 
@@ -159,6 +175,7 @@ func (c *Config) connect() (link, error) {
 		nats.CustomInboxPrefix(c.Inbox),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut), nats.SyncQueueLen(2 * batchMessages),
 	}, c.Options...)
+	opts = append(opts, patience)
 	nc, err := nats.Connect(c.URL, opts...)
 	if err != nil {
 		if errors.As(err, new(*url.Error)) {
@@ -207,8 +224,8 @@ func WithoutPasswords(urls string) string {
 // Close closes the connections.
 func (b *Bus) Close() {
 	b.closing.Store(true)
-	if b.stopWatch != nil {
-		b.stopWatch()
+	if b.stop != nil {
+		b.stop()
 	}
 	b.nc.Close()
 	b.secondary.close()
@@ -226,7 +243,7 @@ func (b *Bus) Replicas() int { return b.replicas }
 func (b *Bus) Connected() bool { return b.nc.IsConnected() }
 
 // Ended has an element, the reason, once the primary connection is closed for good, and not by [Bus.Close]: servers refused its
-// credentials again, or something that it sent. No method works from then on: open another bus.
+// credentials for [rejectedFor], or something that it sent. No method works from then on: open another bus.
 func (b *Bus) Ended() <-chan error { return b.ended }
 
 // endedBy handles the end of the primary connection, after the handler that was there before.

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -185,5 +187,38 @@ func unseal(t *testing.T, js jetstream.JetStream, name string) {
 		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestDiscardErased discards sessions that are erased: after their tombstone, and at the same time.
+func TestDiscardErased(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	tombstone := bus.Tombstone{At: 1, By: "ann", Reason: "asked"}
+	for round := range 120 {
+		id := events.SessionID(fmt.Sprint("s", round))
+		grow(t, b.Log(), id, 5)
+		if err := b.Archive(t.Context(), id, 5); err != nil {
+			t.Fatal(err)
+		}
+		var erasing sync.WaitGroup
+		erase := func() {
+			_, err := b.PutTombstone(t.Context(), id, nil, tombstone, nil)
+			if err == nil && round > 0 {
+				err = b.Purge(t.Context(), id)
+			}
+			if err != nil {
+				t.Errorf("erase: got %v", err)
+			}
+		}
+		if round == 0 {
+			erase()
+		} else {
+			erasing.Go(erase)
+		}
+		if err := b.Discard(t.Context(), id); err != nil {
+			t.Errorf("discard %s: got %v, want it left to the erasure", id, err)
+		}
+		erasing.Wait()
 	}
 }

@@ -11,13 +11,13 @@
 // entry, the location of a history and the loop to each other.
 // Files are grouped by subject:
 //
-//	connection    bus.go waiting.go request.go pause.go link.go secondary.go errors.go batch.go
+//	connection    bus.go waiting.go patience.go request.go pause.go link.go secondary.go errors.go batch.go
 //	assets        subject.go topology.go assets.go reader.go list.go capacity.go storage.go stats.go recovered.go
-//	histories     log.go read.go location.go streamcache.go archive.go restore.go cutoff.go erase.go redact.go priority.go
+//	histories     log.go read.go leader.go location.go streamcache.go archive.go restore.go cutoff.go erase.go redact.go removal.go priority.go
 //	queues        wake.go timer.go deadletter.go consumer.go
 //	projections   rows.go rowvalues.go packs.go packfilter.go live.go blob.go blob_sweep.go sweep_row.go
 //	bodies        bodies.go keycheck.go plain.go
-//	requests      service.go admission.go sender.go listener.go peer.go
+//	requests      service.go admission.go sender.go listener.go peer.go clock.go readrequest.go readserver.go
 //	plugins       plugin.go pluginlink.go pluginevent.go
 //
 // # Durability profiles
@@ -149,8 +149,8 @@
 // # Timers and dead letters
 //
 // A session has at most one timer. It is a message without a body that the server publishes on another subject at its time,
-// counted in whole seconds and up to one second early. [Due.Fetch] delays an early timer to its time in milliseconds. A timer
-// is redelivered until it is acked. It is a hint too: the history says what is due.
+// in milliseconds. The firing of one deletes the session's timer, also one that was stored meanwhile, so that a worker stores it again after
+// each firing. A timer is redelivered until it is acked. It is a hint too: the history says what is due.
 //
 // A session that no node can fold has one dead letter ([DeadLetter]). The same stream holds, for a day, how
 // often a wake of the session failed or killed its node ([Trial]).
@@ -207,6 +207,19 @@
 //
 // Two nodes that start with different first keys both write the check: the replacement is by revision, and the later one
 // reads it again and is refused.
+//
+// # Reads of other accounts
+//
+// Clients and auditors are users of other accounts, which have no access to the server's API. To them the subjects of that API
+// are those of [Bus.ServeReads]: the same reader works in every account. The process that answers makes the request itself.
+//
+//	client              $JS.API.DIRECT.GET.STREAM   in its account
+//	the server          <prefix>.read.DIRECT.GET.STREAM   in the nodes' account
+//	a node              checks its form and its limits, waits for one of a few places, and sends $JS.API.DIRECT.GET.STREAM
+//	the server          answers the node, which passes each message on
+//
+// A form that no bus of [OpenReader] sends is refused, and so is a user whose requests wait for too many places.
+// So nobody but a node chooses what a request costs the server.
 //
 // # Services
 //

@@ -143,6 +143,9 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 	if entry.Erased.IsZero() {
 		return fmt.Errorf("%w: session %s has no tombstone", events.ErrInvalid, session)
 	}
+	if err := b.publishRemoval(session, removedAll); err != nil {
+		return err
+	}
 	for _, name := range []string{entry.Stream, b.names.firstStream(session)} { // may be the same stream
 		if name == "" {
 			continue

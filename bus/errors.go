@@ -26,8 +26,6 @@ var (
 	ErrErasing = errors.New("the erasure of the session has begun: erase it again")
 	// ErrNoResponder is a request that no node, or not the named worker or instance, received: it was not done.
 	ErrNoResponder = errors.New("no node answers")
-	// ErrStorage is a stream that refuses appends because its server or account has no storage left.
-	ErrStorage = errors.New("storage is full")
 	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.
 	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )
@@ -135,13 +133,15 @@ func mapCode(api *jetstream.APIError, err error) error {
 		return fmt.Errorf("%w: %w", errHasStream, err)
 	case jetstream.JSErrCodeStreamNotFound:
 		return fmt.Errorf("%w: %w", events.ErrNoSession, err)
+	case codeAccountFull, codeInsufficient, codeStorageFull:
+		return fmt.Errorf("%w: %w", events.ErrStorage, err)
 	case codeMaxStreams:
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeConsumerNotFound:
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
-	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeAccountFull, codeInsufficient, codeStorageFull, codeStoreFailed, codeUpdateFailed, codeInProcess:
+	case codeUnavailable, codeNoLeader, codeClusterNoPeers, codeStoreFailed, codeUpdateFailed, codeInProcess:
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	default:
 		return err

@@ -18,7 +18,7 @@ func TestMapError(t *testing.T) {
 	code := func(c jetstream.ErrorCode) error { return &jetstream.APIError{ErrorCode: c, Description: "scripted"} }
 	unknown := errors.New("unheard of")
 	all := []error{
-		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, ErrNotFound, ErrFull,
+		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, events.ErrStorage, ErrNotFound, ErrFull,
 	}
 	for _, tc := range []struct {
 		err, want error // want nil: no error of this package
@@ -35,9 +35,9 @@ func TestMapError(t *testing.T) {
 		{code(10008), events.ErrOutcomeUnknown},
 		{code(10009), events.ErrOutcomeUnknown},
 		{code(10005), events.ErrOutcomeUnknown},
-		{code(10002), events.ErrOutcomeUnknown},
-		{code(10023), events.ErrOutcomeUnknown},
-		{code(10047), events.ErrOutcomeUnknown},
+		{code(10002), events.ErrStorage},
+		{code(10023), events.ErrStorage},
+		{code(10047), events.ErrStorage},
 		{code(10158), events.ErrOutcomeUnknown},
 		{code(10065), nil},
 		{nats.ErrNoResponders, events.ErrOutcomeUnknown},

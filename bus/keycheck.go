@@ -95,12 +95,10 @@ const keyCheckEvery = time.Second
 
 // watchKeys reads the check until the store has one, for a bus that writes plain bodies: another node may begin to encrypt at
 // any time.
-func (b *Bus) watchKeys() {
+func (b *Bus) watchKeys(ctx context.Context) {
 	if b.reader || b.bodies.keys != nil || b.bodies.store.Load() != 0 {
 		return
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	b.stopWatch = stop
 	b.work.Go(func() { // ends with Close
 		for b.bodies.store.Load() == 0 && delay.Sleep(ctx, keyCheckEvery) {
 			b.readKeyCheck(ctx)

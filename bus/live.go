@@ -35,6 +35,7 @@ func (b *Bus) Live(session events.SessionID, buffer int) (*Live, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, err
 	}
+	b.subscribeRemovals()
 	c := make(chan *nats.Msg, buffer)
 	back := b.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	l := &Live{C: c, Status: back, nc: b.nc, listener: back}
@@ -55,6 +56,7 @@ func (b *Bus) OnCommit(session events.SessionID, deliver func(LiveMessage)) (sto
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, err
 	}
+	b.subscribeRemovals()
 	return b.listen(b.names.liveAll(session), func(m *nats.Msg) { deliver(ParseLive(m)) })
 }
 
@@ -76,7 +78,7 @@ func (l *Live) Dropped() int {
 	return sum
 }
 
-// LiveMessage is one received commit or delta.
+// LiveMessage is one received commit or delta, or a hint at a removal.
 type LiveMessage struct {
 	Seq        events.Seq // of a commit, 0 for deltas
 	Data       []byte     // commit or delta as it is stored: [Bus.Entry] and [Bus.Delta] decode it
@@ -84,6 +86,7 @@ type LiveMessage struct {
 	Commit     events.CommitID // of a commit
 	MayEndTurn bool            // the commit ends a turn, or requests its cancel
 	AboutTasks bool            // the commit has an event of the family task
+	Removed    bool            // neither: texts of the history may have been removed
 }
 
 // hasKind reports whether one of a commit's kinds fits. kinds is the value of [headerKinds].
@@ -110,7 +113,7 @@ func isOfTaskOrMonitor(k events.Kind) bool { return isOfTask(k) || k.Family() ==
 func ParseLive(m *nats.Msg) LiveMessage {
 	seq, err := strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
 	if err != nil || !ofSession(m.Header.Get(jetstream.StreamHeader), m.Subject) {
-		return LiveMessage{Data: m.Data, subject: m.Subject}
+		return LiveMessage{Data: m.Data, subject: m.Subject, Removed: strings.HasSuffix(m.Subject, removedToken)}
 	}
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type location struct {
 	last   events.Seq   // of the session; 0: there is a stream without commits
 	sealed bool         // an archiver has sealed the stream
 	entry  archiveEntry // the history before the stream
+	as     incarnation  // zero: the stream takes no appends yet, or has no commit
 }
 
 // locate finds a session's history; leaders answer. Errors: [events.ErasedError], [events.ErrNoSession]; [CutOffError], with the location of
@@ -44,13 +46,23 @@ func isEmpty(loc location, err error) bool {
 	return errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError))
 }
 
-// find is [Bus.locate] without the commits that only the session's row shows.
+// find is [Bus.locate] without the commits that only the session's row shows. It notes the incarnation, once more where the first requests
+// were answered before a removal that another reader knows.
 func (b *Bus) find(ctx context.Context, session events.SessionID) (location, error) {
+	loc, err := b.findOnce(ctx, session)
+	if !b.incarnations.note(session, loc.as, false) {
+		loc, err = b.findOnce(ctx, session)
+		b.incarnations.note(session, loc.as, true)
+	}
+	return loc, err
+}
+
+func (b *Bus) findOnce(ctx context.Context, session events.SessionID) (location, error) {
 	loc := location{stream: b.names.firstStream(session), first: 1}
 	end, err := b.streamEnd(ctx, loc.stream)
 	loc.last, loc.sealed = end.last, end.sealed
 	if err == nil && loc.last > 0 && !end.sealed && !end.opening {
-		b.incarnations.note(session, loc.stream, end.created)
+		loc.as = incarnation{stream: loc.stream, created: end.created}
 		return loc, nil
 	}
 	if err != nil && !errors.Is(err, events.ErrNoSession) {
@@ -74,8 +86,10 @@ func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from eve
 	if c, ok := b.streams.get(session); ok && c.first <= from {
 		end, err := b.streamEnd(ctx, c.stream)
 		if err == nil && !end.sealed && !end.opening && end.last >= c.first {
-			b.incarnations.note(session, c.stream, end.created)
-			return location{stream: c.stream, first: c.first, last: end.last}, nil
+			loc := location{stream: c.stream, first: c.first, last: end.last, as: incarnation{stream: c.stream, created: end.created}}
+			if b.incarnations.note(session, loc.as, false) {
+				return loc, nil
+			}
 		}
 		b.streams.drop(session, c)
 	}
@@ -89,9 +103,10 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 		loc = location{last: entry.Last, entry: entry}
 		switch {
 		case !entry.Erased.IsZero():
+			loc.as = incarnation{stream: cmp.Or(entry.Stream, b.names.firstStream(session)), removed: removedAll}
 			return loc, entry.Erased.erasedError(session)
 		case entry.Next == "":
-			b.incarnations.note(session, entry.Stream, time.Time{})
+			loc.as = incarnation{stream: entry.Stream, removed: len(entry.Redactions)}
 			return loc, nil
 		}
 		end, err := b.streamEnd(ctx, entry.Next)
@@ -106,7 +121,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 				}
 			}
 			b.streams.put(session, cachedStream{loc.stream, loc.first})
-			b.incarnations.note(session, loc.stream, end.created)
+			loc.as = incarnation{stream: loc.stream, created: end.created}
 			return loc, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {
@@ -289,10 +304,7 @@ const emptyFor = 10 * time.Minute
 // SweepOrphans completes or removes the streams of processes that died while they created a session or made it hot. A
 // process that is only slow tries again.
 func (b *Bus) SweepOrphans(ctx context.Context) error {
-	now, err := b.Now(ctx)
-	if err != nil {
-		return err
-	}
+	now := b.Now()
 	for hot, err := range b.Hot(ctx) {
 		if err == nil && hot.Last == 0 && now.Sub(hot.ChangedAt) > emptyFor {
 			err = b.removeEmpty(ctx, hot.ID)
@@ -355,7 +367,8 @@ func (b *Bus) removeEmpty(ctx context.Context, session events.SessionID) error {
 	return err
 }
 
-// removeArchivedStreams deletes the streams of a session whose content is archived.
+// removeArchivedStreams deletes the streams of a session whose content is archived. The stream of an erased session belongs to the erasure,
+// which deletes it with the files: [*events.ErasedError].
 func (b *Bus) removeArchivedStreams(ctx context.Context, session events.SessionID, entry archiveEntry) error {
 	if entry.Stream != "" {
 		there, err := b.verifyArchive(ctx, session, entry)
@@ -363,6 +376,9 @@ func (b *Bus) removeArchivedStreams(ctx context.Context, session events.SessionI
 			err = b.deleteStream(ctx, entry.Stream)
 		}
 		if err != nil {
+			if now, again := b.readEntry(ctx, session); again == nil && !now.Erased.IsZero() {
+				return now.Erased.erasedError(session)
+			}
 			return err
 		}
 	}

@@ -54,6 +54,11 @@ func (l Log) Append(ctx context.Context, c *events.Commit, expected events.Seq) 
 	if expected > 0 {
 		return l.appendAt(ctx, c, data, expected)
 	}
+	room, err := l.b.takeRoom(l.b.names.firstStream(c.Session), len(data)) // before a stream is made
+	if err != nil {
+		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
+	}
+	room()
 	err = l.create(ctx, c.Session)
 	if errors.As(err, new(*events.ConflictError)) {
 		if err = l.startsWith(ctx, c, err); err == nil {
@@ -244,7 +249,7 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 
 func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nats.Msg) (events.Seq, error) {
 	var ack *jetstream.PubAck
-	err := l.b.storing(ctx, l.b.sessionStream(session), l.b.cfg.Timeout, func(ctx context.Context) (err error) {
+	err := l.b.storing(ctx, l.b.sessionStream(session), len(msg.Data), l.b.cfg.Timeout, func(ctx context.Context) (err error) {
 		ack, err = l.b.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 		return err
 	})
@@ -289,7 +294,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 		}
 	}
 	switch {
-	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull), errors.Is(err, ErrRedacted), errors.As(err, new(*CutOffError)):
+	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull), errors.Is(err, events.ErrStorage), errors.Is(err, ErrRedacted), errors.As(err, new(*CutOffError)):
 		return false, err // nothing was written, and a retry would not help
 	case err != nil || loc.entry.Next == "":
 		return false, refusal

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -82,6 +83,21 @@ func (b *Bus) OnAnnounce(deliver func(events.WorkerID)) (stop func(), err error)
 	return b.listen(b.names.alive(), func(m *nats.Msg) {
 		if worker := events.WorkerID(m.Data); events.CheckToken("worker", worker) == nil {
 			deliver(worker)
+		}
+	})
+}
+
+// AnnounceServers publishes which servers of tools a node runs, a JSON object. It goes where workers announce themselves: no worker has
+// such a name.
+func (b *Bus) AnnounceServers(data []byte) error {
+	return mapError(b.nc.Publish(b.names.alive(), data))
+}
+
+// OnAnnounceServers delivers what nodes publish with [Bus.AnnounceServers], from one goroutine.
+func (b *Bus) OnAnnounceServers(deliver func(data []byte)) (stop func(), err error) {
+	return b.listen(b.names.alive(), func(m *nats.Msg) {
+		if bytes.HasPrefix(m.Data, []byte("{")) {
+			deliver(m.Data)
 		}
 	})
 }

@@ -204,11 +204,7 @@ func (b *Bus) agreeSinceOnce(ctx context.Context) error {
 	}
 	keys, text := b.bodies.keys, []byte(nil)
 	if revision == 0 {
-		now, err := b.Now(ctx)
-		if err != nil {
-			return err
-		}
-		text = strconv.AppendInt(nil, now.UnixMilli(), 10)
+		text = strconv.AppendInt(nil, int64(b.Millis()), 10)
 	} else if text, err = keys.Load(stored, sinceKey); errors.Is(err, events.ErrLocked) {
 		return nil // its key was forgotten by all nodes at once: the rule of the mark stays
 	}

@@ -202,9 +202,10 @@ func TestAwaitingRequestsDelayNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if err := b.Conn().Flush(); err != nil { // the server has the subscriptions
-		t.Fatal(err)
-	}
+	bustest.Eventually(t, "the first answer", func() bool { // the server has the subscriptions
+		_, err := nc.Request("lash.plugins.notes.register", []byte("now"), time.Second)
+		return err == nil
+	})
 	inbox := nc.NewInbox()
 	answers, err := nc.SubscribeSync(inbox)
 	if err != nil {
@@ -216,7 +217,7 @@ func TestAwaitingRequestsDelayNone(t *testing.T) {
 		}
 	}
 	for range waiting {
-		<-awaits
+		bustest.Receive(t, "a request that waits", awaits)
 	}
 	m, err := nc.Request("lash.plugins.notes.register", []byte("now"), time.Minute)
 	if err != nil || string(m.Data) != "now" {

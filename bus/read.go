@@ -52,8 +52,12 @@ func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto
 			return
 		}
 		next, last := max(from, 1), min(loc.last, upto)
-		check := l.checkPlain(session, next)
+		check, old := l.checkPlain(session, next), false
 		checked := func(e events.Entry, err error) bool {
+			if err == nil && l.b.incarnations.isOld(session, loc.as) {
+				next, old = e.Seq, true
+				return false
+			}
 			if err == nil {
 				err = check.next(ctx, e)
 			}
@@ -62,10 +66,11 @@ func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto
 		for next <= last {
 			err := l.readLocation(ctx, session, loc, &next, last, checked)
 			switch {
+			case old, errors.Is(err, events.ErrNoSession): // texts of it were removed meanwhile, or it was archived
+				old = false
+				loc, err = l.accepts(l.b.locate(ctx, session))
 			case errors.Is(err, errEnough):
 				return
-			case errors.Is(err, events.ErrNoSession): // it was archived meanwhile
-				loc, err = l.accepts(l.b.locate(ctx, session))
 			}
 			if err != nil {
 				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
@@ -135,9 +140,12 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, loc loc
 	return nil
 }
 
-// missingTries is how often a reader requests a commit that the leader has counted and that no replica has, within
-// some seconds. Then the history has lost it.
-const missingTries = 20
+// How often a reader requests a commit that the leader has counted from any replica. Then the leader says whether the history has lost
+// it. A bus of [OpenReader] has no right to ask, and believes the replicas after some seconds.
+const (
+	replicaTries = 3
+	missingTries = 20
+)
 
 type rawEntry struct {
 	seq  events.Seq
@@ -146,14 +154,14 @@ type rawEntry struct {
 
 // readDirect requests batches until it has last. A short batch is from a replica that is behind: it requests again.
 func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
+	tries := replicaTries
+	if l.b.reader {
+		tries = missingTries
+	}
 	return func(yield func(rawEntry, error) bool) {
 		r := &batchReader{b: l.b, stream: stream, large: last-from >= largeCommits}
 		defer r.cancel()
 		for try := 1; from <= last; try++ {
-			if try > missingTries {
-				yield(rawEntry{}, fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, from))
-				return
-			}
 			missing, began := false, from
 			for raw, err := range r.batch(ctx, from, last) {
 				if err != nil {
@@ -164,21 +172,33 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 					missing = errors.Is(err, ErrNotFound)
 					break
 				}
+				if missing = raw.seq != from; missing { // the message of an earlier one was lost
+					break
+				}
 				if !yield(raw, nil) {
 					return
 				}
-				from = raw.seq + 1
+				from++
 			}
 			if from > began {
 				try = 0
 				continue
 			}
 			if !missing { // servers that do not answer may have it
-				try = min(try, missingTries-1)
+				try = min(try, tries-1)
 			}
 			err := pause(ctx, try)
 			if err == nil {
 				err = l.b.checkDirect(ctx, stream) // the stream may have been archived
+			}
+			if err == nil && try >= tries {
+				var raw rawEntry
+				if raw, err = l.decided(ctx, stream, from); err == nil {
+					if !yield(raw, nil) {
+						return
+					}
+					from, try = from+1, 0
+				}
 			}
 			if err != nil && !isUnknown(err) {
 				yield(rawEntry{}, err)
@@ -186,6 +206,19 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 			}
 		}
 	}
+}
+
+// decided is a commit that no replica has given, as the leader has it.
+func (l Log) decided(ctx context.Context, stream string, seq events.Seq) (rawEntry, error) {
+	var msg leaderMessage
+	err := ErrNotFound
+	if !l.b.reader {
+		msg, err = l.b.atLeader(ctx, stream, leaderQuery{Seq: uint64(seq)})
+	}
+	if errors.Is(err, ErrNotFound) {
+		err = fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, seq)
+	}
+	return rawEntry{seq, msg.Data}, err
 }
 
 // checkDirect refuses a stream whose settings were changed: its server answers no direct reads, and a reader would wait forever.

@@ -126,7 +126,11 @@ func (b *Bus) PurgeRedacted(ctx context.Context, session events.SessionID) error
 	if err != nil || len(entry.Redactions) == 0 || !entry.Erased.IsZero() {
 		return err
 	}
-	if err := b.purgeParts(ctx, session); err != nil {
+	err = b.publishRemoval(session, len(entry.Redactions))
+	if err == nil {
+		err = b.purgeParts(ctx, session)
+	}
+	if err != nil {
 		return fmt.Errorf("purge redacted session %s: %w", session, err)
 	}
 	for _, digest := range entry.Replaced {

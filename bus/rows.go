@@ -3,12 +3,10 @@ package bus
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/events"
@@ -70,10 +68,12 @@ func (r Rows) get(ctx context.Context, session events.SessionID) (Row, error) {
 		entry, err = r.kv.Get(ctx, string(session))
 		return err
 	})
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrNotFound) && r.b.reader:
 		return Row{}, nil
-	}
-	if err != nil {
+	case errors.Is(err, ErrNotFound):
+		return r.atLeader(ctx, session)
+	case err != nil:
 		return Row{}, err
 	}
 	return r.decode(session, entry.Value(), entry.Revision())
@@ -93,36 +93,14 @@ func (r Rows) getAtLeader(ctx context.Context, session events.SessionID) (Row, e
 
 // atLeader reads a key from the leader of the table.
 func (r Rows) atLeader(ctx context.Context, session events.SessionID) (Row, error) {
-	var answer struct {
-		Message *struct {
-			Data   []byte `json:"data"`
-			Seq    uint64 `json:"seq"`
-			Header []byte `json:"hdrs"` // of a row that was removed, and of no other
-		} `json:"message"`
-		Error *jetstream.APIError `json:"error"`
+	msg, err := r.b.atLeader(ctx, r.b.names.rowStream(r.kv.Bucket()), leaderQuery{Last: r.b.names.row(r.kv.Bucket(), session)})
+	if errors.Is(err, ErrNotFound) || err == nil && bytes.Contains(msg.Header, []byte("KV-Operation:")) { // there is none, or it was removed
+		return Row{}, nil
 	}
-	request, err := json.Marshal(map[string]string{"last_by_subj": r.b.names.row(r.kv.Bucket(), session)})
 	if err != nil {
 		return Row{}, err
 	}
-	err = r.b.retry(ctx, fmt.Sprintf("get %s/%s", r.kv.Bucket(), session), func(ctx context.Context) error {
-		msg, err := r.b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: apiLeaderGet + r.b.names.rowStream(r.kv.Bucket()), Data: request})
-		if err != nil {
-			return err
-		}
-		answer.Message, answer.Error = nil, nil
-		if err := json.Unmarshal(msg.Data, &answer); err != nil {
-			return fmt.Errorf("%w: %w", events.ErrMalformed, err)
-		}
-		if answer.Error != nil && !isMissing(answer.Error) {
-			return answer.Error
-		}
-		return nil
-	})
-	if err != nil || answer.Message == nil || bytes.Contains(answer.Message.Header, []byte("KV-Operation:")) {
-		return Row{}, err
-	}
-	return r.decode(session, answer.Message.Data, answer.Message.Seq)
+	return r.decode(session, msg.Data, msg.Seq)
 }
 
 // decode is the row of a stored value.
@@ -152,7 +130,7 @@ func (r Rows) put(ctx context.Context, session events.SessionID, value []byte, r
 		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
 	}
 	var next uint64
-	err = r.b.storing(ctx, r.b.names.rowStream(r.kv.Bucket()), r.b.cfg.Timeout, func(ctx context.Context) (err error) {
+	err = r.b.storing(ctx, r.b.names.rowStream(r.kv.Bucket()), len(value), r.b.cfg.Timeout, func(ctx context.Context) (err error) {
 		if revision == 0 {
 			next, err = r.kv.Create(ctx, string(session), value)
 		} else {

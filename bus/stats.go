@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/lash-go/lash/events"
 )
@@ -68,7 +67,7 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 }
 
 // Ready is nil if the bus is connected, the work queue has a leader, no shared stream is missing, and no stream refuses
-// appends because of storage. Errors: [ErrStorage], [ErrNotFound], [events.ErrOutcomeUnknown].
+// appends because of storage. Errors: [events.ErrStorage], [ErrNotFound], [events.ErrOutcomeUnknown].
 func (b *Bus) Ready(ctx context.Context) error {
 	if !b.nc.IsConnected() {
 		return fmt.Errorf("not connected to the servers, %s: %w", b.nc.Status(), events.ErrOutcomeUnknown)
@@ -99,17 +98,3 @@ func (b *Bus) Answers(ctx context.Context) error {
 
 // Reconnects counts the reconnects of the primary connection.
 func (b *Bus) Reconnects() uint64 { return b.nc.Stats().Reconnects }
-
-// Now is the time by a server's clock.
-func (b *Bus) Now(ctx context.Context) (time.Time, error) {
-	ctx, cancel := b.timeout(ctx)
-	defer cancel()
-	stream, err := b.js.Stream(ctx, b.names.archiveStream())
-	if err == nil && stream.CachedInfo().TimeStamp.IsZero() {
-		err = errors.New("the server did not say")
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("a server's time: %w", mapError(err))
-	}
-	return stream.CachedInfo().TimeStamp, nil
-}

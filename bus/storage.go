@@ -49,11 +49,33 @@ type refusal struct {
 
 func (r *refusal) counts() bool { return r.full || r.silent >= silentAppends }
 
-// storing runs one request that stores a message in a stream. Its error is mapped.
-func (b *Bus) storing(ctx context.Context, stream string, limit time.Duration, request func(context.Context) error) error {
-	err := b.onceWithin(ctx, limit, request)
+// KeptFree is how many bytes of a disk stay free for what servers write by themselves, see [Config.Free].
+const KeptFree = 4 << 20
+
+// storing runs one request that stores bytes in a stream. Its error is mapped. Errors: [events.ErrStorage], where nothing was stored.
+func (b *Bus) storing(ctx context.Context, stream string, bytes int, limit time.Duration, request func(context.Context) error) error {
+	done, err := b.takeRoom(stream, bytes)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = b.onceWithin(ctx, limit, request)
 	b.recordStored(ctx, stream, err)
 	return err
+}
+
+// takeRoom reserves bytes of the servers' disk until done. Error: [events.ErrStorage].
+func (b *Bus) takeRoom(stream string, bytes int) (done func(), err error) {
+	if b.cfg.Free == nil {
+		return func() {}, nil
+	}
+	under := b.storingBytes.Add(int64(bytes))
+	done = func() { b.storingBytes.Add(-int64(bytes)) }
+	if free, err := b.cfg.Free(); err == nil && free-under < KeptFree {
+		done()
+		return nil, fmt.Errorf("%w: stream %s takes no more: the disk of the store has %d bytes free, and %d are kept free: make space", events.ErrStorage, stream, free, KeptFree)
+	}
+	return done, nil
 }
 
 // recordStored records the outcome of a request that stores a message.
@@ -110,9 +132,14 @@ func (s *refusals) current(now time.Time, reconnects uint64) map[string]refusal 
 	return list
 }
 
-// storageRefused is nil, or [ErrStorage] with the streams that refuse appends because of storage. A stream that answers no other
+// storageRefused is nil, or [events.ErrStorage] with the streams that refuse appends because of storage. A stream that answers no other
 // request either has lost its servers, which is another error.
 func (b *Bus) storageRefused(ctx context.Context) error {
+	done, err := b.takeRoom(b.names.workStream(), 0)
+	if err != nil {
+		return err
+	}
+	done()
 	refused := b.refusals.current(time.Now(), b.Reconnects())
 	var list []string
 	for _, stream := range slices.Sorted(maps.Keys(refused)) {
@@ -131,7 +158,7 @@ func (b *Bus) storageRefused(ctx context.Context) error {
 	if n := len(list) - namedRefusals; n > 0 {
 		list, more = list[:namedRefusals], fmt.Sprintf("; and %d more streams", n)
 	}
-	return fmt.Errorf("%w: %s%s", ErrStorage, strings.Join(list, "; "), more)
+	return fmt.Errorf("%w: %s%s", events.ErrStorage, strings.Join(list, "; "), more)
 }
 
 func (r *refusal) text(stream string) string {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
@@ -67,7 +69,7 @@ func refuses(t *testing.T, b *bus.Bus, id events.SessionID, want ...string) {
 	}()
 	bustest.Eventually(t, "the readiness names the stream", func() bool {
 		err := b.Ready(t.Context())
-		if !errors.Is(err, bus.ErrStorage) || !strings.Contains(err.Error(), want[0]) {
+		if !errors.Is(err, events.ErrStorage) || !strings.Contains(err.Error(), want[0]) {
 			return false
 		}
 		for _, text := range want {
@@ -78,8 +80,8 @@ func refuses(t *testing.T, b *bus.Bus, id events.SessionID, want ...string) {
 		return true
 	})
 	cancel()
-	if err := <-appended; !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("append: got %v, want %v", err, events.ErrOutcomeUnknown)
+	if err := <-appended; !events.OfServers(err) {
+		t.Errorf("append: got %v, want a fault of the servers", err)
 	}
 }
 
@@ -126,6 +128,62 @@ func TestReadyNamesFullDisk(t *testing.T) {
 	server.Stop()
 	bustest.Server(t, busembed.Config{StoreDir: dir, Listen: true, Port: portOf(t, port)})
 	takesAgain(t, b, "s")
+}
+
+// TestFullDiskIsNotReached fills the disk of a store whose space this process knows: requests are refused before anything is sent, and the
+// stream takes appends again once there is space, without a restart.
+func TestFullDiskIsNotReached(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t)
+	server := bustest.Server(t, busembed.Config{StoreDir: dir})
+	b, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{server.InProcess()}, Free: server.Free}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	mustCreate(t, b, "s")
+	filler := filepath.Join(dir, "filler")
+	f, err := os.Create(filler)
+	for free := int64(bus.KeptFree); err == nil && free >= bus.KeptFree; {
+		if _, err = f.Write(make([]byte, 64<<10)); err == nil {
+			free, err = server.Free()
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	at, err := b.Log().Last(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := b.Conn().Stats().OutMsgs
+	for name, request := range map[string]func() error{
+		"append": func() error { _, err := b.Log().Append(t.Context(), large("s", at+1), at); return err },
+		"create": func() error { return createSession(t, b, "new") },
+		"row":    func() error { _, err := b.Snapshots().Put(t.Context(), "s", []byte("row"), 0); return err },
+	} {
+		if err := request(); !errors.Is(err, events.ErrStorage) || errors.Is(err, events.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "stream ") {
+			t.Errorf("%s: got %v, want %v of a stream", name, err, events.ErrStorage)
+		}
+	}
+	if now := b.Conn().Stats().OutMsgs; now != sent {
+		t.Errorf("got %d messages sent, want none", now-sent)
+	}
+	if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); !errors.Is(err, events.ErrStorage) {
+		t.Errorf("body: got %v, want %v", err, events.ErrStorage)
+	}
+	if err := b.Ready(t.Context()); !errors.Is(err, events.ErrStorage) {
+		t.Errorf("ready: got %v, want %v", err, events.ErrStorage)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Log().Append(t.Context(), large("s", at+1), at); err != nil {
+		t.Errorf("with space: got %v", err)
+	}
+	if err := b.Ready(t.Context()); err != nil {
+		t.Errorf("ready with space: got %v", err)
+	}
 }
 
 // TestLongReadyNamesFullStore reaches the server's limit of bytes. After sessions were erased the stream takes appends.

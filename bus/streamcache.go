@@ -2,6 +2,8 @@ package bus
 
 import (
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -53,38 +55,95 @@ func (c streamCache) drop(session events.SessionID, old cachedStream) {
 	}
 }
 
-// incarnations has the current incarnation of each located session: its stream and when the server made it. It changes when the
-// session is archived, continues, or gets a new stream for a lost one. A state of an earlier incarnation may hold lost commits.
+// incarnations has the current incarnation of each located session: its stream, when the server made it, and how often texts were removed
+// from the history. It changes when the session is archived, continues, gets a new stream for a lost one, is redacted or erased. A state
+// of an earlier incarnation may hold lost commits, and one with fewer removals holds texts that are gone.
 type incarnations struct {
-	*lru.Cache[events.SessionID, incarnation]
+	mu sync.Mutex // held by changes
+	*lru.Cache[events.SessionID, knownIncarnation]
 }
 
 type incarnation struct {
 	stream  string
 	created time.Time // zero for a cold session
-	text    string
+	removed int       // number of redactions; [removedAll] for an erased session
+}
+
+type knownIncarnation struct {
+	incarnation
+	text string
 }
 
 // maxIncarnations is how many sessions incarnations has.
 const maxIncarnations = 1 << 16
 
-func (l incarnations) note(session events.SessionID, stream string, created time.Time) {
-	known, ok := l.Get(session)
-	if !ok || known.stream != stream || !known.created.Equal(created) {
-		l.Add(session, incarnation{stream, created, stream + "@" + strconv.FormatInt(created.UnixNano(), 10)})
+// note records what a reader has located. Where the session is known with more removals, the reader's requests were answered before the
+// last one: note changes nothing, and is false. certain is of a reader that has located the session again since.
+func (l *incarnations) note(session events.SessionID, now incarnation, certain bool) bool {
+	if now.stream == "" { // nothing was located
+		return true
 	}
+	if known, ok := l.Get(session); ok && known.is(now) {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.Peek(session); ok && now.removed < known.removed && !certain {
+		return false
+	}
+	l.put(session, now)
+	return true
+}
+
+// put replaces the incarnation. The caller has mu.
+func (l *incarnations) put(session events.SessionID, now incarnation) {
+	text := now.stream + "@" + strconv.FormatInt(now.created.UnixNano(), 10)
+	if now.removed > 0 {
+		text += removals + strconv.Itoa(now.removed)
+	}
+	l.Add(session, knownIncarnation{now, text})
+}
+
+func (i incarnation) is(other incarnation) bool {
+	return i.stream == other.stream && i.created.Equal(other.created) && i.removed == other.removed
 }
 
 // noteAgain is note for a session whose history ended in that stream.
-func (l incarnations) noteAgain(session events.SessionID, stream string, created time.Time) {
+func (l *incarnations) noteAgain(session events.SessionID, stream string, created time.Time) {
 	if known, _ := l.Peek(session); known.stream == stream {
-		l.note(session, stream, created)
+		l.note(session, incarnation{stream: stream, created: created}, false)
 	}
 }
 
-// Incarnation is a text for the session's incarnation as this bus knows it; empty where it does not. It sends no request: reads and [Bus.Hot] notice
-// another one.
+// noteRemoval records that a session has so many removals, as the process that made the last one says.
+func (l *incarnations) noteRemoval(session events.SessionID, removed int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.Peek(session); !ok || known.removed != removed {
+		l.put(session, incarnation{removed: removed})
+	}
+}
+
+// isOld reports whether texts of a session were removed since a reader located it, as far as this bus knows, or may have been.
+func (l *incarnations) isOld(session events.SessionID, located incarnation) bool {
+	known, ok := l.Get(session)
+	return located.stream != "" && (!ok || known.removed != located.removed)
+}
+
+// Incarnation is a text for the session's incarnation as this bus knows it; empty where it does not. It sends no request: reads, [Bus.Hot]
+// and [Bus.OnRemoval] notice another one.
 func (l Log) Incarnation(session events.SessionID) string {
 	known, _ := l.b.incarnations.Get(session)
 	return known.text
+}
+
+// removals begins the part of an incarnation's text that counts removals.
+const removals = "#"
+
+// SameTexts reports whether the histories of two incarnations of a session have the same texts: no redaction or erasure is between them. An
+// empty one has had no removal.
+func SameTexts(a, b string) bool {
+	_, removedA, _ := strings.Cut(a, removals)
+	_, removedB, _ := strings.Cut(b, removals)
+	return removedA == removedB
 }

@@ -13,6 +13,7 @@ type names struct{ prefix string }
 
 // Subjects of the server's API: they list streams page by page, and return one message of a stream.
 const (
+	apiAll         = "$JS.API."
 	apiStreamNames = "$JS.API.STREAM.NAMES"
 	apiStreamList  = "$JS.API.STREAM.LIST"
 	apiDirectGet   = "$JS.API.DIRECT.GET."
@@ -233,6 +234,24 @@ func (n names) output(session events.SessionID) string {
 	return n.prefix + ".delta." + string(session) + ".=output"
 }
 
+// removed is where a process says that it removed texts of a session. It has a last token that no turn has, among the subjects of deltas,
+// which every process receives that caches or watches sessions.
+func (n names) removed(session events.SessionID) string {
+	return n.prefix + ".delta." + string(session) + removedToken
+}
+func (n names) removedAll() string { return n.removed("*") }
+
+const removedToken = ".=removed"
+
+// parseRemoved is the inverse of removed.
+func (n names) parseRemoved(subject string) (id events.SessionID, ok bool) {
+	subject, ok = strings.CutSuffix(subject, removedToken)
+	if !ok {
+		return "", false
+	}
+	return sessionAfter(n.prefix+".delta.", subject)
+}
+
 func (n names) deltaSession(session events.SessionID) string {
 	return n.prefix + ".delta." + string(session) + ".*"
 }
@@ -252,6 +271,10 @@ func (n names) taskWakes(id events.SessionID) string {
 
 // operation is where nodes receive requests for an operation of the session service.
 func (n names) operation(op string) string { return n.prefix + ".api." + op }
+
+// reads starts the subjects where reads of other accounts arrive. The server's API continues them. To the readers' accounts they have
+// the names of that API.
+func (n names) reads(of Readers) string { return n.prefix + "." + string(of) + "." }
 
 // inboxes is the first token of reply subjects.
 const inboxes = "_INBOX"

@@ -97,9 +97,8 @@ func TestStorageID(t *testing.T) {
 	if again, _ := id(other); again != first {
 		t.Errorf("of another bus: got %x, want %x", again, first)
 	}
-	now, err := one.Now(t.Context())
-	if err != nil || at.After(now) || now.Sub(at) > time.Hour {
-		t.Errorf("stored at: got %v, %v, want the server's time before %v", at, err, now)
+	if now := one.Now(); at.After(now.Add(time.Minute)) || now.Sub(at) > time.Hour {
+		t.Errorf("stored at: got %v, want the server's time, which is about %v", at, now)
 	}
 	list, err := one.Blobs(t.Context())
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// headerDue is when a timer is due, in ms: the server counts whole seconds.
+// headerDue is when a timer is due, in ms since 1970.
 const headerDue = "Lash-Due"
 
 // timerConfig is the stream in which timers wait and are delivered.
@@ -27,7 +27,8 @@ func (b *Bus) timerConfig() jetstream.StreamConfig {
 }
 
 // SetTimer sets the time of a session's earliest due work, without waiting for an ack. A session has one timer: the
-// newest replaces the earlier one. It is a hint, as a wake is: the history says what is due.
+// newest replaces the earlier one. The firing of the earlier one can delete it, so a worker sets it again after each firing.
+// It is a hint, as a wake is: the history says what is due.
 func (b *Bus) SetTimer(session events.SessionID, at events.Millis) error {
 	msg, err := b.timerMessage(session, at)
 	if err != nil {
@@ -51,7 +52,7 @@ func (b *Bus) timerMessage(session events.SessionID, at events.Millis) (*nats.Ms
 	}
 	msg := nats.NewMsg(b.names.timerAt(session))
 	msg.Header.Set(headerDue, strconv.FormatInt(int64(at), 10))
-	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Time().UTC().Format(time.RFC3339))
+	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Time().UTC().Format(time.RFC3339Nano))
 	msg.Header.Set(jetstream.ScheduleTargetHeader, b.names.timerDue(session))
 	return msg, nil
 }
@@ -100,25 +101,20 @@ func (b *Bus) Due(ctx context.Context) (*Due, error) {
 // dueWait is how long a worker may handle a timer.
 const dueWait = 10 * time.Second
 
-// maxEarly is the longest delay of one redelivery. The servers are less than a second early, so a longer delay comes
-// from a wrong clock; another worker's clock may be right.
-const maxEarly = time.Second
+// dueAgain is the delay of a timer's redelivery to a worker that could not handle it.
+const dueAgain = time.Second
 
 // Fetch calls fire with the sessions and times of up to n timers, as many as arrive within wait, and acks those for
-// which fire returns nil. The others are redelivered. A timer that is early, as the server counts whole seconds, is
-// delayed to its time. A deleted stream is created again: then recreated is true, and every timer is lost.
+// which fire returns nil. The others are redelivered. A deleted stream is created again: then recreated is true, and every timer is lost.
 func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, fire func(events.SessionID, events.Millis) error) (recreated bool, err error) {
 	return d.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		session, ok := d.b.names.parseTimer(msg.Subject())
 		at, err := strconv.ParseInt(msg.Headers().Get(headerDue), 10, 64)
-		early := time.Until(events.Millis(at).Time())
 		switch {
 		case !ok || err != nil:
 			_ = msg.Term() // not a timer
-		case early > 0:
-			_ = msg.NakWithDelay(min(early, maxEarly))
 		case fire(session, events.Millis(at)) != nil:
-			_ = msg.NakWithDelay(maxEarly)
+			_ = msg.NakWithDelay(dueAgain)
 		default:
 			_ = msg.Ack()
 		}

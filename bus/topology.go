@@ -39,6 +39,7 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.agreeKeys(ctx); err != nil {
 		return err
 	}
+	b.subscribeRemovals()
 	return b.subscribePriorities()
 }
 

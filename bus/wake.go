@@ -167,7 +167,8 @@ func (w *Wake) reply(what string) error {
 }
 
 // Extend is [Wake.Progress] that waits for the queue's confirmation: for [AckWait] from the call of Extend no other
-// worker gets the wake, unless a new one replaces it.
+// worker gets the wake, unless a new one replaces it, or the server restarts. That holds only if less than [AckWait] has passed since the
+// delivery or the last Extend: the server confirms a later one too, and another worker may have the wake.
 func (w *Wake) Extend(ctx context.Context) error {
 	once, cancel := context.WithTimeout(ctx, AckWait)
 	defer cancel()

@@ -26,6 +26,7 @@ var addedPayloads = map[string][]events.Payload{
 		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed},
 		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Provider: "openai", Model: "m1", Raw: `{"error":"down"}`, Retryable: true, Failed: addedFailed},
 	},
+	"room":    {&events.ModelReplied{Prompt: events.PromptRef{Digest: goldenPrompt.Digest, Room: 9000}, Parts: goldenParts[:1], Stop: events.StopEnd}},
 	"holders": {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}, Holders: []string{"", "01JD4Z5T8Q"}}},
 	"spent":   {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed, Spent: events.Usage{Input: 9, Output: 3}}},
 	"tools": {&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{
@@ -46,7 +47,15 @@ var addedPayloads = map[string][]events.Payload{
 		&events.TurnScheduled{Input: events.TurnInput{Continue: true}, At: 1732180000123, Trace: addedTrace},
 		&events.TaskRegistered{Task: "k1", Trace: addedTrace},
 	},
+	"places": {
+		&events.HookRan{Point: events.PointBeforeTool, Decisions: []events.Decision{{Plugin: "gate", Kind: events.DirectiveJudgePlaces, Call: 1, Body: []byte(`{"path":"docs/a"}`)}}},
+		&events.ToolApprovalAsked{Effect: "t1/1/2", Tool: "write_file", Plugin: "gate", Question: "Write?", Places: []byte(`{"path":"docs/a"}`)},
+		&events.MonitorRegistered{Spec: events.MonitorSpec{ID: "log", Command: "tail -f log", Cwd: "/srv", Place: "docs"}},
+	},
+	"silence":      {&events.SessionConfigured{Config: events.Config{Model: "o3", SilenceMillis: 1800000}}},
+	"foreign":      {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Foreign: 2}},
 	"task_callers": {&events.TaskRegistered{Task: "k1", Callers: []string{"alice", "bob"}}},
+	"answers":      {&events.TurnRequested{Input: events.TurnInput{Continue: true, Answers: "t7/0/2"}}},
 	"output": {
 		&events.TurnRequested{Input: events.TurnInput{Parts: goldenParts, Output: events.OutputForm{Name: "city", Schema: []byte(`{"type":"object"}`), Strict: true}}},
 		&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Fault: "is no JSON"},

@@ -1,9 +1,39 @@
 package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 )
+
+// Limits of what a person writes about a request. The reason of a close is in the commit that ends all turns and tasks
+// which wait in the session, and the reasons of cancels stay in the state while their turns wait.
+const (
+	MaxReasonBytes = 1000     // of a reason, and of the origin of a cancel
+	MaxAnswerBytes = 64 << 10 // of an answer to a question that a call asks: the reason of its [ToolApprovalGiven]
+)
+
+// CheckReason refuses a text of more than [MaxReasonBytes], or one that is not UTF-8. The error names the field.
+func CheckReason(field, text string) error { return checkTextOf(field, text, MaxReasonBytes) }
+
+func checkTextOf(field, text string, most int) error {
+	if len(text) > most {
+		return tooLarge(field, len(text), most)
+	}
+	return CheckUTF8(field, text)
+}
+
+// question precedes the id of a question in its effect. No index of a nested call has it.
+const question = "ask:"
+
+// QuestionEffect is the effect of a question that a call asks. id is a token.
+func QuestionEffect(call EffectID, id string) EffectID { return call + "/" + question + EffectID(id) }
+
+// IsQuestion reports whether an effect is that of a question, see [QuestionEffect].
+func (e EffectID) IsQuestion() bool {
+	return strings.HasPrefix(string(e[strings.LastIndexByte(string(e), '/')+1:]), question)
+}
 
 // ToolApprovalAsked suspends a call until an answer arrives.
 type ToolApprovalAsked struct {
@@ -14,6 +44,9 @@ type ToolApprovalAsked struct {
 	Plugin   string   `msgpack:"p"`           // plugin that requests the approval
 	Question string   `msgpack:"q"`
 	Until    Millis   `msgpack:"u,omitempty"` // time after which a missing answer is a refusal; 0 means no limit
+	// Places is where the files and directories of the arguments were when the question was asked: a JSON object of paths
+	// without links, by argument, below the root of the files or absolute. The call may work only there.
+	Places []byte `msgpack:"l,omitempty"`
 }
 
 // Validate implements [Payload].
@@ -24,14 +57,20 @@ type ToolApprovalGiven struct {
 	Effect  EffectID `msgpack:"e"`
 	Granted bool     `msgpack:"g,omitempty"` // false means that the call must not run
 	By      string   `msgpack:"b,omitempty"`
-	Reason  string   `msgpack:"r,omitempty"`
+	Reason  string   `msgpack:"r,omitempty"` // UTF-8, at most [MaxReasonBytes]; of a question at most [MaxAnswerBytes]
 }
 
 // IsZero reports whether there is no answer.
 func (p ToolApprovalGiven) IsZero() bool { return p.Effect == "" }
 
 // Validate implements [Payload].
-func (p *ToolApprovalGiven) Validate() error { return checkID("effect", string(p.Effect), true) }
+func (p *ToolApprovalGiven) Validate() error {
+	most := MaxReasonBytes
+	if p.Effect.IsQuestion() {
+		most = MaxAnswerBytes
+	}
+	return cmp.Or(checkID("effect", string(p.Effect), true), checkTextOf("reason", p.Reason, most))
+}
 
 // ToolPended records that calls wait for results from outside, which arrive under their keys.
 type ToolPended struct {

@@ -27,9 +27,16 @@ var (
 	ErrSealed = errors.New("session is sealed")
 	// ErrLocked is a body that is encrypted with a key which is not here, see [KeyError].
 	ErrLocked = errors.New("the key is not here")
+	// ErrStorage is a request that was refused because the servers have no room: nothing was stored.
+	ErrStorage = errors.New("storage is full")
 	// ErrOutcomeUnknown is a request whose answer was lost: it may have been done.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
+
+// OfServers reports whether an error is a fault of the servers: the same request may succeed once that is over.
+func OfServers(err error) bool {
+	return errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrStorage)
+}
 
 // FieldError names the invalid field and the violated limit. It wraps one of the sentinel errors.
 type FieldError struct {

@@ -36,6 +36,7 @@ const (
 	DirectiveEmitEvents   DirectiveKind = "emit_events"
 	DirectiveEmitTrace    DirectiveKind = "emit_trace"
 	DirectiveAskApproval  DirectiveKind = "ask_approval"
+	DirectiveJudgePlaces  DirectiveKind = "judge_places"
 )
 
 // Decision is one executed directive.
@@ -46,7 +47,7 @@ type Decision struct {
 	Message  string        `msgpack:"m,omitempty"` // of an abort or an approval request
 	Session  SessionID     `msgpack:"s,omitempty"` // id of the created session
 	Name     string        `msgpack:"n,omitempty"` // of a trace event
-	Body     []byte        `msgpack:"b,omitempty"` // JSON: arguments, events or a trace payload
+	Body     []byte        `msgpack:"b,omitempty"` // JSON: arguments, events, a trace payload, or places as of [ToolApprovalAsked]
 	Count    int64         `msgpack:"x,omitempty"` // number of enqueued messages, which are in the graph.appended of the same commit
 	Call     int64         `msgpack:"l,omitempty"` // of tool hooks: index among the reply's tool calls
 	Messages []Message     `msgpack:"g,omitempty"` // of after_tool_call: messages for the next checkpoint
@@ -70,7 +71,7 @@ func (p *HookRan) Validate() error {
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
 		switch d.Kind {
-		case DirectiveAbort, DirectiveEnqueue, DirectiveCreate, DirectiveReplaceArgs, DirectiveShortCircuit, DirectiveEmitEvents, DirectiveEmitTrace, DirectiveAskApproval:
+		case DirectiveAbort, DirectiveEnqueue, DirectiveCreate, DirectiveReplaceArgs, DirectiveShortCircuit, DirectiveEmitEvents, DirectiveEmitTrace, DirectiveAskApproval, DirectiveJudgePlaces:
 		default:
 			return invalid(fmt.Sprintf("decisions[%d].kind", i), fmt.Sprintf("unknown %q", d.Kind))
 		}

@@ -77,6 +77,27 @@ func CheckToken[T ~string](field string, id T) error {
 	return &FieldError{Field: field, Reason: "must be 1 to 64 characters of A-Z a-z 0-9 _ -", Err: ErrInvalidID}
 }
 
+// Names that histories have in the place of a caller's, where nobody decided.
+const (
+	ByTimer     = "timer"     // an answer to a question whose time was over
+	ByRetention = "retention" // an erasure after the time that a session is kept
+)
+
+// CheckCaller refuses the name of a caller that is no token, and one that histories have for something else: that of a decision
+// which nobody made, or of a command whose operator has no name ([ByTimer], [ByRetention], chat, lash-node, lash-replay), in any case. The
+// error names the field and wraps [ErrInvalidID].
+func CheckCaller(field, name string) error {
+	if err := CheckToken(field, name); err != nil {
+		return err
+	}
+	for _, reserved := range []string{ByTimer, ByRetention, "chat", "lash-node", "lash-replay"} {
+		if strings.EqualFold(name, reserved) {
+			return &FieldError{Field: field, Reason: "is " + reserved + ", which histories have for what no caller does: choose another name", Err: ErrInvalidID}
+		}
+	}
+	return nil
+}
+
 // CheckUTF8 refuses a text that is not UTF-8: JSON would have other characters in its place. The error names the field and
 // wraps [ErrInvalid].
 func CheckUTF8(field, text string) error {

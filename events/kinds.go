@@ -61,7 +61,7 @@ var kinds = map[Kind]kindInfo{
 	KindModelInterrupted:       kindRow[ModelInterrupted](1, decided|progress),
 	KindToolStateApplied:       kindRow[ToolStateApplied](1, decided),
 	KindToolSourcesApplied:     kindRow[ToolSourcesApplied](1, given),
-	KindToolCalled:             kindRow[ToolCalled](1, decided),
+	KindToolCalled:             kindRow[ToolCalled](1, either),
 	KindToolReturned:           kindRow[ToolReturned](1, decided|progress),
 	KindToolLost:               kindRow[ToolLost](1, decided|progress),
 	KindInputInjected:          kindRow[InputInjected](1, given|wakes),

@@ -131,7 +131,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 		},
 		{Name: "write"},
 	}}},
-	events.KindToolCalled: {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}}},
+	events.KindToolCalled: {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}}, &events.ToolCalled{Iteration: 1, Calls: []int64{2}, Attempt: 2}},
 	events.KindToolReturned: {&events.ToolReturned{Iteration: 1, Message: "m5", Results: []events.ToolResult{
 		goldenResult,
 		{Call: 2, Control: events.ControlFinish},

@@ -39,6 +39,7 @@ type MonitorSpec struct {
 	ID               MonitorID         `msgpack:"i"`
 	Command          string            `msgpack:"c"` // for bash -lc
 	Cwd              string            `msgpack:"d,omitempty"`
+	Place            string            `msgpack:"l,omitempty"` // directory below Cwd, or an absolute one; the command runs in it, unless a link leads there. Empty: Cwd
 	Env              map[string]string `msgpack:"e,omitempty"` // added to the node's environment
 	Persistent       bool              `msgpack:"p,omitempty"` // no time limit
 	TimeoutMillis    int64             `msgpack:"t,omitempty"` // wall clock limit; 0 means 300 000
@@ -49,7 +50,7 @@ type MonitorSpec struct {
 
 // Equal reports whether both are equal.
 func (s MonitorSpec) Equal(o MonitorSpec) bool {
-	return s.ID == o.ID && s.Command == o.Command && s.Cwd == o.Cwd && maps.Equal(s.Env, o.Env) &&
+	return s.ID == o.ID && s.Command == o.Command && s.Cwd == o.Cwd && s.Place == o.Place && maps.Equal(s.Env, o.Env) &&
 		s.Persistent == o.Persistent && s.TimeoutMillis == o.TimeoutMillis && s.ArmOn == o.ArmOn &&
 		s.Wake == o.Wake && s.RestartOnRestore == o.RestartOnRestore
 }
@@ -71,14 +72,14 @@ func (s MonitorSpec) Validate() error {
 	if s.Wake != WakeQueueTurn && s.Wake != WakeNotify {
 		return invalid("wake", fmt.Sprintf("unknown %q", s.Wake))
 	}
-	size := len(s.Command) + len(s.Cwd)
+	size := len(s.Command) + len(s.Cwd) + len(s.Place)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(s.Env[name], "\x00") {
 			return invalid("env", fmt.Sprintf("%q is no variable", name))
 		}
 		size += len(name) + len(s.Env[name])
 	}
-	if strings.Contains(s.Command+s.Cwd, "\x00") {
+	if strings.Contains(s.Command+s.Cwd+s.Place, "\x00") {
 		return invalid("command", "command and directory must not hold a zero byte")
 	}
 	if size > MaxMonitorSpecBytes {

@@ -21,8 +21,6 @@ const (
 	// MaxRedactionsBytes bounds the records of one session together, as encoded. They share a message with the session's
 	// small files.
 	MaxRedactionsBytes = 128 << 10
-	// MaxReasonBytes bounds a reason.
-	MaxReasonBytes = 1000
 
 	maxRedactionNames     = 64  // of one record
 	maxRedactionNameBytes = 300 // of one name

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -15,6 +16,7 @@ type Config struct {
 	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls of one turn; 0 means no limit
 	Protocol        string `msgpack:"r,omitempty"` // how replies are read; empty is [StandardProtocol]
 	RetainMillis    int64  `msgpack:"d,omitempty"` // time after the last event until the session is erased; 0 leaves it to the node, negative keeps it forever
+	SilenceMillis   int64  `msgpack:"q,omitempty"` // longest wait for content of a model's reply; 0 leaves it to the node
 
 	Instructions string   `msgpack:"i,omitempty"` // system prompt, before the contributions of plugins; at most [MaxInstructionsBytes]
 	Sampling     Sampling `msgpack:"s,omitempty"`
@@ -125,8 +127,8 @@ func (p *SessionOpened) Validate() error {
 }
 
 func (c Config) validate() error {
-	if c.MaxOutputTokens < 0 || c.ContextWindow < 0 || c.MaxIterations < 0 {
-		return invalid("config", "max_output_tokens, context_window and max_iterations must not be negative")
+	if c.MaxOutputTokens < 0 || c.ContextWindow < 0 || c.MaxIterations < 0 || c.SilenceMillis < 0 {
+		return invalid("config", "max_output_tokens, context_window, max_iterations and silence_ms must not be negative")
 	}
 	if len(c.Protocol) > MaxIDBytes || len(c.Provider) > MaxIDBytes || len(c.Model) > MaxIDBytes || len(c.Effort) > MaxIDBytes {
 		return invalid("config", fmt.Sprintf("protocol, provider, model and effort have at most %d bytes", MaxIDBytes))
@@ -315,8 +317,6 @@ func (p *SessionLossAccepted) Validate() error {
 		return invalid("up_to", fmt.Sprintf("is %d, want more than %d", p.UpTo, p.After))
 	case p.Reason == "":
 		return invalid("reason", "is empty")
-	case len(p.Reason) > MaxReasonBytes:
-		return tooLarge("reason", len(p.Reason), MaxReasonBytes)
 	}
-	return checkID("by", p.By, true)
+	return cmp.Or(CheckReason("reason", p.Reason), checkID("by", p.By, true))
 }

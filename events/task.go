@@ -9,7 +9,7 @@ import (
 const (
 	MaxTaskID        = 48       // bytes of a [TaskID]
 	MaxTaskArgsBytes = 16 << 10 // arguments of a runner; larger ones are stored as a blob
-	MaxTaskText      = 4000     // bytes of a summary, a reason or a progress message
+	MaxTaskText      = 4000     // bytes of a summary or a progress message
 )
 
 // TaskKind is the type of a task.
@@ -213,7 +213,7 @@ func (p *TaskProgressed) Validate() error {
 // TaskCancelRequested requests that a live task stops. The first request wins.
 type TaskCancelRequested struct {
 	Task   TaskID `msgpack:"t"`
-	Reason string `msgpack:"r,omitempty"`
+	Reason string `msgpack:"r,omitempty"` // UTF-8, at most [MaxReasonBytes]
 }
 
 // Validate implements [Payload].
@@ -221,7 +221,7 @@ func (p *TaskCancelRequested) Validate() error {
 	if err := checkTask(p.Task); err != nil {
 		return err
 	}
-	return checkText("reason", p.Reason)
+	return CheckReason("reason", p.Reason)
 }
 
 // TaskHidden marks the task that the same commit registers: lists do not show it, and it cannot be cancelled.

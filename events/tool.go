@@ -199,6 +199,9 @@ type ToolCalled struct {
 	// Holders are the instances of plugins that have the calls, one for each of Calls; empty for a call that runs in
 	// the worker's process. Empty if all do.
 	Holders []string `msgpack:"h,omitempty"`
+	// Attempt is the number of a further attempt of calls that have begun, and that their tools show not to have run; 0 for the
+	// first one.
+	Attempt int64 `msgpack:"a,omitempty"`
 }
 
 // Validate implements [Payload].

@@ -18,13 +18,16 @@ type TurnInput struct {
 	Output     OutputForm `msgpack:"f,omitempty"` // of the turn's answer
 
 	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, after those of the configuration
+
+	// Answers is the pending call of the parent's turn that the end of this turn resolves. A node sets it. Empty: none waits.
+	Answers EffectID `msgpack:"w,omitempty"`
 }
 
 func (in *TurnInput) validate() error {
 	if in.Continue && len(in.Parts) > 0 {
 		return invalid("input.parts", "must be empty where continue is set")
 	}
-	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"), in.Output.validate("input.output"), validateLayers("input.layers", in.Layers))
+	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"), in.Output.validate("input.output"), validateLayers("input.layers", in.Layers), checkID("input.answers", string(in.Answers), false))
 }
 
 // Extension is an object of a protocol's own format, for a turn or a session.
@@ -280,6 +283,7 @@ type PromptRef struct {
 	Frame   FrameID `msgpack:"f,omitempty"` // empty for the initial frame
 	Catalog int64   `msgpack:"c,omitempty"` // generation of the tool catalogue
 	Config  Seq     `msgpack:"s,omitempty"` // sequence of the last configuration change
+	Room    int64   `msgpack:"r,omitempty"` // estimated tokens that the messages were pruned to, see projector.Prune; 0: they are whole
 }
 
 // ModelReplied is a recorded model reply. The model call is never repeated.
@@ -300,6 +304,8 @@ type ModelReplied struct {
 
 	Failed []FailedTry `msgpack:"r,omitempty"` // failed attempts before the reply, oldest first; at most the last [MaxFailedTries]
 	Spent  Usage       `msgpack:"w,omitempty"` // usage of the failed attempts, as far as the provider reported it
+
+	Foreign int64 `msgpack:"o,omitempty"` // parts of the prompt that went without their signatures and vendor fields, which another endpoint or model made
 }
 
 // Cost is the usage of the reply and of the failed attempts.

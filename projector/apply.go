@@ -86,6 +86,10 @@ func (s *State) ApplyUncommitted(ev *events.Event, at events.Millis) {
 	s.applyEvent(ev, at)
 }
 
+// Next is the time of the session's next commit: now, or the time of its last one where a process with another clock wrote
+// that, so that the times of a history never go back.
+func (s *State) Next(now events.Millis) events.Millis { return max(now, s.UpdatedAt) }
+
 // Committed ends the ahead state: the log has the commit with the events that were folded ahead. Another event of the
 // commit is its head, which was signed after that, and is folded now. Errors: those of [events.HashOf].
 func (s *State) Committed(c *events.Commit) error {
@@ -327,7 +331,6 @@ func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at ev
 		}
 		s.appendMessage(events.Message{ID: events.MessageID(InputNode(in.ID)), Role: in.Role, Parts: in.Parts}, turn, at)
 		if t := s.Turn(); t != nil && t.ID == turn {
-			t.AnyResult = false
 			t.Callers = withNames(t.Callers, callers...)
 		} else {
 			s.joinQueued(turn, callers)

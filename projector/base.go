@@ -301,7 +301,7 @@ func (s *State) PathOnly() (*State, error) {
 				b.refs = append(b.refs, events.BlobRef{})
 			}
 		case len(nodes) > 0:
-			b.segments, b.refs = append(b.segments, &segment{loaded: true, nodes: nodes}), append(b.refs, events.BlobRef{})
+			b.segments, b.refs = append(b.segments, newSegment(nodes)), append(b.refs, events.BlobRef{})
 		}
 	}
 	b.tail = filterNodes(b.tail, onPath)

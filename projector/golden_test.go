@@ -14,7 +14,7 @@ import (
 
 // goldenFold is the version of the fold, and the digest of its snapshots. A change of Apply or of the snapshot format
 // changes the digest. Raise [projector.FoldVersion] then, and store both here.
-const goldenFold = "17 307ccc9913dd3dcea94136c2eaa4282eb51d4581eed1a99a3f568e916c847778"
+const goldenFold = "19 ca2730c037acdd3616483017dba7e4b41902d697ed72bfdba450b63635bde42b"
 
 // goldenStep is a commit of one event.
 type goldenStep struct {
@@ -124,7 +124,7 @@ func goldenSession() []goldenStep {
 
 // goldenTurn is a turn up to its cancel: a takeover, a failed model call, and calls with every outcome.
 func goldenTurn() []goldenStep {
-	go1 := events.TurnInput{Parts: []events.Part{text("go")}}
+	go1 := events.TurnInput{Parts: []events.Part{text("go")}, Answers: "p1-turn/0/0"}
 	done := events.ToolResult{Text: "one", Attempts: 1, Millis: 7}
 	calls := []events.Part{text("I look."), call("a"), call("b"), call("c")}
 	return []goldenStep{
@@ -146,6 +146,7 @@ func goldenTurn() []goldenStep {
 		{"t1", &events.ModelReplied{Parts: calls, Stop: events.StopToolUse, Usage: events.Usage{Input: 10, Output: 5, CacheRead: 3}, Model: "m2"}},
 		{"t1", &events.HookRan{Point: events.PointBeforeTool, Decisions: []events.Decision{
 			{Plugin: "guard", Kind: events.DirectiveReplaceArgs, Call: 1, Body: []byte(`{"safe":true}`), Count: 1},
+			{Plugin: "guard", Kind: events.DirectiveJudgePlaces, Call: 1, Body: []byte(`{"path":"docs/a"}`)},
 		}}},
 		{"t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t", Args: []byte(`{}`), Plugin: "guard", Question: "Run?", Until: 9000}},
 		{"t1", &events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true, By: "ann", Reason: "tested"}},

@@ -78,6 +78,39 @@ func (b *stateBody) clone() stateBody {
 type segment struct {
 	loaded bool
 	nodes  []*Node
+	bytes  int64 // of the nodes
+}
+
+func newSegment(nodes []*Node) *segment {
+	return &segment{loaded: true, nodes: nodes, bytes: bytesOf(nodes)}
+}
+
+// Bytes is about the size of the conversation in memory, in bytes: texts, arguments, bodies, and something for each node.
+func (s *State) Bytes() (n int64) {
+	for _, seg := range s.body.segments {
+		n += seg.bytes
+	}
+	return n + bytesOf(s.body.tail)
+}
+
+// overheadBytes is about what a node needs beside what it says.
+const overheadBytes = 512
+
+func bytesOf(nodes []*Node) (n int64) {
+	for _, node := range nodes {
+		n += overheadBytes + node.Bytes()
+	}
+	return n
+}
+
+// Bytes is the size of what a node says, in bytes.
+func (n *Node) Bytes() int64 {
+	size := len(n.Body)
+	for i := range n.Message.Parts {
+		p := &n.Message.Parts[i]
+		size += len(p.Text) + len(p.Args) + len(p.Meta)
+	}
+	return int64(size)
 }
 
 // book is a block of records. It is shared between clones and never changes.
@@ -139,7 +172,7 @@ func (s *State) branch(leaf events.NodeID) {
 func (s *State) seal() {
 	b := &s.body
 	for len(b.tail) >= 2*SegmentNodes {
-		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:SegmentNodes:SegmentNodes]})
+		b.segments = append(b.segments, newSegment(b.tail[:SegmentNodes:SegmentNodes]))
 		b.tail = b.tail[SegmentNodes:]
 	}
 	if len(b.requests) >= segmentRequests || len(b.turns)+len(b.settled) >= segmentRecords {

@@ -52,8 +52,15 @@ func (s *State) applyHookRan(id events.TurnID, p *events.HookRan) {
 	case events.PointBeforeTool:
 		t.Gated = true
 		for i := range p.Decisions {
-			if d := &p.Decisions[i]; d.Kind == events.DirectiveReplaceArgs && d.Call < int64(len(t.Calls)) {
-				t.Calls[d.Call].Args, t.Calls[d.Call].Blob = d.Body, events.BlobRef{}
+			d := &p.Decisions[i]
+			if d.Call >= int64(len(t.Calls)) {
+				continue
+			}
+			switch c := &t.Calls[d.Call]; d.Kind { //nolint:exhaustive // others change no call
+			case events.DirectiveReplaceArgs:
+				c.Args, c.Blob = d.Body, events.BlobRef{}
+			case events.DirectiveJudgePlaces:
+				c.Places = d.Body
 			}
 		}
 	case events.PointAfterTool:

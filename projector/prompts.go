@@ -116,6 +116,9 @@ func (p *Prompts) Of(s *State, ref *events.PromptRef) (Prompt, error) {
 		nodes = applyView(nodes, t)
 	}
 	out.Messages = closeCalls(messages(nodes))
+	if ref.Room > 0 {
+		out.Messages, _ = Prune(out.Messages, ref.Room)
+	}
 	out.Spilled = spilled(out.Messages)
 	_, out.System = s.bound("", &from.catalog, &from.config)
 	out.Ref.Digest, err = p.digest(s, ref)

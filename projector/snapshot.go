@@ -233,7 +233,7 @@ func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
 		if int64(i) < b.based {
 			d.Nodes = copyNodes(d.Nodes)
 		}
-		b.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes)}
+		b.segments[i] = newSegment(pointers(d.Nodes))
 	}
 	if i, err = bodyIndex(b.bookRefs, ref); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
-const FoldVersion = 17
+const FoldVersion = 19
 
 // ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -76,7 +76,7 @@ type Head struct {
 	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // turns accepted for a later time, sorted by time and then by log order
 	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // worker that started the last turn
 	Callers       []string              `msgpack:"cl,omitempty"` // callers of the last ended turn
-	Unnotified    []UnnotifiedTurn      `msgpack:"ut,omitempty"` // ended turns whose plugins must be notified, in the order of their ends
+	Unnotified    []UnnotifiedTurn      `msgpack:"ut,omitempty"` // ended turns whose plugins or whose parent must be notified, in the order of their ends
 	Inputs        []Input               `msgpack:"in,omitempty"` // pending inputs, in order
 	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // usage of this session's own calls, sorted by source and model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
@@ -162,11 +162,12 @@ type ScheduledTurn struct {
 	Trace events.TraceParent `msgpack:"tp,omitempty"`
 }
 
-// UnnotifiedTurn is an ended turn whose plugins the history does not record as notified: it has turn.announced, and no
-// turn.told.
+// UnnotifiedTurn is an ended turn whose plugins, or whose parent's call, the history does not record as notified: it has turn.announced,
+// or answers a call, and has no turn.told.
 type UnnotifiedTurn struct {
-	Turn   events.TurnID   `msgpack:"i"`
-	Worker events.WorkerID `msgpack:"w"` // worker that ended the turn, and notifies the plugins while it lives
+	Turn    events.TurnID   `msgpack:"i"`
+	Worker  events.WorkerID `msgpack:"w,omitempty"` // worker that ended the turn, and notifies the plugins while it lives; empty: plugins are not notified
+	Answers events.EffectID `msgpack:"a,omitempty"` // call of the parent that waits for the turn's end; empty: none does
 }
 
 // Turn is the running turn.
@@ -190,7 +191,6 @@ type Turn struct {
 	Cancelled   bool                       `msgpack:"cd,omitempty"` // Cancel is set
 	Usage       events.Usage               `msgpack:"u,omitempty"`
 	ToolCalls   int64                      `msgpack:"tc,omitempty"`
-	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn has tool results
 	Faults      int64                      `msgpack:"fa,omitempty"` // consecutive answers without the required form
 	Fallback    events.FallbackTo          `msgpack:"fb,omitempty"` // current fallback model; zero for the configuration's first model
 
@@ -281,6 +281,7 @@ type Call struct {
 	Pended bool              `msgpack:"p,omitempty"` // waits for a result from outside
 	Done   bool              `msgpack:"d,omitempty"`
 	Result events.ToolResult `msgpack:"r,omitempty"`
+	Places []byte            `msgpack:"w,omitempty"` // as the rules judged them, see [events.ToolApprovalAsked]
 }
 
 // Input is an injected input that waits for a checkpoint or a turn.
@@ -318,6 +319,15 @@ type TurnRecord struct {
 
 	Cancel   events.TurnCancelRequested `msgpack:"cx,omitempty"` // of a cancelled turn: the first cancel request
 	Protocol string                     `msgpack:"pr,omitempty"` // at its end; empty is "standard"
+}
+
+// Lasted is the time from the turn's start to its end, in ms; 0 where it never started, and where the times of its commits, which an
+// import takes from elsewhere, go backwards.
+func (r *TurnRecord) Lasted() int64 {
+	if r.StartedAt == 0 {
+		return 0
+	}
+	return max(int64(r.CompletedAt-r.StartedAt), 0)
 }
 
 // SettledInput is an accepted or cancelled input.

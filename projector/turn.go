@@ -152,7 +152,7 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	s.charge(TurnSource, p.Model, p.Cost())
 	t.Usage = t.Usage.Add(p.Cost())
 	s.Prompted = p.Usage.Input + p.Usage.CacheRead + p.Usage.CacheWrite
-	t.Replied, t.Calls, t.AnyResult = true, nil, false
+	t.Replied, t.Calls = true, nil
 	t.Gated, t.Asks, t.Nested, t.Resolved = false, nil, nil, nil
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
@@ -267,12 +267,13 @@ func (s *State) finishCalls(t *Turn, id events.MessageID, at events.Millis) {
 	s.appendMessage(events.Message{
 		ID: cmp.Or(id, ResultMessage(t.ID, t.Iteration)), Role: events.RoleUser, Parts: parts,
 	}, t.ID, at)
-	t.Iteration, t.Replied, t.Calls, t.AnyResult = t.Iteration+1, false, nil, true
+	t.Iteration, t.Replied, t.Calls = t.Iteration+1, false, nil
 }
 
 func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at events.Millis) {
 	record := TurnRecord{ID: id, End: p.End, Issue: p.Issue, Tool: p.Tool, Call: p.Call, CompletedAt: at, Seq: s.Seq, Protocol: s.Config.Protocol}
 	var cancel events.TurnCancelRequested
+	var input *events.TurnInput
 	if t := s.running(id); t != nil {
 		if p.Notice != "" {
 			text := fmt.Sprintf("turn limit reached (%d)", s.Config.MaxIterations)
@@ -280,28 +281,33 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 		}
 		record.Index, record.Attempts, record.Usage = t.Index, t.Attempt, t.Usage
 		record.ModelCalls, record.ToolCalls = t.Iteration, t.ToolCalls
-		record.RequestedAt, record.StartedAt, record.Input, record.Asked = t.RequestedAt, t.StartedAt, InputDigest(t.Input), t.Seq
-		cancel = t.Cancel
+		record.RequestedAt, record.StartedAt, record.Asked = t.RequestedAt, t.StartedAt, t.Seq
+		input, cancel = &t.Input, t.Cancel
 		record.Callers, s.Callers = strings.Join(t.Callers, " "), t.Callers
 		s.Run = nil
 	} else if q, ok := s.dequeue(id); ok {
-		record.RequestedAt, record.Input, record.Asked = q.RequestedAt, InputDigest(q.Input), q.Seq
-		cancel = q.Cancel
+		record.RequestedAt, record.Asked = q.RequestedAt, q.Seq
+		input, cancel = &q.Input, q.Cancel
 	} else if due, ok := s.unschedule(id); ok {
-		record.RequestedAt, record.Input, record.Asked = due.Asked, InputDigest(due.Input), due.Seq
-		cancel = due.Cancel
+		record.RequestedAt, record.Asked = due.Asked, due.Seq
+		input, cancel = &due.Input, due.Cancel
 	} else {
 		return
 	}
 	if p.End == events.EndCancelled {
 		record.Cancel = cancel
 	}
-	s.recordTurn(record)
+	s.recordTurn(record, input)
 }
 
 func (s *State) applyAnnounced(id events.TurnID, p *events.TurnAnnounced) {
-	if !slices.ContainsFunc(s.Unnotified, func(u UnnotifiedTurn) bool { return u.Turn == id }) {
+	i := slices.IndexFunc(s.Unnotified, func(u UnnotifiedTurn) bool { return u.Turn == id })
+	switch {
+	case i < 0:
 		s.Unnotified = append(slices.Clip(s.Unnotified), UnnotifiedTurn{Turn: id, Worker: p.Worker})
+	case s.Unnotified[i].Worker == "":
+		s.Unnotified = slices.Clone(s.Unnotified)
+		s.Unnotified[i].Worker = p.Worker
 	}
 }
 
@@ -333,17 +339,20 @@ func (s *State) applyDiverted(id events.TurnID, p *events.TurnDiverted, at event
 			ID: cmp.Or(p.Message, UserMessage(id)), Role: events.RoleUser, Parts: inputParts(q.Input),
 		}, p.By, at)
 		if t := s.running(p.By); t != nil {
-			t.AnyResult = false
 			t.Callers = withNames(t.Callers, q.Callers...)
 		}
 	}
 	s.recordTurn(TurnRecord{
-		ID: id, End: p.End, By: p.By, Session: p.Session, Input: InputDigest(q.Input), RequestedAt: q.RequestedAt, CompletedAt: at, Seq: s.Seq, Asked: q.Seq,
-	})
+		ID: id, End: p.End, By: p.By, Session: p.Session, RequestedAt: q.RequestedAt, CompletedAt: at, Seq: s.Seq, Asked: q.Seq,
+	}, &q.Input)
 }
 
-func (s *State) recordTurn(record TurnRecord) {
-	record.Leaf = s.Leaf
+// recordTurn records the end of a turn with an input.
+func (s *State) recordTurn(record TurnRecord, input *events.TurnInput) {
+	record.Leaf, record.Input = s.Leaf, InputDigest(*input)
+	if input.Answers != "" && record.End != events.EndBranched { // else the turn of the other session answers
+		s.Unnotified = append(slices.Clip(s.Unnotified), UnnotifiedTurn{Turn: record.ID, Answers: input.Answers})
+	}
 	s.body.turns = append(s.body.turns, record)
 	if s.body.index != nil {
 		s.body.ended[record.ID] = &record

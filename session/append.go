@@ -61,6 +61,7 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMet
 	if err != nil {
 		return err
 	}
+	c.At = s.State.Next(c.At)
 	_, err = h.appendSigned(ctx, s, c, s.State, func(e events.Entry) (*projector.State, error) {
 		api.RecordSeq(ctx, e.Commit.Session, e.Seq)
 		now, due := s.State, turn.Due(s.State)

@@ -24,7 +24,13 @@ func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.T
 	if answer.By == "" || reqMeta.Actor != "" {
 		answer.By = h.actorOf(ctx, reqMeta).ID
 	}
-	err := h.approve(ctx, id, answer, reqMeta)
+	err := error(nil)
+	if answer.Effect != "" { // else nothing was asked
+		err = answer.Validate()
+	}
+	if err == nil {
+		err = h.approve(ctx, id, answer, reqMeta)
+	}
 	if errors.Is(err, api.ErrNotAsked) {
 		err = h.lateAnswer(ctx, id, answer, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -28,7 +27,7 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	c := canceller{turn: of, req: req}
-	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), check.Reason("origin", req.Origin), check.Reason("reason", req.Reason))
+	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), events.CheckReason("origin", req.Origin), events.CheckReason("reason", req.Reason))
 	if err == nil {
 		err = h.decideByKey(ctx, id, cancel, reqMeta, c.decide)
 	}

@@ -21,7 +21,7 @@ import (
 // close with [api.ErrTurnRunning]. A turn that waits for its time ends as cancelled, in the same commit. One commit
 // is always enough: [MostQueued], [task.MaxLive], [task.MaxMonitors] and the limit of the reason, 1000 bytes, bound its size.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
-	if err := check.Reason("reason", reason); err != nil {
+	if err := events.CheckReason("reason", reason); err != nil {
 		return fmt.Errorf("close session %s: %w", id, err)
 	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)

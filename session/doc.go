@@ -73,7 +73,7 @@
 //	conversation        graph.go frame.go systemmessages.go compact.go blob.go completion.go
 //	plugins and tools   plugins.go pluginfirst.go action.go extension.go overlay.go toolsource.go toolstate.go
 //	tasks, monitors     task.go taskown.go taskrun.go taskchild.go taskhidden.go taskleave.go tasktransfer.go monitor.go
-//	what plugins call   runtimehost.go runtimehosttask.go runtimehostcompletion.go childusage.go
+//	what plugins call   runtimehost.go runtimehosttask.go runtimehostcompletion.go childusage.go childanswer.go
 //	observe, workers    watch.go worker.go trace.go
 //
 // # The path of a turn's request

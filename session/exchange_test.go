@@ -251,7 +251,7 @@ func TestLosses(t *testing.T) {
 		"pi": {exchange.Pi, map[string]int{
 			"system messages": 1,
 			"results of cancelled calls whose tools returned none: there these are calls without a result": 1,
-			"arguments of calls that are not JSON, kept as text":                                           1,
+			"arguments of calls that are no JSON objects, kept as text":                                    1,
 			"turns, approvals, hooks, cancels and other events":                                            7,
 		}},
 		"otel": {exchange.OTel, map[string]int{ // the six nodes; the opening, the branch and the cancel

@@ -23,7 +23,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.Frame
 	if err != nil {
 		return false, fmt.Errorf("open frame: %w", err)
 	}
-	if err := check.Reason("reason", req.Reason); err != nil {
+	if err := events.CheckReason("reason", req.Reason); err != nil {
 		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
 	}
 	d := keepingSystem(ctx, openFrame(&req, &opened))

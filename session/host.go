@@ -36,6 +36,8 @@ type Config struct {
 	Plugins Plugins
 	// States is the number of sessions whose states, and whose plugins, the host caches. Defaults to 1024.
 	States int
+	// StateBytes is the number of bytes of cached states, of one at least. Defaults to a twelfth of the machine's memory.
+	StateBytes int64
 	// Idle is how long the host keeps the subscription to a session that nothing waits for. Defaults to 30 s.
 	Idle time.Duration
 	// Trace receives the trace records. Nil disables tracing.
@@ -108,7 +110,7 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
-	reader, err := reader.New(cfg.Bus, cfg.States, cfg.Idle)
+	reader, err := reader.New(cfg.Bus, cfg.States, cfg.StateBytes, cfg.Idle)
 	if err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
@@ -130,6 +132,7 @@ func New(cfg Config) (*Host, error) {
 			return e.Commit.ID, nil
 		},
 	})
+	h.b.OnRemoval(h.stacks.Forget)
 	return h, nil
 }
 
@@ -294,7 +297,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, meta commitMeta,
 		digest = events.SaltDigest(salt, digest)
 	}
 	return &events.Commit{
-		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
+		ID: events.CommitID(ulid.Make().String()), Session: id, At: h.b.Millis(),
 		Actor: meta.actor, Cause: meta.cause, Key: meta.key, Digest: digest, Salt: salt, Events: list,
 	}, nil
 }

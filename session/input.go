@@ -24,7 +24,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 		req.Role = events.RoleUser
 	}
 	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
-	if err != nil {
+	if err = errors.Join(err, check.Prompt("parts", req.Parts)); err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	req.ID = chooseID(req.ID, reqMeta)

@@ -196,10 +196,10 @@ func (b *bundle) throughLife() {
 	if digest, err := follow.Save(ctx, b.Bus, b.State()); err != nil || digest == "" {
 		t.Errorf("snapshot: got %q, %v, want one", digest, err)
 	}
-	if err := b.Host.CloseSession(ctx, sid, longText(check.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
+	if err := b.Host.CloseSession(ctx, sid, longText(events.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("close with a long reason: got %v, want %v", err, events.ErrTooLarge)
 	}
-	if err := b.Host.CloseSession(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
+	if err := b.Host.CloseSession(ctx, sid, longText(events.MaxReasonBytes)); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	closed := b.State()
@@ -209,7 +209,7 @@ func (b *bundle) throughLife() {
 	b.cold()
 	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // this commit restores the session from the archive
 	b.cold()
-	if _, err := b.Host.Erase(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
+	if _, err := b.Host.Erase(ctx, sid, longText(events.MaxReasonBytes)); err != nil {
 		t.Errorf("erase: %v", err)
 	}
 	if _, err := b.Host.State(ctx, sid); !errors.Is(err, events.ErrNoSession) {
@@ -290,7 +290,7 @@ func TestReasons(t *testing.T) {
 		},
 	} {
 		want, _, _ := strings.Cut(field, " ")
-		for text, class := range map[string]error{longText(check.MaxReasonBytes + 1): events.ErrTooLarge, "caf\xe9": events.ErrInvalid} {
+		for text, class := range map[string]error{longText(events.MaxReasonBytes + 1): events.ErrTooLarge, "caf\xe9": events.ErrInvalid} {
 			if bad, ok := errors.AsType[*events.FieldError](do(text)); !ok || bad.Field != want || !errors.Is(bad, class) {
 				t.Errorf("%s of %d bytes: got %v, want the field %s refused: %v", field, len(text), bad, want, class)
 			}

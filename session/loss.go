@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/blob"
-	"github.com/lash-go/lash/session/internal/check"
 )
 
 // AcceptLoss lets a session continue without commits that were lost with its stream, and returns which ones. The history records who
@@ -19,7 +17,7 @@ import (
 // reason has 1 to 1000 bytes. Errors: [bus.ErrNotFound] where no commit is lost that the session's row shows, [bus.ErrErasing];
 // [events.ErrInvalid] where no commit is left to continue after: [Host.Erase].
 func (h *Host) AcceptLoss(ctx context.Context, id events.SessionID, reason string) (*bus.CutOffError, error) {
-	err := check.Reason("reason", reason)
+	err := events.CheckReason("reason", reason)
 	if reason == "" {
 		err = &events.FieldError{Field: "reason", Reason: "is empty", Err: events.ErrInvalid}
 	}
@@ -35,7 +33,7 @@ func (h *Host) AcceptLoss(ctx context.Context, id events.SessionID, reason strin
 	lost, err := h.b.AcceptLoss(ctx, id, func(lost *bus.CutOffError) *events.Commit {
 		p.After, p.UpTo = lost.Last, lost.Known
 		return &events.Commit{
-			ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()), Actor: h.actor, Salt: NewSalt(),
+			ID: events.CommitID(ulid.Make().String()), Session: id, At: h.b.Millis(), Actor: h.actor, Salt: NewSalt(),
 			Events: []events.Event{events.Of("", &p)},
 		}
 	})

@@ -20,8 +20,8 @@ type runtimeHost struct {
 	capabilities // The host, seen through an interface: a plugin cannot reach its other methods by a type assertion.
 	h            *Host
 	id           events.SessionID
-	current      func() *projector.State // the caller's working state; nil reads the history
-	effect       events.EffectID         // the calling effect, or empty; it names what must happen only once
+	working      Working         // nil reads the history
+	effect       events.EffectID // the calling effect, or empty; it names what must happen only once
 }
 
 // capabilities are those that the host itself has.
@@ -52,23 +52,28 @@ type capabilities interface {
 	TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error)
 }
 
-// RuntimeHost returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
-// state. effect names the caller: a repeated call of the same effect creates and requests the same things.
-func (w Worker) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
-	return &runtimeHost{capabilities: w.Host, h: w.Host, id: id, current: current, effect: effect}
+// Working is the working state of the effects that start together.
+type Working interface {
+	// State is for reading alone.
+	State() *projector.State
+	// Whole is a copy of the state, whose views have every body. All copies share the bodies.
+	Whole(ctx context.Context) (*projector.State, error)
+}
+
+// RuntimeHost returns a session's capabilities for its plugins. working may be nil. effect names the caller: a repeated call of the same effect creates and requests the same things.
+func (w Worker) RuntimeHost(id events.SessionID, working Working, effect events.EffectID) plugin.RuntimeHost {
+	return &runtimeHost{capabilities: w.Host, h: w.Host, id: id, working: working, effect: effect}
 }
 
 var _ plugin.RuntimeHost = (*runtimeHost)(nil)
 
 func (s *runtimeHost) SnapshotCurrent(ctx context.Context) (*projector.State, error) {
-	var state *projector.State
-	if s.current != nil {
-		state = s.current().Clone()
-	} else {
-		var err error
-		if state, err = s.h.State(ctx, s.id); err != nil {
-			return nil, err
-		}
+	if s.working != nil {
+		return s.working.Whole(ctx)
+	}
+	state, err := s.h.State(ctx, s.id)
+	if err != nil {
+		return nil, err
 	}
 	return state, blob.FillState(ctx, s.h.b, state)
 }
@@ -162,6 +167,31 @@ func (s *runtimeHost) StartTurnStream(ctx context.Context, id events.SessionID, 
 		return "", nil, err
 	}
 	return s.h.StartTurnStream(s.traced(ctx), id, req)
+}
+
+func (s *runtimeHost) AnswerByTurn(ctx context.Context, key events.EffectID, child events.SessionID, req api.TurnRequest) error {
+	state, err := s.h.State(ctx, child)
+	if err == nil && state.Parent != s.id {
+		err = fmt.Errorf("turn of session %s, which is no child of %s: %w", child, s.id, api.ErrForbidden)
+	}
+	if err == nil {
+		req.Callers, err = s.callers(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	req.Answers = key
+	if _, err = s.h.SubmitTurn(s.traced(ctx), child, req); err != nil {
+		return err
+	}
+	if state, err = s.h.State(ctx, child); err != nil {
+		return err
+	}
+	record, err := state.Record(req.ID)
+	if err != nil || record == nil {
+		return err
+	}
+	return s.h.Worker().AnswerParent(ctx, state, req.ID, key) // its end may have been told before this session had the call
 }
 
 func (s *runtimeHost) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {

@@ -62,11 +62,11 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, c requestConte
 	})
 }
 
-// scheduled returns the events that accept a turn for a time. If the time has passed by this host's clock, the same
+// scheduled returns the events that accept a turn for a time. If the time has passed by the servers' clock, the same
 // commit requests the turn.
 func (h *Host) scheduled(s *projector.State, name events.TurnID, p *events.TurnScheduled) []events.Event {
 	list := []events.Event{events.Of(name, p)}
-	if p.At <= events.MillisOf(time.Now()) {
+	if p.At <= h.b.Millis() {
 		list = append(list, turn.Request(s, name, events.TurnRequested{Input: p.Input, Busy: p.Busy, Callers: p.Callers, Trace: p.Trace})...)
 	}
 	return list
@@ -85,6 +85,9 @@ func fits(p *events.TurnScheduled) error {
 	}
 	return err
 }
+
+// Now implements [plugin.TimerHost].
+func (h *Host) Now() time.Time { return h.b.Now() }
 
 // ResolveAt gives a pending call of the running turn its result at a time, on any node and after any delay. The first
 // time that is set for a key counts, so a tool that runs again waits for the same time. A turn that has ended by then

@@ -114,9 +114,12 @@ func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name eve
 }
 
 // RequestCancelTask requests that a live task stops by itself: its context ends, and its runner reports how it ended.
-// An outside program reads the request from the session. The reason has at most [events.MaxTaskText] bytes. An
+// An outside program reads the request from the session. The reason has at most [events.MaxReasonBytes]. An
 // unknown task is [api.ErrUnknownTask].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
+	if err := events.CheckReason("reason", reason); err != nil {
+		return projector.Task{}, fmt.Errorf("request cancel of task %s of session %s: %w", name, id, err)
+	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	request := requestContent{operation.RequestCancelTask.Name, "request cancel", &api.RequestCancelTaskArgs{Task: name, Reason: reason}}
 	return h.cancelTask(ctx, request, reqMeta, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, reason) })

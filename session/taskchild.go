@@ -37,7 +37,7 @@ func (w Worker) PassCancelOn(ctx context.Context, id events.SessionID, t project
 // unreachable returns why no command reaches a child or parent session any more: it has a dead letter. Otherwise it
 // returns the error, and workers find out whether the session can be folded.
 func (h *Host) unreachable(ctx context.Context, id events.SessionID, err error) (why string, _ error) {
-	if ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown) {
+	if ctx.Err() != nil || events.OfServers(err) {
 		return "", err
 	}
 	letter, none := h.b.DeadLetter(ctx, id)

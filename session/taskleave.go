@@ -36,6 +36,8 @@ func (w Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task
 	}
 	code, class := api.Code(err)
 	switch {
+	case class == api.ClassStorage: // a worker tries again
+		return fmt.Errorf("transfer task %s of the closed session %s: %w", t.ID, id, err)
 	case class == api.ClassNotFound, class == api.ClassInvalid, class == api.ClassTooLarge, class == api.ClassBusy:
 	case errors.Is(err, api.ErrClosed), errors.Is(err, api.ErrTaskRunning):
 	default:

@@ -40,7 +40,11 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 		return api.ToolState{}, err
 	}
 	tools, err := h.tools(ctx, s)
-	return api.ToolState{Generation: s.Catalog.Generation, Tools: slices.Clone(tools)}, err
+	state := api.ToolState{Generation: s.Catalog.Generation, Tools: slices.Clone(tools)}
+	if h.plugins != nil {
+		state.LeftOut = h.plugins.LeftOut()
+	}
+	return state, err
 }
 
 // tools are the session's tools as its plugins offer them now, with the overrides of the history. Where no plugin

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 	"go.opentelemetry.io/otel/trace"
@@ -33,7 +32,7 @@ func (w Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEv
 		}
 	}()
 	if at == 0 {
-		at = events.MillisOf(time.Now())
+		at = w.Host.b.Millis()
 	}
 	if len(w.Host.cfg.TraceMetadata) > 0 {
 		base := maps.Clone(w.Host.cfg.TraceMetadata)
@@ -46,8 +45,8 @@ func (w Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEv
 // traceContext is the trace context of a service's caller.
 func (s *runtimeHost) traceContext() api.TraceContext {
 	c := api.TraceContext{Session: s.id}
-	if s.current != nil {
-		state := s.current()
+	if s.working != nil {
+		state := s.working.State()
 		c = api.TraceContextOf(state)
 		if t := state.Turn(); t != nil {
 			iteration := t.Iteration

@@ -114,9 +114,13 @@ func (h *Host) prepareTurn(ctx context.Context, id events.SessionID, req api.Tur
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
 	}
 	if err := errors.Join(busyOf(req.WhenBusy).Check(req.Input), h.cfg.Locks.Options("input.plugins", req.Input.Plugins), h.cfg.Locks.Generation("input.generation", req.Input.Generation),
-		plugin.OutputOf(req.Input.Output).Check("input.output")); err != nil {
+		plugin.OutputOf(req.Input.Output).Check("input.output"), check.Prompt("input.parts", req.Input.Parts)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
+	if req.Input.Answers != "" {
+		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, &events.FieldError{Field: "input.answers", Reason: "is set by nodes", Err: events.ErrInvalid})
+	}
+	req.Input.Answers = req.Answers
 	spilled, err := blob.Spill(ctx, h.blobs, &events.TurnRequested{Input: req.Input})
 	if err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
@@ -113,6 +114,29 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
+// TestBlankPrompt: white space alone is no prompt, however it comes, and a picture with it is one.
+func TestBlankPrompt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	before := b.State()
+	for _, blank := range []string{"", " ", "\n\t ", "\u00a0\u2003", strings.Repeat(" ", 100_000)} {
+		parts := []events.Part{{Kind: events.PartText, Text: blank}, {Kind: events.PartText, Text: "\r\n"}}
+		_, submitted := b.Host.Submit(t.Context(), sid, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: parts}})
+		_, scheduled := b.Host.SubmitAt(t.Context(), sid, time.Now().Add(time.Hour), api.TurnRequest{ID: "t2", Input: events.TurnInput{Parts: parts}})
+		_, injected := b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: "i1", Parts: parts})
+		for operation, err := range map[string]error{"submit": submitted, "schedule": scheduled, "inject": injected} {
+			if !errors.Is(err, events.ErrInvalid) || !strings.Contains(err.Error(), "parts: has nothing but white space") {
+				t.Errorf("%s of %.10q: got %v, want it refused", operation, blank, err)
+			}
+		}
+	}
+	b.unchanged(before, "blank prompts")
+	picture := []events.Part{{Kind: events.PartText, Text: " "}, {Kind: events.PartAttachment, MediaType: "image/png", Text: "aGk="}}
+	if _, err := b.Host.Submit(t.Context(), sid, api.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: picture}}); err != nil {
+		t.Errorf("a picture: got %v", err)
+	}
+}
+
 // TestSubmitAtOnce requests one turn from many hosts at once: the history has it once.
 func TestSubmitAtOnce(t *testing.T) {
 	t.Parallel()
@@ -165,6 +189,27 @@ func TestSubmitAgainWakesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.takeWake()
+	}
+}
+
+// TestAnsweredCallIsSetByNodes refuses a turn whose input names the call that its end would resolve.
+func TestAnsweredCallIsSetByNodes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	before := b.State()
+	req := ask("t2", "go")
+	req.Input.Answers = "t1/0/1"
+	for name, send := range map[string]func() (events.TurnID, error){
+		"submit": func() (events.TurnID, error) { return b.Host.Submit(t.Context(), sid, req) },
+		"at":     func() (events.TurnID, error) { return b.Host.SubmitAt(t.Context(), sid, soon, req) },
+	} {
+		_, err := send()
+		if bad, ok := errors.AsType[*events.FieldError](err); !ok || bad.Field != "input.answers" || !errors.Is(err, events.ErrInvalid) {
+			t.Errorf("%s: got %v, want input.answers refused", name, err)
+		}
+	}
+	if after := b.State(); after.Seq != before.Seq {
+		t.Errorf("history: got %d commits, want %d", after.Seq, before.Seq)
 	}
 }
 

@@ -41,3 +41,6 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req api
 func WithWaiting(ctx context.Context, begin func() (end func())) context.Context {
 	return watch.WithWaiting(ctx, begin)
 }
+
+// BeginWait begins a wait of another kind, for the code of [WithWaiting] in ctx, until end is called.
+func BeginWait(ctx context.Context) (end func()) { return watch.BeginWait(ctx) }

@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/lock"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
 	"github.com/lash-go/lash/workers/builtin/gate"
@@ -52,6 +53,10 @@ type (
 	JobRetry = wake.Retry
 	// ModelRetry sets the retries of failed model calls.
 	ModelRetry = call.Retry
+	// ModelSilence sets how long a model may send no content, before its reply and within it.
+	ModelSilence = call.Silence
+	// SilenceOf is the limit of some models in a [ModelSilence].
+	SilenceOf = call.ModelSilence
 )
 
 // Builtins are the protocols of this module: "standard", the default, and "code".
@@ -86,6 +91,9 @@ type Config struct {
 	// Scopes are the rights of users of other NATS accounts, by the server's name of the user; nil gives all of them every
 	// right except command.
 	Scopes map[string]api.Reach
+	// Memory is about how much of the machine's memory what is said in sessions may have on this node, in bytes, see [memory.Divide]. Defaults to
+	// [memory.Default].
+	Memory int64
 	// ForbidSelfApproval refuses an approval by the caller that requested the turn, see [session.Config]. It also
 	// locks the options of package gate: a caller that sets these can turn approvals off.
 	ForbidSelfApproval bool
@@ -113,6 +121,7 @@ type Config struct {
 	Linger          time.Duration // how long results that may wait share one append. Defaults to 2 ms; negative is 0
 	MaxQueued       int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry      ModelRetry
+	ModelSilence    ModelSilence
 	JobRetry        JobRetry
 	// Patience is how long other nodes may try to build the plugins of a session that this node cannot build.
 	// Then its turn fails with that reason. Defaults to 30 s.
@@ -134,7 +143,7 @@ const MaxName = events.MaxTokenBytes - len("-") - ulid.EncodedSize
 // defaults sets the defaults and checks the fields. The error has all problems.
 func (c *Config) defaults() error {
 	host := c.host()
-	errs := []error{host.Check(), c.check(), c.setPlugins(), c.JobRetry.Defaults(), c.ModelRetry.Defaults()}
+	errs := []error{host.Check(), c.check(), c.setPlugins(), c.JobRetry.Defaults(), c.ModelRetry.Defaults(), c.ModelSilence.Defaults()}
 	if c.ForbidSelfApproval {
 		c.Locks.Plugins = append(slices.Clone(c.Locks.Plugins), gate.ID)
 	}
@@ -157,7 +166,7 @@ func (c *Config) defaults() error {
 func (c *Config) host() session.Config {
 	return session.Config{
 		Bus: c.Bus, Actor: string(c.ID), Plugins: session.WithPlugins(c.Plugins), Logger: c.Logger,
-		Trace: c.Trace, TraceMetadata: c.TraceMetadata, MaxQueued: c.MaxQueued, States: c.Sessions, Idle: c.Idle, ForbidSelfApproval: c.ForbidSelfApproval,
+		Trace: c.Trace, TraceMetadata: c.TraceMetadata, MaxQueued: c.MaxQueued, States: c.Sessions, StateBytes: memory.Divide(c.Memory).States, Idle: c.Idle, ForbidSelfApproval: c.ForbidSelfApproval,
 		Locks: c.Locks, CheckModel: c.CheckModel, MaxSessionsPerCaller: c.MaxSessionsPerCaller,
 		Signer: c.Signer, Signed: c.Signed, Filter: c.Filter,
 	}

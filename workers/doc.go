@@ -94,9 +94,7 @@
 //
 // # Clocks
 //
-// Sequences decide which worker runs what. Wall clocks are recorded. Durations are measured with the monotonic clock.
-// A wrong clock costs time where clocks of two machines are compared: a wait between attempts is shorter, a session
-// becomes cold early or late, a node whose clock is behind leaves timers to other nodes. The servers decide what is
-// due: a wake that follows from a timer has the time that has passed. Retention erases, so it reads the time from a
-// server.
+// Sequences decide which worker runs what. Commits have the servers' time ([bus.Bus.Now]): each node asks for it every 30 s, and continues
+// it with its monotonic clock. Nodes' wall clocks decide nothing about what is due, the waits between attempts, or what retention erases.
+// What an effect lasted is measured with a monotonic clock. What a turn lasted is between two commits, and never negative.
 package workers

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/service"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -78,8 +79,8 @@ func (n *Node) makeWorkers(worker session.Worker) {
 	n.sweep = wake.NewSweeper(cfg.Bus, worker, n.peers.Lowest, cfg.Logger)
 	calls := &call.Env{
 		Bus: cfg.Bus, Worker: worker, Blobs: cfg.Filter.Store(call.NewBlobCache(cfg.Bus)), Quiet: cfg.Filter != nil, Log: n.log,
-		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
-		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
+		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry, Silence: cfg.ModelSilence,
+		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool), Memory: memory.Divide(cfg.Memory).Turns,
 	}
 	n.tasks = task.New(task.Config{
 		Bus: cfg.Bus, Worker: worker.AsNode(), Calls: calls, Peers: n.peers, ID: cfg.ID,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -39,7 +40,8 @@ func TestOTLPAnswers(t *testing.T) {
 		"date":         {[]func(http.ResponseWriter){answer(503, "", "Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"), ok}, ""},
 		"refused":      {[]func(http.ResponseWriter){answer(400, echoed)}, "400 Bad Request"},
 		"unauthorized": {[]func(http.ResponseWriter){answer(401, echoed)}, "401 Unauthorized"},
-		"moved":        {[]func(http.ResponseWriter){answer(500, echoed)}, "500 Internal Server Error"},
+		"broken":       {[]func(http.ResponseWriter){answer(500, echoed)}, "500 Internal Server Error"},
+		"moved":        {[]func(http.ResponseWriter){answer(307, "", "Location", "/elsewhere")}, "307 Temporary Redirect"},
 		"partial":      {[]func(http.ResponseWriter){answer(200, "\x0a\x0a\x08\x03\x12\x06secret")}, "rejected 3 of them"}, // partial_success{rejected_spans: 3, error_message: "secret"}
 		"warning":      {[]func(http.ResponseWriter){answer(200, "\x0a\x08\x12\x06secret")}, ""},                           // partial_success{error_message: "secret"}
 		"no_protobuf":  {[]func(http.ResponseWriter){answer(200, "<html>")}, ""},
@@ -86,6 +88,21 @@ func TestOTLPEnds(t *testing.T) {
 			t.Errorf("got %v with the context at %v, want an error when it has ended", err, ctx.Err())
 		}
 	})
+}
+
+// TestOTLPWaits has a collector that requests a wait of more seconds than a duration has: the export waits until its context ends.
+func TestOTLPWaits(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "10000000000")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := telemetry.NewOTLP(server.URL, nil).ExportSpans(ctx, tracetest.SpanStubs{{Name: "a"}}.Snapshots()); err == nil || ctx.Err() == nil {
+		t.Errorf("got %v with the context at %v, want an error when it has ended", err, ctx.Err())
+	}
 }
 
 func errorText(err error) string {

@@ -69,12 +69,13 @@ type Config struct {
 
 // Server is a running embedded server.
 type Server struct {
-	ns      *server.Server
-	lock    *os.File           // of the store directory
-	made    string             // the store directory, where Start made it; empty: it existed
-	access  *Access            // nil: the server accepts every connection
-	plugins map[string]*Access // by name
-	syncer  *syncer            // nil: the server syncs by itself
+	ns       *server.Server
+	storeDir string
+	lock     *os.File           // of the store directory
+	made     string             // the store directory, where Start made it; empty: it existed
+	access   *Access            // nil: the server accepts every connection
+	plugins  map[string]*Access // by name
+	syncer   *syncer            // nil: the server syncs by itself
 }
 
 // Start boots a server and waits until it accepts connections. [ErrInUse]: the store directory has a running server.
@@ -94,7 +95,7 @@ func start(cfg Config) (*Server, error) {
 	if err = errors.Join(err, cfg.checkPlugins()); err != nil {
 		return nil, err
 	}
-	s := new(Server)
+	s := &Server{storeDir: cfg.StoreDir}
 	if s.made, err = makeStore(cfg.StoreDir); err != nil {
 		return nil, err
 	}

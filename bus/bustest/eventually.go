@@ -6,9 +6,9 @@ import (
 )
 
 // awaitLimit bounds the wait for what happens after milliseconds on an idle machine, and much later on one without time for the test.
-const awaitLimit = 2 * time.Minute
+const awaitLimit = 5 * time.Minute
 
-// Eventually waits until ok returns true, and fails the test after 2 minutes. what describes the condition. A test has no other
+// Eventually waits until ok returns true, and fails the test after 5 minutes. what describes the condition. A test has no other
 // wait that polls.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
@@ -24,7 +24,7 @@ func eventually(tb testing.TB, limit time.Duration, what string, ok func() bool)
 	}
 }
 
-// Receive waits for a value or the close of a channel, and fails the test after 2 minutes. what describes the event.
+// Receive waits for a value or the close of a channel, and fails the test after 5 minutes. what describes the event.
 func Receive[T any](tb testing.TB, what string, from <-chan T) T {
 	tb.Helper()
 	return receive(tb, awaitLimit, what, from)

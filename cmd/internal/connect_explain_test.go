@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
@@ -44,6 +45,21 @@ func TestKeyOfAnotherServer(t *testing.T) {
 	err := (&connect.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), connect.Host, "is the node running?")
 	if !strings.Contains(err.Error(), "another server listens") || strings.Contains(err.Error(), "is the node running?") {
 		t.Errorf("got %q, want the other server named", err)
+	}
+}
+
+// TestLimitsOfAccounts has servers that refuse what a node needs: the advice is about the account, and not about servers that do not run.
+func TestLimitsOfAccounts(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[jetstream.ErrorCode]string{10113: "max_bytes_required", 10026: "max_consumers", 10074: "--replicas 1", 10052: "OPERATING.md"} {
+		err := (&connect.Flags{}).Explain(fmt.Errorf("open bus: %w", &jetstream.APIError{ErrorCode: code}), connect.Node, "do the servers run?")
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "do the servers run?") {
+			t.Errorf("%d: got %q, want %s", code, err, want)
+		}
+	}
+	full := (&connect.Flags{}).Explain(fmt.Errorf("create stream: %w", bus.ErrFull), connect.Node, "do the servers run?")
+	if !strings.Contains(full.Error(), "max_streams") {
+		t.Errorf("got %q, want max_streams", full)
 	}
 }
 

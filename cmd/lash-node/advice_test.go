@@ -31,9 +31,9 @@ func TestLongAdvice(t *testing.T) {
 	wrong := strings.Replace(asNode, ":x@", ":wrong@", 1)
 	usedAddress := strings.TrimPrefix(s.ops, "http://")
 	fresh, other := t.TempDir(), t.TempDir()
-	noTurn, text, config := filepath.Join(other, "empty.lash"), filepath.Join(other, "text"), filepath.Join(other, "mcp.json")
+	noTurn, text := filepath.Join(other, "empty.lash"), filepath.Join(other, "text")
 	writeIdle(t, noTurn)
-	for name, data := range map[string]string{text: "text", config: `{"mcpServers":{}}`} {
+	for name, data := range map[string]string{text: "text"} {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -98,10 +98,8 @@ func TestLongAdvice(t *testing.T) {
 		"keys bodies show --file nofile":                                                                       "--file",
 		"keys make --dir /dev/null/x":                                                                          "--dir",
 		"mcp":                                                                                                  "lash-node mcp --help",
-		"plugin run x":                                                                                         "--mcp FILE",
+		"plugin run x":                                                                                         "lash-node plugin run --help",
 		"plugin run x -- true":                                                                                 "--connection",
-		"plugin run x --mcp nofile":                                                                            "--mcp: ",
-		"plugin run x --mcp " + config:                                                                         "--mcp ",
 		"plugin run x --connection nofile -- true":                                                             "--connection",
 		"plugin run x --nats nats://127.0.0.1:1 -- true":                                                       "lash-node plugin run --help",
 		"plugin run x --nats nats://127.0.0.1:1 --nkey nofile -- true":                                         "--nkey",

@@ -19,7 +19,7 @@ import (
 )
 
 type approvalsCmd struct {
-	Session events.SessionID `arg:"" optional:"" help:"Of this session only. Defaults to all."`
+	Session events.SessionID `arg:"" optional:"" help:"Of this session and its agents only. Defaults to all."`
 	clientFlags
 
 	Wait time.Duration `help:"Wait this long for a question, and for the node to come up." placeholder:"TIME"`
@@ -103,7 +103,10 @@ func (c *approvalsCmd) list(ctx context.Context, on *client) ([]waiting, error) 
 		}
 		for i := range open {
 			a := &open[i]
-			list = append(list, waiting{Session: id, Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question})
+			if c.Session == "" && a.Session != id {
+				continue // of an agent, whose session is in the list itself
+			}
+			list = append(list, waiting{Session: a.Session, Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question})
 		}
 	}
 	return list, nil

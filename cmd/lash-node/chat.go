@@ -30,6 +30,7 @@ type chatCmd struct {
 	Session  *events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
 	Provider string            `help:"Model provider of the node that starts here: openai, openai-responses, anthropic, or scripted, which asks no model. Defaults to one whose key is in the environment." placeholder:"NAME"`
 	Model    string            `help:"Model of the new session, and of the node that starts here. Without it, such a node lists the models that there are." placeholder:"NAME"`
+	serve.ModelFlags
 	serve.PluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`

@@ -188,7 +188,7 @@ func (s *chatTerminal) await(list ...string) {
 // awaitAll waits for all texts after the last match, in any order.
 func (s *chatTerminal) awaitAll(list ...string) {
 	s.t.Helper()
-	deadline := time.AfterFunc(2*time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
+	deadline := time.AfterFunc(4*time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
 	defer deadline.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,7 @@ func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access
 	return serve.Start(ctx, s, serve.Config{Logger: zap.NewNop()}, func(flags *serve.Command) {
 		flags.Store, flags.Listen, flags.Grace = c.Store, listenAt(ctx, own.URL), stopGrace
 		flags.Prefix, flags.Inbox, flags.Bodies = c.Prefix, c.Inbox, c.Bodies
-		flags.PluginFlags, flags.Provider, flags.Model = c.PluginFlags, c.Provider, c.Model
+		flags.PluginFlags, flags.ModelFlags, flags.Provider, flags.Model = c.PluginFlags, c.ModelFlags, c.Provider, c.Model
 	})
 }
 
@@ -52,6 +52,9 @@ func (c *chatCmd) nodeFlags() (flags string) {
 	}
 	if c.Model != "" {
 		flags += " --model " + connect.Quoted(c.Model)
+	}
+	if c.Silence.Text != "5m" {
+		flags += " --model-silence " + connect.Quoted(c.Silence.Text)
 	}
 	return flags + c.Given()
 }

@@ -129,9 +129,9 @@ func TestChatStartsNode(t *testing.T) {
 	again.quit(ctrlD, exitOK)
 }
 
-// TestChatHangup sends a chat that runs a node the signal of a terminal that closes: both end. Another chat starts a node on the
+// TestLongChatHangup sends a chat that runs a node the signal of a terminal that closes: both end. Another chat starts a node on the
 // same store and continues the session.
-func TestChatHangup(t *testing.T) {
+func TestLongChatHangup(t *testing.T) {
 	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("this process ignores SIGHUP, as nohup has it, and so do the programs that it starts")
@@ -172,8 +172,8 @@ func TestChatAsksAndWrites(t *testing.T) {
 	ann.quit(ctrlD, exitOK)
 }
 
-// TestChatConnectionLost stops the servers and starts them again. The chat reports both, and continues.
-func TestChatConnectionLost(t *testing.T) {
+// TestLongChatConnectionLost stops the servers and starts them again. The chat reports both, and continues.
+func TestLongChatConnectionLost(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	ports, err := busembed.FreePorts(1)
@@ -217,7 +217,7 @@ func TestChatCommands(t *testing.T) {
 		{"/cancel", "no turn runs"},
 		{"/show", "this session has no tool calls yet"},
 		{"/model", "model: model-1, as the node chose for its last reply"},
-		{"/model nope", `/model: config.model: is "nope": openai has none of that name; it has m, m2`},
+		{"/model nope", "ann set the model: nope"}, // which the list of the endpoint lacks: the node's log warns
 		{"/model m2", "ann set the model: m2"},
 		{"/model", "model: m2"},
 		{"//help", "heard: /help"},
@@ -243,8 +243,8 @@ func TestChatCommands(t *testing.T) {
 	ann.quit("", exitOK)
 }
 
-// TestChatCompact compacts a long conversation, and continues it.
-func TestChatCompact(t *testing.T) {
+// TestLongChatCompact compacts a long conversation, and continues it.
+func TestLongChatCompact(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	model.extra.Store("that was long")
@@ -264,8 +264,8 @@ func TestChatCompact(t *testing.T) {
 	ann.quit(ctrlD, exitOK)
 }
 
-// TestChatTypedAhead types lines before the chat reads keys. Each line arrives as a line of its own.
-func TestChatTypedAhead(t *testing.T) {
+// TestLongChatTypedAhead types lines before the chat reads keys. Each line arrives as a line of its own.
+func TestLongChatTypedAhead(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
@@ -291,9 +291,9 @@ func TestChatNeedsNoModel(t *testing.T) {
 	ann.quit(ctrlD, exitOK)
 }
 
-// TestChatPortTaken starts another server, without authentication, at the former address of the store's server. The
+// TestLongChatPortTaken starts another server, without authentication, at the former address of the store's server. The
 // chat does not connect to it.
-func TestChatPortTaken(t *testing.T) {
+func TestLongChatPortTaken(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newScriptedModel(t))
 	node.stop(t, syscall.SIGTERM)
@@ -356,8 +356,8 @@ func TestChatPipe(t *testing.T) {
 	}
 }
 
-// TestChatPipeWaits answers the approval of a pipe's turn in a terminal.
-func TestChatPipeWaits(t *testing.T) {
+// TestLongChatPipeWaits answers the approval of a pipe's turn in a terminal.
+func TestLongChatPipeWaits(t *testing.T) {
 	t.Parallel()
 	node, root := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
@@ -378,8 +378,8 @@ func TestChatPipeWaits(t *testing.T) {
 	ann.quit(ctrlD, exitOK)
 }
 
-// TestChatPipeInterrupted sends a signal to a pipe: it cancels its turn.
-func TestChatPipeInterrupted(t *testing.T) {
+// TestLongChatPipeInterrupted sends a signal to a pipe: it cancels its turn.
+func TestLongChatPipeInterrupted(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)

@@ -129,9 +129,9 @@ func serverAt(t *testing.T, before string) {
 	t.Cleanup(other.Stop)
 }
 
-// TestKeyIsNotSentToAnotherServer has a server without keys where that of the store listened before: --nats names it, without the store's key, and the
+// TestLongKeyIsNotSentToAnotherServer has a server without keys where that of the store listened before: --nats names it, without the store's key, and the
 // store does not.
-func TestKeyIsNotSentToAnotherServer(t *testing.T) {
+func TestLongKeyIsNotSentToAnotherServer(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
 	node.stop(t, syscall.SIGTERM)

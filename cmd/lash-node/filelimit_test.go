@@ -31,7 +31,7 @@ func TestLongFileFlags(t *testing.T) {
 	const nowhere = "--nats nats://127.0.0.1:1"
 	with := map[string]string{ // what a command needs before it reads the file, by the flag or the command
 		"serve http-tokens": "--http 127.0.0.1:0", "serve http-oidc": "--http 127.0.0.1:0",
-		"plugin run": nowhere + " -- true", "plugin run mcp": nowhere, "plugin run connection": "-- true",
+		"plugin run": nowhere + " -- true", "plugin run connection": "-- true",
 	}
 	// These are written, are read piece by piece, have a limit of their own, or are read as --http-tokens is.
 	others := []string{"heads", "trace", "junit", "cpuprofile", "chats", "config", "http-client-ca", "http-tls-cert", "http-tls-key"}
@@ -97,7 +97,6 @@ func TestLongFilesNamedInFiles(t *testing.T) {
 		}
 		lines := [][]string{
 			{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--mcp", settings},
-			{"plugin", "run", "x", "--nats", "nats://127.0.0.1:1", "--mcp", settings},
 		}
 		for _, name := range []string{keyring.NodeKey, keyring.Certificate, keyring.TenantPub} {
 			of := filepath.Join(keys, filepath.Base(path)+name)

@@ -93,8 +93,8 @@ func (a *authority) client(pair ...[]byte) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }
 
-// TestClientCertificates sends requests with accepted and refused client certificates, with and without a token.
-func TestClientCertificates(t *testing.T) {
+// TestLongClientCertificates sends requests with accepted and refused client certificates, with and without a token.
+func TestLongClientCertificates(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	serverCert, serverKey := ours.issue(x509.ExtKeyUsageServerAuth, "server")

@@ -24,7 +24,7 @@ import (
 )
 
 type importCmd struct {
-	Files []string `arg:"" name:"file" help:"Archives of lash-replay export, chats in OpenAI's format (one JSON object a line), pi session files, or records of lash-replay export --format record (JSON, CBOR, COSE_Sign1 of which the signature is not verified), told apart by content." type:"path"`
+	Files []string `arg:"" name:"file" help:"Archives of lash-replay export, chats in OpenAI's format (one JSON object a line), session files of pi, transcripts of Claude Code, rollouts of Codex, items of the Responses API, or records of lash-replay export --format record (JSON, CBOR, COSE_Sign1 of which the signature is not verified), told apart by content." type:"path"`
 	clientFlags
 
 	MaxMiB int64 `name:"max-mib" default:"1024" placeholder:"N" help:"Refuse an archive whose content is larger, in MiB: it is read into memory. Default: ${default}."`
@@ -36,10 +36,11 @@ type importCmd struct {
 func (*importCmd) Help() string {
 	return `Puts sessions into a server: that of a running node, of --nats URL, or of a --store DIR that no node uses.
 
-An archive becomes the same session, with the same id and the same commits. A chat, a session of pi or a record is played through the
-runtime, on a temporary server with a scripted model, and its history is put in; the session has the recorded id.
+An archive becomes the same session, with the same id and the same commits. All others are played through the
+runtime, on a temporary server with a scripted model, and their history is put in; the session has the recorded id. The answer counts
+what the file has and the history does not.
 
-All files are read and checked before anything is written: a bad line is an error with file, line and reason. A session
+All files are read and checked before anything is written: a bad line, and a file without a message, is an error with file, line and reason. A session
 appears at once and whole. A session that is there with the same content is left alone, so an import that was stopped is
 simply repeated. Imported sessions are cold, and nothing of them runs before the next request: an archive of a session that
 has turns, tasks or monitors left is refused without --resume.`
@@ -50,8 +51,10 @@ type imported struct {
 	File    string           `json:"file"`
 	Line    int              `json:"line,omitempty"` // of a recording
 	Session events.SessionID `json:"session"`
-	Format  string           `json:"format"` // "archive", "chat", "pi" or "record"
+	Format  string           `json:"format"` // "archive", or a [recording.Format]
 	Last    events.Seq       `json:"last"`
+	Said    string           `json:"said,omitempty"`    // the end of a recording
+	Lost    map[string]int   `json:"lost,omitempty"`    // what a recording has and the session does not
 	Already bool             `json:"already,omitempty"` // it was there before
 }
 
@@ -96,7 +99,14 @@ func (i imported) text() string {
 	if i.Already {
 		return fmt.Sprintf("%s: session %s is there already", i.File, i.Session)
 	}
-	return fmt.Sprintf("%s: session %s, %s, from %s", i.File, i.Session, program.Number(int64(i.Last), "commit"), i.Format)
+	text := fmt.Sprintf("%s: session %s, %s, from %s", i.File, i.Session, program.Number(int64(i.Last), "commit"), i.Format)
+	if i.Said != "" {
+		text += fmt.Sprintf(", the last words: %q", i.Said)
+	}
+	if len(i.Lost) > 0 {
+		text += "; not kept: " + recording.LostText(i.Lost)
+	}
+	return text
 }
 
 // read reads all files before anything is written.
@@ -116,6 +126,7 @@ func (c *importCmd) read() ([]importSource, error) {
 	for _, plan := range plansOf(convs) {
 		list = append(list, importSource{plan: plan, imported: imported{
 			File: plan.Conv.File, Line: plan.Conv.Line, Session: plan.Session, Format: string(plan.Conv.Format),
+			Said: plan.Conv.Said(), Lost: plan.Conv.Lost,
 		}})
 	}
 	seen := make(map[events.SessionID]string)

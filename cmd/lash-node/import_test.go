@@ -144,8 +144,8 @@ func stored(t *testing.T, b *bus.Bus, id events.SessionID) playback.History {
 	return playback.History{State: s, Blobs: b}
 }
 
-// TestImportIntoRunningNode imports into the server of a node that runs. The imported session continues there.
-func TestImportIntoRunningNode(t *testing.T) {
+// TestLongImportIntoRunningNode imports into the server of a node that runs. The imported session continues there.
+func TestLongImportIntoRunningNode(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	file := filepath.Join("..", "lash-replay", "testdata", "archives", "answered.lash")

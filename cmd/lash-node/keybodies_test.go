@@ -18,8 +18,8 @@ import (
 	"github.com/lash-go/lash/session/keyring"
 )
 
-// TestKeysBodies makes, rotates and forgets keys of bodies by the commands.
-func TestKeysBodies(t *testing.T) {
+// TestLongKeysBodies makes, rotates and forgets keys of bodies by the commands.
+func TestLongKeysBodies(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys", "bodies.key")
 	keys := func(want int, args ...string) (list struct {

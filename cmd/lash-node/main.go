@@ -34,9 +34,10 @@ type cli struct {
 
 	Approvals approvalsCmd       `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd         `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
+	Models    modelsCmd          `cmd:"" help:"Show what a model's endpoint can do."`
 	Plugins   pluginsCmd         `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
 	Plugin    pluginCmd          `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
-	MCP       mcpCmd             `cmd:"" name:"mcp" help:"Serve sessions to another agent by the Model Context Protocol, over standard input and output."`
+	MCP       mcpCmd             `cmd:"" name:"mcp" help:"The Model Context Protocol: serve sessions to another agent, or log in at a server."`
 	Import    importCmd          `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, pi session files, or records."`
 	Fork      forkCmd            `cmd:"" help:"Make a session that goes on from a point of another."`
 	Check     serve.CheckCommand `cmd:"" help:"Compare recorded sessions with what this program and its plugins decide."`

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("HOME", "/no-home") // nodes run commands in login shells: no user's profile may change them
-	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){"lash-node": main, "exits": exits, "mcp-notes": mcpNotes})
+	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){"lash-node": main, "exits": exits})
 }
 
 // exits CODE COMMAND...: runs the command and checks its exit code.
@@ -38,7 +38,7 @@ func exits() {
 
 func TestScripts(t *testing.T) { runScripts(t, "testdata") }
 
-// TestLongScripts runs benchmarks and soaks for some seconds each.
+// TestLongScripts runs benchmarks and soaks for some seconds each, and every command on a store.
 func TestLongScripts(t *testing.T) { runScripts(t, "testdata/long") }
 
 func runScripts(t *testing.T, dir string) {

@@ -19,12 +19,17 @@ import (
 )
 
 type mcpCmd struct {
+	Serve mcpServeCmd `cmd:"" default:"withargs" help:"Serve sessions to another agent, over standard input and output."`
+	Login mcpLoginCmd `cmd:"" help:"Log in at an MCP server behind OAuth, for the nodes that use it."`
+}
+
+type mcpServeCmd struct {
 	URL       string `help:"The HTTP API of a node, as lash-node serve --http prints it. Default: ${default}." default:"http://127.0.0.1:8080" placeholder:"URL"`
 	TokenFile string `name:"token-file" help:"File with the token of a caller. Defaults to the variable LASH_TOKEN, which has the token itself." placeholder:"FILE" type:"path"`
 	CA        string `name:"ca" help:"PEM file of the authority of the node's certificate. Defaults to those of the system." placeholder:"FILE" type:"path"`
 }
 
-func (*mcpCmd) Help() string {
+func (*mcpServeCmd) Help() string {
 	return "Another agent starts this command, and speaks the Model Context Protocol over its standard input and output: it creates sessions, runs turns " +
 		"with progress, answers approvals, and reads and searches histories, with the rights of the token. In the file of an editor:\n\n" +
 		"  {\"mcpServers\": {\"lash\": {\"command\": \"lash-node\", \"args\": [\"mcp\", \"--token-file\", \"/etc/lash/token\"]}}}\n\n" +
@@ -32,7 +37,7 @@ func (*mcpCmd) Help() string {
 }
 
 // Run serves until the input ends, or a signal.
-func (c *mcpCmd) Run(ctx context.Context, s *streams) error {
+func (c *mcpServeCmd) Run(ctx context.Context, s *streams) error {
 	if s.In == nil {
 		return errors.New("there is no standard input: another agent starts this command, lash-node mcp --help shows how")
 	}
@@ -71,7 +76,7 @@ func (a *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(r)
 }
 
-func (c *mcpCmd) transport(s *streams) (http.RoundTripper, error) {
+func (c *mcpServeCmd) transport(s *streams) (http.RoundTripper, error) {
 	token := s.Env("LASH_TOKEN")
 	if c.TokenFile != "" {
 		data, err := program.ReadFile(c.TokenFile, program.MaxFileBytes)
@@ -98,7 +103,7 @@ func (c *mcpCmd) transport(s *streams) (http.RoundTripper, error) {
 }
 
 // check asks the node for nothing, so that a wrong address or token is said at the start.
-func (c *mcpCmd) check(ctx context.Context, s *streams, transport http.RoundTripper) error {
+func (c *mcpServeCmd) check(ctx context.Context, s *streams, transport http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	defer s.NoteWait("the node at %s", c.URL)()

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
@@ -28,6 +29,7 @@ import (
 type agent struct {
 	t        *testing.T
 	c        *mcp.ClientSession
+	results  map[string]*jsonschema.Resolved // by tool
 	mu       sync.Mutex
 	progress []string
 }
@@ -63,6 +65,23 @@ func startAgent(t *testing.T, to mcp.Transport) *agent {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.c.Close() }) // the node may have ended
+	a.results = make(map[string]*jsonschema.Resolved)
+	for tool, err := range a.c.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(tool.OutputSchema)
+		schema := new(jsonschema.Schema)
+		if err == nil {
+			err = json.Unmarshal(data, schema)
+		}
+		if err == nil {
+			a.results[tool.Name], err = schema.Resolve(nil)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", tool.Name, err)
+		}
+	}
 	return a
 }
 
@@ -86,6 +105,9 @@ func (a *agent) call(tool string, args map[string]any, into any) (failure string
 	text := r.Content[0].(*mcp.TextContent).Text //nolint:forcetypeassert // these tools return texts
 	if r.IsError {
 		return text
+	}
+	if err := a.results[tool].Validate(r.StructuredContent); err != nil {
+		a.t.Errorf("%s: %v in %s, want what the tool describes", tool, err, text)
 	}
 	if into != nil {
 		if err := json.Unmarshal([]byte(text), into); err != nil {
@@ -252,9 +274,9 @@ func TestLongMCPInspector(t *testing.T) {
 	}
 }
 
-// TestMCPOverHTTPRefused sends requests without a token, with a wrong one, with a body that is too large, and with lists of messages. None reaches
+// TestLongMCPOverHTTPRefused sends requests without a token, with a wrong one, with a body that is too large, and with lists of messages. None reaches
 // the server of agents.
-func TestMCPOverHTTPRefused(t *testing.T) {
+func TestLongMCPOverHTTPRefused(t *testing.T) {
 	t.Parallel()
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer n.stop(t, syscall.SIGTERM)

@@ -17,7 +17,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers/external/stdio"
-	"github.com/lash-go/lash/workers/mcp"
 )
 
 type pluginCmd struct {
@@ -29,9 +28,8 @@ type pluginRunCmd struct {
 	connect.Flags
 
 	Name    string   `arg:"" help:"The plugin's name, which the operator gave it."`
-	Command []string `arg:"" optional:"" help:"The program and its arguments, after --. Not with --mcp." placeholder:"COMMAND"`
+	Command []string `arg:"" help:"The program and its arguments, after --." placeholder:"COMMAND"`
 
-	MCP          string         `name:"mcp" help:"File of servers of the Model Context Protocol, as --mcp of lash-node serve has it: the plugin is its server NAME, in place of a program." placeholder:"FILE" type:"path"`
 	Connection   string         `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags. Defaults to LASH_PLUGIN_CONNECTION." placeholder:"FILE" type:"path"`
 	NATS         string         `name:"nats" help:"Servers, comma-separated URLs. Defaults to LASH_PLUGIN_NATS." placeholder:"URL"`
 	Nkey         string         `help:"File with the seed of an nkey. Defaults to LASH_PLUGIN_NKEY." placeholder:"FILE" type:"path"`
@@ -58,20 +56,10 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	if (c.MCP == "") == (len(c.Command) == 0) {
-		return errors.New(`expected "<command> ..." after --, or --mcp FILE`)
-	}
-	if err := c.checkMCP(); err != nil {
-		return err
-	}
 	if err := c.setInstance(s); err != nil {
 		return err
 	}
 	cfg, err := c.program(s, log)
-	if err != nil {
-		return err
-	}
-	server, err := c.mcpServer(s)
 	if err != nil {
 		return err
 	}
@@ -82,11 +70,7 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer conn.Close()
-	if server != nil {
-		err = c.serveMCP(ctx, s, mcp.Config{Server: *server, Conn: conn, Logger: log})
-	} else {
-		err = c.serve(ctx, s, conn, cfg)
-	}
+	err = c.serve(ctx, s, conn, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return c.Explain(cause, connect.Node, unreachable) // the connection was closed
 	}
@@ -103,75 +87,6 @@ func (c *pluginRunCmd) setInstance(s *streams) error {
 		from, c.Instance = "LASH_PLUGIN_INSTANCE", s.Env("LASH_PLUGIN_INSTANCE")
 	}
 	return remote.CheckInstance(from, c.Instance)
-}
-
-// checkMCP refuses flags of programs with --mcp, whose file has the command, its variables and its limits.
-func (c *pluginRunCmd) checkMCP() error {
-	if c.MCP == "" {
-		return nil
-	}
-	for _, f := range []struct {
-		flag, instead string
-		given         bool
-	}{
-		{"--env", `the server's "env"`, len(c.Env) > 0},
-		{"--dir", `the server's "cwd"`, c.Dir != ""},
-		{"--sandbox", `the server's "sandbox"`, c.Sandbox != ""},
-		{"--idle", "nothing: all sessions share the server", c.Idle != nil},
-		{"--register-wait", "nothing: the server has no register line", c.RegisterWait != nil},
-		{"--rollback", "nothing: the newest list of tools is always the current version", c.Rollback},
-	} {
-		if f.given {
-			return fmt.Errorf("%s is for a program after --, not for --mcp: use %s in %s", f.flag, f.instead, c.MCP)
-		}
-	}
-	return nil
-}
-
-// mcpServer is the server of --mcp; nil without.
-func (c *pluginRunCmd) mcpServer(s *streams) (*mcp.Server, error) {
-	if c.MCP == "" {
-		return nil, nil
-	}
-	data, err := program.ReadFile(c.MCP, program.MaxFileBytes)
-	if err != nil {
-		return nil, fmt.Errorf("--mcp: %w", err)
-	}
-	servers, err := mcp.Parse(data, s.Env, program.ReadSetting)
-	if err != nil {
-		return nil, fmt.Errorf("--mcp %s: %w", c.MCP, err)
-	}
-	for i := range servers {
-		if servers[i].Name == c.Name {
-			return &servers[i], nil
-		}
-	}
-	return nil, fmt.Errorf("--mcp %s: mcpServers has no %q", c.MCP, c.Name)
-}
-
-// serveMCP runs a server until ctx ends.
-func (c *pluginRunCmd) serveMCP(ctx context.Context, s *streams, cfg mcp.Config) error {
-	cfg.Prefix, cfg.Instance = c.Prefix, c.Instance
-	source, err := mcp.Start(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	over := s.NoteWait("the server to list its tools, and a node to take them")
-	select {
-	case <-source.Ready():
-		over()
-		s.Printf("plugin %s is registered", c.Name)
-		<-ctx.Done()
-	case <-ctx.Done():
-		over()
-	}
-	ctx = context.WithoutCancel(ctx)
-	drain, cancel := context.WithTimeout(ctx, c.Grace)
-	source.Drain(drain)
-	cancel()
-	stop, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return source.Stop(stop)
 }
 
 // serve runs the instance until ctx ends.

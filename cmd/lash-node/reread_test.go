@@ -38,9 +38,9 @@ func (s *serving) until(t *testing.T, client *http.Client, token string, want in
 	})
 }
 
-// TestTokensAreReadAgain replaces the token file of a serving node: by another file, a broken one, an empty one, and
+// TestLongTokensAreReadAgain replaces the token file of a serving node: by another file, a broken one, an empty one, and
 // the first one.
-func TestTokensAreReadAgain(t *testing.T) {
+func TestLongTokensAreReadAgain(t *testing.T) {
 	t.Parallel()
 	line := func(name, text string) string { return fmt.Sprintf("%s write %x\n", name, sha256.Sum256([]byte(text))) }
 	tokens := file(t, "tokens", []byte(line("me", "one")))

@@ -51,9 +51,9 @@ func rerun(t *testing.T, url string, args ...string) (string, string, int) {
 	return out.String(), errs.String(), code
 }
 
-// TestRerun runs a recorded turn again: with equal arguments the call gets the recorded result, and nothing changes. With
+// TestLongRerun runs a recorded turn again: with equal arguments the call gets the recorded result, and nothing changes. With
 // other instructions the call has none, and the change is shown.
-func TestRerun(t *testing.T) {
+func TestLongRerun(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Value
 	url, dir := rerunModel(t, &seen), t.TempDir()
@@ -88,8 +88,8 @@ func TestRerun(t *testing.T) {
 	imports(t, filepath.Join(dir, "store"), filepath.Join(kept, "answered-rerun.lash")) // it is a whole history
 }
 
-// TestRerunLive has a model call a tool of a plugin. With live results the tool runs, and with recorded ones it does not.
-func TestRerunLive(t *testing.T) {
+// TestLongRerunLive has a model call a tool of a plugin. With live results the tool runs, and with recorded ones it does not.
+func TestLongRerunLive(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{"live": "4 bytes written to note", "recorded": "[failed] The recording has no result of write_file"} {
 		var seen atomic.Value
@@ -129,8 +129,8 @@ func TestRerunLoosensNoRule(t *testing.T) {
 	}
 }
 
-// TestRerunFolder evaluates a folder: a row for each session, and the mean of the scores.
-func TestRerunFolder(t *testing.T) {
+// TestLongRerunFolder evaluates a folder: a row for each session, and the mean of the scores.
+func TestLongRerunFolder(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Value
 	url := rerunModel(t, &seen)

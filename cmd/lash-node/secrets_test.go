@@ -73,9 +73,9 @@ func locked(t *testing.T, store string) (ns *server.Server, address string) {
 	return ns, ns.Addr().String()
 }
 
-// TestSecretsStayInside runs a node with a secret in every setting that takes one, against endpoints that echo them.
+// TestLongSecretsStayInside runs a node with a secret in every setting that takes one, against endpoints that echo them.
 // It searches for them in all output and files of the node.
-func TestSecretsStayInside(t *testing.T) {
+func TestLongSecretsStayInside(t *testing.T) {
 	t.Parallel()
 	store, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace.jsonl")
 	ns, address := locked(t, store)

@@ -82,7 +82,7 @@ func (t *tail) Text() string { return t.text }
 // limited is a context that ends with the test, and before the test's time limit.
 func limited(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -147,7 +147,7 @@ func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 			return s
 		}
 	}
-	t.Fatalf("it ended before it served: %v", cmd.Wait())
+	t.Fatalf("it ended before it served: %v\n%s", cmd.Wait(), strings.Join(s.lines, "\n"))
 	return nil
 }
 
@@ -177,6 +177,9 @@ func (s *serving) stop(t *testing.T, signal os.Signal) {
 		rest = append(rest, s.err.Text())
 	}
 	s.lines = append(s.lines, rest...)
+	if t.Failed() {
+		t.Logf("the node wrote:\n%s", strings.Join(rest, "\n"))
+	}
 	if err := s.cmd.Wait(); err != nil || !strings.Contains(strings.Join(rest, "\n"), "handing running turns over") {
 		t.Errorf("after %v: got %v and %q, want exit code 0", signal, err, rest)
 	}

@@ -67,8 +67,8 @@ func TestLongServeKeepsReplicas(t *testing.T) {
 	}
 }
 
-// TestLongServeChecksModel starts nodes with each shipped provider. A missing or unknown model is refused with the
-// list of models, and so is a wrong key. An endpoint without a list is accepted.
+// TestLongServeChecksModel starts nodes with each shipped provider. A missing model is refused with the list of models, and so
+// is a wrong key. A model that the list lacks is a warning, and an endpoint without a list is accepted.
 func TestLongServeChecksModel(t *testing.T) {
 	t.Parallel()
 	listing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,8 +88,7 @@ func TestLongServeChecksModel(t *testing.T) {
 	for provider, dialect := range map[string]string{"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"} {
 		for _, tc := range []struct{ url, key, model, says string }{
 			{listing.URL, "k", "", "lash-node: --model is missing: " + provider + " has b-small, large"},
-			{listing.URL, "k", "larg", "lash-node: --model larg: " + provider + " has none of that name; it has b-small, large"},
-			{listing.URL, "wrong", "large", "lash-node: --provider " + provider + ": auth (HTTP 401): no such key: check the key in the environment"},
+			{listing.URL, "wrong", "large", "lash-node: --provider " + provider + ": auth (HTTP 401): no such key (check the API key of the endpoint): check the key in the environment"},
 			{bare.URL, "k", "", "lash-node: --model is missing, and " + provider + " gives no list to choose from: "},
 		} {
 			env := []string{dialect + "_API_KEY=" + tc.key, dialect + "_BASE_URL=" + tc.url}
@@ -109,6 +108,11 @@ func TestLongServeChecksModel(t *testing.T) {
 			}
 			node.stop(t, syscall.SIGTERM)
 		}
+		node := serveIn(t, []string{dialect + "_API_KEY=k", dialect + "_BASE_URL=" + listing.URL}, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--provider", provider, "--model", "larg")
+		if want := "lash-node: --model larg: the list of " + provider + " has none of that name; it has b-small, large"; !slices.Contains(node.lines, want) {
+			t.Errorf("%s: said %q, want %q", provider, node.lines, want)
+		}
+		node.stop(t, syscall.SIGTERM)
 	}
 }
 

@@ -20,6 +20,7 @@ type soakCmd struct {
 	Plugins  *int          `help:"Processes of an external plugin that has the recorded tools; 0: each node has them. Defaults to the number of nodes." placeholder:"N"`
 	Sessions int           `help:"Conversations at once." default:"16"`
 	MCP      int           `name:"mcp" help:"Sessions at once that call tools of a server of the Model Context Protocol, which each node then runs as a program on stdin and stdout; 0: none." default:"0" placeholder:"N"`
+	Agents   int           `help:"Sessions at once whose turns start agents of agents; with them, turns of one more session kill each node that runs them; 0: none." default:"0" placeholder:"N"`
 	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server), wakes (kill a node, and lose every wake in the queue), plugin (kill or freeze a process of the plugin; none with --plugins 0), mcp (kill a server of --mcp; none without)." default:"kill,freeze,server,partition,wakes,plugin,mcp" placeholder:"FAULT"`
 	Duration time.Duration `help:"How long faults happen." default:"1m"`
 	Chats    []string      `help:"Recorded conversations, as for demo. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"path"`
@@ -63,6 +64,8 @@ func (c *soakCmd) check() error {
 		return fmt.Errorf("--sessions %d: want 1 to 4096", c.Sessions)
 	case c.MCP < 0 || c.MCP > 256:
 		return fmt.Errorf("--mcp %d: want 0 to 256", c.MCP)
+	case c.Agents < 0 || c.Agents > 256:
+		return fmt.Errorf("--agents %d: want 0 to 256", c.Agents)
 	case c.Duration <= 0:
 		return fmt.Errorf("--duration %s: want more than 0", c.Duration)
 	case c.Think < 0:
@@ -102,7 +105,7 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 	}
 	o := &soak.Options{
 		Nodes: c.Nodes, Plugins: plugins, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
-		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.Err, Program: program, Args: []string{"soak-child"}, MCP: c.MCP, MCPArgs: []string{"soak-mcp"},
+		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.Err, Program: program, Args: []string{"soak-child"}, MCP: c.MCP, Agents: c.Agents, MCPArgs: []string{"soak-mcp"},
 	}
 	if c.Restart {
 		return c.restart(ctx, s, o)
@@ -166,6 +169,9 @@ func (c *soakCmd) print(s *streams, r *soak.Report) error {
 		write(s.Out, "calls on processes of the plugin  %d, of them %d that must not run twice; not started, as the process was gone  %d\n", r.PluginCalls, r.PluginOnce, r.RefusedCalls)
 		if c.MCP > 0 {
 			write(s.Out, "calls of tools of MCP servers  %d, of which %d runs\n", r.MCPCalls, r.MCPRuns)
+		}
+		if c.Agents > 0 {
+			write(s.Out, "agents  %d; turns that killed each node which ran them, and were given up  %d\n", r.Agents, r.GivenUp)
 		}
 		write(s.Out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
 		for _, b := range r.Bad {

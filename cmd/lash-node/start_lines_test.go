@@ -16,8 +16,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestServeSaysThatThereIsNoModel starts nodes with and without a provider. A node without a provider prints that it has no model, and which variables to set.
-func TestServeSaysThatThereIsNoModel(t *testing.T) {
+// TestLongServeSaysThatThereIsNoModel starts nodes with and without a provider. A node without a provider prints that it has no model, and which variables to set.
+func TestLongServeSaysThatThereIsNoModel(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"none": nil, "scripted": {"--provider", "scripted"}, "model": {"--model", "m"}} {
 		url := ""

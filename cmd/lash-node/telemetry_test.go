@@ -75,10 +75,18 @@ const clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 func TestPricesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	of := func(model string) []byte {
-		return fmt.Appendf(nil, `{"date":"2026-01-02","source":"s","models":[{"provider":"scripted","names":[%q],"input":1,"output":1}]}`, model)
+		return fmt.Appendf(nil, `{"date":"2026-01-02","source":"s","models":[{"provider":"openai","names":[%q],"input":1,"output":1}]}`, model)
 	}
 	prices := file(t, "prices", of("other"))
-	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--prices", prices)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"},{"id":"m1"}]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000000,"completion_tokens":1000000}}`)
+	}))
+	t.Cleanup(endpoint.Close)
+	s := serveModel(t, endpoint.URL, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--prices", prices)
 	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
@@ -87,9 +95,9 @@ func TestPricesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, step := range []struct{ replaced, logged, metric string }{
-		{"", "", `lash_unpriced_replies_total{model="m1",provider="scripted"} 1`},
-		{string(of("m1")), "files are loaded again", `lash_cost_dollars_total{model="m1",provider="scripted"} 0`},
-		{"{}", "is not loaded: what was loaded before stays in use", `lash_unpriced_replies_total{model="m1",provider="scripted"} 1`},
+		{"", "", `lash_unpriced_replies_total{model="m1",provider="openai"} 1`},
+		{string(of("m1")), "files are loaded again", `lash_cost_dollars_total{model="m1",provider="openai"} 2`},
+		{"{}", "is not loaded: what was loaded before stays in use", `lash_unpriced_replies_total{model="m1",provider="openai"} 1`},
 	} {
 		if step.replaced != "" {
 			if err := errors.Join(os.WriteFile(prices+".new", []byte(step.replaced), 0o600), os.Rename(prices+".new", prices), s.cmd.Process.Signal(syscall.SIGHUP)); err != nil {

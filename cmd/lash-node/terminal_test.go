@@ -174,7 +174,7 @@ func TestLongPasswordOfTheServersInUse(t *testing.T) {
 				args[i] = id
 			}
 			if args[0] == "serve" {
-				continue // it ends on a signal only: see TestSecretsStayInside
+				continue // it ends on a signal only: see TestLongSecretsStayInside
 			}
 			ctx := limited(t)
 			if args[0] == "fork" || args[0] == "plugins" { // they wait for a node

@@ -12,9 +12,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestWithoutYes runs every command that has --yes without it, as text and as JSON: nothing is done, the exit code is 2, and the last
+// TestLongWithoutYes runs every command that has --yes without it, as text and as JSON: nothing is done, the exit code is 2, and the last
 // line says what --yes does. The list of commands is that of the program.
-func TestWithoutYes(t *testing.T) {
+func TestLongWithoutYes(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	h := clientOf(t, node)

@@ -20,11 +20,11 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// apart are the commands that connect to no server of another process, and mcp, which [TestLongWaitForHTTPIsNamed] has.
+// apart are the commands that connect to no NATS server of another process, and mcp serve, which [TestLongWaitForHTTPIsNamed] has.
 func apart() []string {
 	return []string{
-		"demo", "bench", "soak", "demo-edit", "rerun", "plugin check", "check", "keys make", "keys certify", "keys show",
-		"keys bodies make", "keys bodies show", "keys bodies add", "keys bodies use", "keys bodies forget", "mcp",
+		"demo", "bench", "soak", "demo-edit", "rerun", "plugin check", "models check", "check", "keys make", "keys certify", "keys show",
+		"keys bodies make", "keys bodies show", "keys bodies add", "keys bodies use", "keys bodies forget", "mcp serve", "mcp login",
 	}
 }
 
@@ -43,17 +43,14 @@ func TestLongWaitsAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	idle := filepath.Join(dir, "idle.lash")
 	writeIdle(t, idle)
-	notes := filepath.Join(dir, "mcp.json")
-	if err := os.WriteFile(notes, []byte(`{"mcpServers": {"notes": {"command": "mcp-notes"}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	const program = `echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[]}}'; while read -r line; do :; done`
 	commands := map[string][]string{
 		"chat":       {"--session", "s1"},
 		"serve":      {"--store", dir},
 		"approvals":  nil,
 		"approve":    {"s1", "t1/0/0"},
 		"plugins":    nil,
-		"plugin run": {"notes", "--mcp", notes},
+		"plugin run": {"notes", "--", "sh", "-c", program},
 		"import":     {idle},
 		"fork":       {"s1"},
 		"erase":      {"s1", "--reason", "x", "--yes"},

@@ -44,7 +44,7 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, s *progr
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
 	b, err := connect.Open(bounded, bus.OpenReader, bus.Config{
-		URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox, Keys: keys, Pending: connect.Pending(s, url),
+		URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox, Keys: keys, Pending: connect.Pending(s, url), Logger: f.logger,
 	}, f.NATS != "")
 	if err != nil {
 		return nil, f.Explain(err, connect.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")

@@ -52,8 +52,8 @@ func TestLongAtIsAnEarlierEnd(t *testing.T) {
 	}
 }
 
-// TestAtATime reads a whole source as it was before its second session began.
-func TestAtATime(t *testing.T) {
+// TestLongAtATime reads a whole source as it was before its second session began.
+func TestLongAtATime(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	if err := makeStore([]string{store}); err != nil {

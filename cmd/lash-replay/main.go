@@ -61,6 +61,7 @@ type cli struct {
 	Tail   tailCmd   `cmd:"" help:"List a session's events as they happen."`
 	Diff   diffCmd   `cmd:"" help:"Compare two points, branches or sessions."`
 	UI     uiCmd     `cmd:"" name:"ui" help:"Show sessions in a web page."`
+	Serve  serveCmd  `cmd:"" help:"Answer what auditors read, as their own account needs it."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
 	Check  checkCmd  `cmd:"" help:"Decide recorded turns again with this build, and report the first difference."`
 	Export exportCmd `cmd:"" help:"Write sessions to files: archives, or another format."`

@@ -172,8 +172,8 @@ func TestSearchRefuses(t *testing.T) {
 	}
 }
 
-// TestSearchBesideBroken: sessions that cannot be decoded or folded are named, the others are found.
-func TestSearchBesideBroken(t *testing.T) {
+// TestLongSearchBesideBroken: sessions that cannot be decoded or folded are named, the others are found.
+func TestLongSearchBesideBroken(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	for i, id := range []events.SessionID{"garbage", "mixed", "rowless", "good"} {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/point"
@@ -27,6 +29,8 @@ type sourceFlags struct {
 	MaxMiB        int64       `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
 	At            point.Point `placeholder:"SEQ|TIME|EVENT" group:"Source" help:"Read histories up to a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago), as if they ended there. Of several sessions give a time. Defaults to the end."`
 	connect.Flags `group:"Source"`
+
+	logger *zap.Logger // of the connection; nil is silent
 }
 
 // source is the source of histories. It has two implementations: an archive, and the bus of a running server or a

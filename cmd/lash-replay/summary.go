@@ -67,7 +67,7 @@ func summary(ev *events.Event) string {
 func workSummary(ev *events.Event) string {
 	switch p := ev.Payload.(type) {
 	case *events.ModelReplied:
-		return joined(iteration(p.Iteration), "stop "+string(p.Stop), prefixed("model ", p.Model), usageSummary(p.Cost()), partsSummary(p.Parts))
+		return joined(iteration(p.Iteration), "stop "+string(p.Stop), prefixed("model ", p.Model), usageSummary(p.Cost()), roomSummary(p.Prompt), partsSummary(p.Parts), foreignSummary(p.Foreign))
 	case *events.ModelInterrupted:
 		return joined(iteration(p.Iteration), "cut off", prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
 	case *events.ModelFailed:
@@ -90,6 +90,22 @@ func workSummary(ev *events.Event) string {
 		return inputNames(p.Inputs)
 	}
 	return pluginSummary(ev)
+}
+
+// roomSummary says that a prompt was not sent whole.
+func roomSummary(p events.PromptRef) string {
+	if p.Room == 0 {
+		return ""
+	}
+	return fmt.Sprintf("prompt pruned to %d tokens", p.Room)
+}
+
+// foreignSummary says what a prompt lost where the endpoint or the model was changed.
+func foreignSummary(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("asked without the signatures of %d parts, which another model or endpoint made", n)
 }
 
 func openedSummary(p *events.SessionOpened) string {

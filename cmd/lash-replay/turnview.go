@@ -85,7 +85,7 @@ func (v *turnView) event(ev *turnEvent) {
 		v.p.Parts(p.Input.Parts)
 	case *events.ModelReplied:
 		v.modelCall(ev, p.Iteration, joined(modelName(p.Provider, p.Model), duration(p.Millis), tries(p.Attempts), usageSummary(p.Cost()), v.prices.of(p.Provider, p.Model, p.Cost()).String()))
-		v.e.painted("32", joined("reply, stop "+string(p.Stop), short(p.Detail), prefixed("fault ", p.Fault)))
+		v.e.painted("32", joined("reply, stop "+string(p.Stop), short(p.Detail), prefixed("fault ", p.Fault), foreignSummary(p.Foreign)))
 		v.e.printf("\n")
 		v.p.Parts(p.Parts)
 		v.shown[cmp.Or(p.Message, projector.ReplyMessage(v.id, p.Iteration))] = true

@@ -96,9 +96,9 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLostSessionHidesNoOther has all commands that read each session of a server meet one that has lost all its commits, before and
+// TestLongLostSessionHidesNoOther has all commands that read each session of a server meet one that has lost all its commits, before and
 // after another. They name it and what to do, read the others, and fail.
-func TestLostSessionHidesNoOther(t *testing.T) {
+func TestLongLostSessionHidesNoOther(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b := bustest.Open(t, server)

@@ -66,3 +66,4 @@ while [ "$plugins" != "$(names)" ]; do
   plugins=$(names)
   lists
 done
+[ $# -eq 1 ] || enough_connections

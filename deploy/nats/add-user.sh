@@ -1,7 +1,7 @@
 #!/bin/sh
 # Gives a tenant a user: writes tenants/TENANT/NAME.conf from roles/ROLE.conf and
-# prints the line that tenants/TENANT.conf needs: host and auditor are users of the
-# account TENANT-clients, node and backup of TENANT. Its certificate: make-certs.sh.
+# prints the line that tenants/TENANT.conf needs: host is a user of the account
+# TENANT-clients, auditor of TENANT-auditors, node, backup and reader of TENANT. Its certificate: make-certs.sh.
 #
 #   ./add-user.sh TENANT ROLE NAME      e.g. ./add-user.sh acme host alice
 #
@@ -9,14 +9,14 @@
 set -eu
 cd "$(dirname "$0")"
 . ./whole.sh
-[ $# -eq 3 ] || { echo "usage: ./add-user.sh TENANT ROLE NAME, ROLE is one of node, backup, host, auditor" >&2 && exit 2; }
+[ $# -eq 3 ] || { echo "usage: ./add-user.sh TENANT ROLE NAME, ROLE is one of node, backup, reader, host, auditor" >&2 && exit 2; }
 tenant=$1 role=$2 name=$3
 case $role in
-  node | backup | host | auditor) ;;
-  *) echo "$role: is no role: want node, backup, host or auditor" >&2 && exit 2 ;;
+  node | backup | reader | host | auditor) ;;
+  *) echo "$role: is no role: want node, backup, reader, host or auditor" >&2 && exit 2 ;;
 esac
 case $name in
-  exports | imports | of-plugins | plugins | plugin-*) echo "$name: the tenant has a file of that name" >&2 && exit 2 ;;
+  exports | imports | audits | of-plugins | plugins | plugin-*) echo "$name: the tenant has a file of that name" >&2 && exit 2 ;;
 esac
 for word in "$tenant" "$name"; do
   case $word in

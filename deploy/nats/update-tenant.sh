@@ -13,13 +13,15 @@ case $tenant in
   '' | *[!A-Za-z0-9_-]*) echo "$tenant: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
 esac
 [ -e "tenants/$tenant.conf" ] || { echo "$tenant: is no tenant: want one that add-tenant.sh makes" >&2 && exit 2; }
-begin "tenants/$tenant/imports.conf"
-sed "s/%TENANT%/$tenant/g" roles/imports.conf >"$new"
-finish "tenants/$tenant/imports.conf"
+for list in imports audits; do
+  begin "tenants/$tenant/$list.conf"
+  sed "s/%TENANT%/$tenant/g" "roles/$list.conf" >"$new"
+  finish "tenants/$tenant/$list.conf"
+done
 for file in "tenants/$tenant"/*.conf; do
   name=$(basename "$file" .conf)
   case $name in
-    exports | imports | of-plugins | plugins) continue ;;
+    exports | imports | audits | of-plugins | plugins) continue ;;
     plugin-*) ./add-plugin.sh "$tenant" "${name#plugin-}" && continue ;;
   esac
   role=$(sed -n '1s/^# Role \([a-z]*\):.*/\1/p' "$file")

@@ -114,7 +114,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ModelReplied{
 			Iteration: count(t), Prompt: prompt(t), Parts: list(t, 0, part), Stop: stop(t), Usage: maybe(t, usage),
 			Provider: text(t), Model: text(t), Attempts: count(t), Millis: count(t), Message: maybe(t, id[events.MessageID]),
-			Detail: text(t), Shown: shown(t), Fault: text(t), Failed: list(t, 0, failedTry), Spent: maybe(t, usage),
+			Detail: text(t), Shown: shown(t), Fault: text(t), Failed: list(t, 0, failedTry), Spent: maybe(t, usage), Foreign: count(t),
 		}
 	},
 	events.KindModelFailed: func(t *rapid.T) events.Payload {
@@ -137,7 +137,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ToolSourcesApplied{Sources: distinct(t, 0, token[string], func(name string) string { return name })}
 	},
 	events.KindToolCalled: func(t *rapid.T) events.Payload {
-		p := &events.ToolCalled{Iteration: count(t), Calls: positions(t)}
+		p := &events.ToolCalled{Iteration: count(t), Calls: positions(t), Attempt: maybe(t, count)}
 		if rapid.Bool().Draw(t, "held") {
 			for range p.Calls {
 				p.Holders = append(p.Holders, maybe(t, token[string]))
@@ -216,7 +216,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindToolApprovalAsked: func(t *rapid.T) events.Payload {
 		return &events.ToolApprovalAsked{
 			Effect: id[events.EffectID](t), Tool: id[string](t), Args: bytes(t), Blob: maybe(t, blob),
-			Plugin: id[string](t), Question: text(t), Until: events.Millis(count(t)),
+			Plugin: id[string](t), Question: text(t), Until: events.Millis(count(t)), Places: bytes(t),
 		}
 	},
 	events.KindToolApprovalGiven: func(t *rapid.T) events.Payload {
@@ -358,7 +358,7 @@ func Unknown(turn events.TurnID, kind string, raw []byte) events.Event {
 }
 
 func turnInput(t *rapid.T) events.TurnInput {
-	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t), Generation: maybe(t, generation), Output: maybe(t, form), Layers: list(t, 0, layer)}
+	in := events.TurnInput{Options: bytes(t), Extension: maybe(t, extension), Plugins: labels(t), Generation: maybe(t, generation), Output: maybe(t, form), Layers: list(t, 0, layer), Answers: events.EffectID(text(t))}
 	if rapid.Bool().Draw(t, "continue") {
 		in.Continue = true
 		return in

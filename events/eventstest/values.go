@@ -99,7 +99,7 @@ func config(t *rapid.T) events.Config {
 	return events.Config{
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
-		Protocol: maybe(t, id[string]), RetainMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
+		Protocol: maybe(t, id[string]), RetainMillis: count(t), SilenceMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
 		Fallbacks: list(t, 0, fallback),
 	}
 }
@@ -177,7 +177,7 @@ func issue(t *rapid.T) events.Issue {
 
 func prompt(t *rapid.T) events.PromptRef {
 	return events.PromptRef{
-		Digest: text(t), Leaf: maybe(t, id[events.NodeID]), Frame: maybe(t, id[events.FrameID]), Catalog: count(t), Config: seq(t),
+		Digest: text(t), Leaf: maybe(t, id[events.NodeID]), Frame: maybe(t, id[events.FrameID]), Catalog: count(t), Config: seq(t), Room: count(t),
 	}
 }
 
@@ -291,7 +291,7 @@ func decision(t *rapid.T) events.Decision {
 	return events.Decision{
 		Plugin: id[string](t),
 		Kind: one(t, events.DirectiveAbort, events.DirectiveEnqueue, events.DirectiveCreate, events.DirectiveReplaceArgs,
-			events.DirectiveShortCircuit, events.DirectiveEmitEvents, events.DirectiveEmitTrace, events.DirectiveAskApproval),
+			events.DirectiveShortCircuit, events.DirectiveEmitEvents, events.DirectiveEmitTrace, events.DirectiveAskApproval, events.DirectiveJudgePlaces),
 		Code: text(t), Message: text(t), Session: maybe(t, token[events.SessionID]), Name: text(t), Body: bytes(t),
 		Count: count(t), Call: count(t), Messages: list(t, 0, message),
 	}
@@ -371,7 +371,7 @@ func monitor(t *rapid.T) events.MonitorSpec {
 		env = nil
 	}
 	return events.MonitorSpec{
-		ID: short[events.MonitorID](t), Command: id[string](t), Cwd: maybe(t, id[string]), Env: env,
+		ID: short[events.MonitorID](t), Command: id[string](t), Cwd: maybe(t, id[string]), Place: maybe(t, id[string]), Env: env,
 		Persistent: rapid.Bool().Draw(t, "persistent"), TimeoutMillis: count(t), RestartOnRestore: rapid.Bool().Draw(t, "restart"),
 		ArmOn: one(t, events.ArmManual, events.ArmSessionStart), Wake: one(t, events.WakeQueueTurn, events.WakeNotify),
 	}

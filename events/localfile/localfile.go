@@ -1,5 +1,6 @@
 // Package localfile reads files of this machine that a user names. Reading a pipe or a device may never end, so only regular files
-// are read, and files that are read as a whole have a limit. It imports no other package of this repository.
+// are read, and files that are read as a whole have a limit. Directories and files below another directory are opened without
+// links, so that they are where their path says. It imports no other package of this repository.
 package localfile
 
 import (

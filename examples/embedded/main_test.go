@@ -31,15 +31,6 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestEmbeddedWithoutModel has an endpoint that lists other models: the program fails at its start, with the list.
-func TestEmbeddedWithoutModel(t *testing.T) {
-	t.Parallel()
-	p := child.Start(t, []string{"OPENAI_BASE_URL=" + child.WritesToAnn(t), "MODEL=mm"}, "Write", "to", "Ann.")
-	if output := p.Failed(1); !strings.HasSuffix(output, `start embedded: Config.Model: openai has no model "mm"; it has gpt-4o-mini, m`) {
-		t.Errorf("got %s, want the models that there are", output)
-	}
-}
-
 // TestEmbeddedWithoutList has an endpoint without a list of models. It is busy at first, and then does not know the
 // model. The program shows both errors, and fails.
 func TestEmbeddedWithoutList(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -25,17 +26,18 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// testCrashAnywhere disconnects the node that runs a turn at its k-th write, for every k, before the write arrives
-// and after it. Another node finishes the turn.
+// testCrashAnywhere disconnects the node that runs a turn at its k-th write, for every k, or one of four in the default tests, before the
+// write arrives and after it. Another node finishes the turn.
 func testCrashAnywhere(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(map[bool]string{false: "before", true: "after"}[late], func(t *testing.T) {
 			t.Parallel()
 			gate := make(chan struct{}, 6) // so many at once
+			step := runtest.Of(4, 1)
 			var finished atomic.Bool
-			for from := 1; !finished.Load(); from += cap(gate) {
+			for from := 1; !finished.Load(); from += step * cap(gate) {
 				var group sync.WaitGroup
-				for k := from; k < from+cap(gate); k++ {
+				for k := from; k < from+step*cap(gate); k += step {
 					gate <- struct{}{}
 					group.Go(func() {
 						defer func() { <-gate }()

@@ -71,6 +71,27 @@ func TestDispatchRetry(t *testing.T) {
 	}
 }
 
+// TestDispatchServersFail: what the servers fail a tool runs again where it may run twice, and is the tool's failure elsewhere.
+func TestDispatchServersFail(t *testing.T) {
+	t.Parallel()
+	for effects, tries := range map[events.Effects]int64{events.EffectsNone: 3, events.EffectsIdempotent: 3, events.EffectsNonIdempotent: 1} {
+		t.Run("effects_"+string(effects), func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t)
+			var ran atomic.Int64
+			plugin.AddTool(b.Tools, plugin.Tool{Name: "shaky", Effects: effects}, func(context.Context, plugin.Call, struct{}) (string, error) {
+				if ran.Add(1) < 3 {
+					return "", fmt.Errorf("read: %w", events.ErrOutcomeUnknown)
+				}
+				return "at last", nil
+			})
+			got := harness.CallEach(t, b, "shaky")[0]
+			harness.Equal(t, "success", got.Outcome == events.OutcomeSuccess, tries == 3)
+			harness.Equal(t, "tries", ran.Load(), tries)
+		})
+	}
+}
+
 // TestDispatchKey gives every attempt of a call the same key, and every call its own.
 func TestDispatchKey(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,7 @@ func TestChildNode(t *testing.T) {
 	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
-		Bus: on, Plugins: plugins, Provider: "scripted", ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+		Bus: on, Plugins: plugins, Provider: "scripted", ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 			a, err := request(ctx, question{Model: &req})
 			if err == nil && a.Refused != nil {

@@ -23,14 +23,14 @@ func stopEntries() []entry {
 		{"T09", "cancel after the end loses", "a finished turn", "cancel", "completion won", testCancelLate},
 		{"T10", "second cancel has the first evidence", "a cancelled turn", "cancel again", "already requested, with the first evidence", testCancelTwice},
 		{"T11", "missing attachment is an invalid input", "an attachment that does not exist", "turn", "invalid input; the call succeeds", testInvalidInput},
-		{"T14", "empty reply is a provider error", "an empty reply", "turn", "provider error, code empty_response", testEmptyReply},
-		{"T15", "empty reply after a tool ends the turn", "an empty reply after a tool result", "turn", "finished with empty text", testEmptyAfterTool},
+		{"T14", "empty reply is a provider error", "an empty reply", "turn", "asked once more; then provider error, code empty_response", testEmptyReply},
+		{"T15", "empty reply after a tool is none either", "an empty reply after a tool result", "turn", "asked once more; then provider error, code empty_response", testEmptyAfterTool},
 		{"T16", "turn limit ends a tool loop", "a limit of one and a tool loop", "turn", "max turns, notice visible", testLimit},
 		{"T17", "reply cut at the output limit is incomplete", "a reply cut at the output limit", "turn", "incomplete", testOutputLimit},
 		{"T18", "full window is a context overflow", "output limit, no output, window 96 % full", "turn", "context overflow, a provider error", testOverflow},
 		{"T19", "failed provider call is tried again", "a provider that fails twice", "turn", "two retry statuses, success on the third", testRetry},
 		{"T20", "provider error leaves the session usable", "a provider that fails for good", "turn", "provider error, committed; the next turn works", testProviderError},
-		{"T21", "malformed arguments reach the tool or the schema", "arguments that are no JSON", "turn", "tool gets {}, or the schema's complaint reaches the model", testMalformedArgs},
+		{"T21", "call with arguments that are no JSON never runs", "arguments that are no JSON", "turn", "the tool never runs; asked once more, then provider error with that reason", testMalformedArgs},
 	}
 }
 
@@ -209,19 +209,42 @@ func testInvalidInput(t *testing.T) {
 }
 
 func testEmptyReply(t *testing.T) {
-	b := harness.Start(t, harness.Reply())
-	r := b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndProviderError)
-	harness.Equal(t, "code", r.Issue.Code, "empty_response")
+	b := harness.Start(t, harness.Reply(), harness.Reply(harness.Text(" \n")), harness.Reply(), harness.Reply(harness.Text("hi")))
+	id := b.Open(api.CreateRequest{})
+	wantUnfinished(b, id, "t1", "empty_response", 2)
+	harness.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("hello")).Text, "hi")
+	harness.EqualLists(t, "failed tries of the next turn", failedTries(b, id), []string{"unfinished empty_response"})
+}
+
+// wantUnfinished runs a turn whose model is asked twice, the last times of calls, and expects that reason for its end.
+func wantUnfinished(b *harness.System, id events.SessionID, turn events.TurnID, code string, calls int) {
+	b.T.Helper()
+	r := b.RunTurn(id, turn, harness.Text("hello"))
+	harness.Equal(b.T, "end", r.End, events.EndProviderError)
+	harness.Equal(b.T, "code", r.Issue.Code, code)
+	harness.Equal(b.T, "model calls", len(b.Model.Requests()), calls)
+	failed := harness.Find[*events.ModelFailed](b, id)
+	harness.Equal(b.T, "failures", len(failed), 1)
+	harness.Equal(b.T, "attempts", failed[0].Attempts, 2)
+	harness.Equal(b.T, "first try", failed[0].Failed[0].Code, code)
+}
+
+// failedTries are the failed tries before the session's replies.
+func failedTries(b *harness.System, id events.SessionID) (list []string) {
+	b.T.Helper()
+	for _, r := range harness.Find[*events.ModelReplied](b, id) {
+		for _, f := range r.Failed {
+			list = append(list, f.Error+" "+f.Code)
+		}
+	}
+	return list
 }
 
 func testEmptyAfterTool(t *testing.T) {
-	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply())
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(), harness.Reply(events.Part{Kind: events.PartReasoning, Text: "hm"}))
 	harness.AddTool(b, events.EffectsNone)
 	b.StartWorker(b.Bus)
-	r := b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndFinished)
-	harness.Equal(t, "text", r.Text, "")
+	wantUnfinished(b, b.Open(api.CreateRequest{}), "t1", "empty_response", 3)
 }
 
 func testLimit(t *testing.T) {
@@ -296,16 +319,36 @@ func testProviderError(t *testing.T) {
 }
 
 func testMalformedArgs(t *testing.T) {
-	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "none", `{"A":`), harness.Call("k2", "add", `{"A":1,`)), harness.Reply(harness.Text("hi")))
-	harness.AddTool(b, events.EffectsNone)
-	plugin.AddTool(b.Tools, plugin.Tool{Name: "none"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "ran", nil })
+	half := harness.Reply(harness.Call("k1", "none", `{"A":`), harness.Call("k2", "add", `{"A":1,"B":2}`))
+	b := harness.StartIdle(t, half, harness.Reply(harness.Call("k3", "add", `{"A":1,`)), half, harness.Reply(harness.Text("hi")))
+	var ran atomic.Int64
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "none"}, func(context.Context, plugin.Call, struct{}) (string, error) { ran.Add(1); return "ran", nil })
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "add"}, func(context.Context, plugin.Call, struct{ A, B int }) (string, error) { ran.Add(1); return "ran", nil })
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hello")).End, events.EndFinished)
-	results := b.Model.Requests()[1].Messages[2].Parts
-	harness.Equal(t, "result of the tool without needs", results[0].Text, "ran")
-	harness.Equal(t, "outcome of the other", results[1].Outcome, events.OutcomeFailure)
-	if !strings.Contains(results[1].Text, "required") {
-		t.Errorf("text of the other: got %q, want the schema's complaint", results[1].Text)
+	wantUnfinished(b, id, "t1", "cut_call", 2)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello"})
+	harness.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
+	harness.Equal(t, "calls that ran", ran.Load(), 0)
+}
+
+// TestUnknownEnd asks once more for a reply without a known end, and for one that ends as with calls and has none.
+func TestUnknownEnd(t *testing.T) {
+	t.Parallel()
+	for name, half := range map[string]harness.Step{
+		"unknown":    harness.ReplyStopped(events.StopUnknown, events.Usage{}, harness.Text("half")),
+		"whole_call": harness.ReplyStopped(events.StopUnknown, events.Usage{}, harness.Call("k", "add", `{"A":1,"B":2}`)),
+		"no_call":    harness.ReplyStopped(events.StopToolUse, events.Usage{}, harness.Text("Let me look.")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t, half, half, half, harness.Reply(harness.Text("hi")))
+			harness.AddTool(b, events.EffectsNone)
+			b.StartWorker(b.Bus)
+			id := b.Open(api.CreateRequest{})
+			wantUnfinished(b, id, "t1", "unknown_end", 2)
+			harness.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
+			harness.Equal(t, "results", len(harness.Find[*events.ToolReturned](b, id)), 0)
+		})
 	}
 }

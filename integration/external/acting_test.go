@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/builtin/shell"
 )
@@ -71,6 +73,11 @@ func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin
 		}
 		status, body, err := call.Request(ctx, "r1", in.Method, in.Path, sent)
 		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
+	case "leave": // the callback and the outcome are sent together
+		sent, _ := json.Marshal(in.Body) // it was JSON
+		go leave(ctx, call, runs, in.Method, in.Path, sent)
+		pause(ctx, runs, 1, false)
+		return plugin.Result{Text: "left"}, nil
 	case "people":
 		given, err := call.Ask(ctx, "r1", "Which one?", json.RawMessage(`{"of":["red","blue"]}`))
 		if ctx.Err() != nil {
@@ -104,4 +111,12 @@ func largeText(n int) string {
 		fmt.Fprintf(&b, "%d-é ", i)
 	}
 	return strings.ToValidUTF8(b.String()[:n], "x")
+}
+
+// leave performs a callback whose call ends meanwhile, and one after the end, and logs what each got.
+func leave(ctx context.Context, call plugin.Call, runs, method, path string, body json.RawMessage) {
+	status, answer, err := call.Request(ctx, "r1", method, path, body)
+	_ = logRun(runs, fmt.Sprintf("left %d %v %s", status, err, answer), call)
+	_, _, err = call.Request(ctx, "r2", method, path, body)
+	_ = logRun(runs, fmt.Sprintf("late %v", errors.Is(err, remote.ErrCallEnded)), call)
 }

@@ -32,14 +32,14 @@ func (s *setting) asks(tool string) (id events.SessionID, question projector.App
 // question waits for the question of a session, while no node has its turn.
 func (s *setting) question(id events.SessionID) projector.Approval {
 	s.T.Helper()
-	var list []projector.Approval
+	var list []api.PendingApproval
 	s.AwaitPolling("the question", func() bool {
 		var err error
 		list, err = s.Approvals(s.Ctx, id)
 		harness.WantError(s.T, "approvals", err, nil)
 		return len(list) > 0
 	})
-	return list[0]
+	return list[0].Approval
 }
 
 func (s *setting) give(id events.SessionID, question projector.Approval, granted bool, reason string) {

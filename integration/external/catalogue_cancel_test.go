@@ -108,7 +108,7 @@ func ignoredCancel(t *testing.T, on place) {
 }
 
 func cancelRace(t *testing.T, on place) {
-	rounds, both := on.fewer(runtest.Of(60, 500)), make(map[events.Outcome]int)
+	rounds, both := on.fewer(runtest.Of(24, 500)), make(map[events.Outcome]int)
 	s := on.start(t)
 	s.node()
 	s.program("i1")

@@ -174,6 +174,16 @@ func hostileOutcomes(t *testing.T, on place) {
 	for n := range wire.MaxOutcomeBytes/wire.MaxInlineBytes + 2 {
 		huge = append(huge, piece(n, wire.MaxInlineBytes))
 	}
+	var messages atomic.Pointer[[]any] // of the case
+	s := on.start(t)
+	s.node()
+	s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+		for _, m := range *messages.Load() {
+			if verb == "call" {
+				send(m)
+			}
+		}
+	})
 	for name, c := range map[string]struct {
 		want     string
 		messages []any
@@ -195,15 +205,8 @@ func hostileOutcomes(t *testing.T, on place) {
 		"unknown_control":     {"control: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Control: "switch"}}}},
 		"empty_attachment":    {"attachments[0].data", []any{&wire.Progress{Outcome: &wire.Outcome{Attachments: []wire.Attachment{{MediaType: "image/png"}}}}}},
 	} {
-		s := on.start(t, calling("hostile", `{}`)...)
-		s.node()
-		s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
-			for _, m := range c.messages {
-				if verb == "call" {
-					send(m)
-				}
-			}
-		})
+		messages.Store(&c.messages)
+		s.Model.Rescript(calling("hostile", `{}`)...)
 		id := s.begin()
 		s.AwaitTurn(id, "t1")
 		if got := s.CallResult(id, "k"); !strings.HasPrefix(got, "[failed] plugin notes returned an invalid outcome") || !strings.Contains(got, c.want) {
@@ -212,7 +215,6 @@ func hostileOutcomes(t *testing.T, on place) {
 		if on.replicas > 1 {
 			return // the limits do not depend on the servers
 		}
-		on = oneServer(t)
 	}
 }
 

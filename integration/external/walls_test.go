@@ -111,11 +111,11 @@ func TestExportsAreForOneAccount(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAPluginAreBounded opens the 1 000 connections that an account of a plugin may have. The next one is
+// TestConnectionsOfAPluginAreBounded opens the 4 connections that an account of a plugin may have. The next one is
 // refused, and another plugin connects.
 func TestConnectionsOfAPluginAreBounded(t *testing.T) {
 	t.Parallel()
-	const most = 1000
+	const most = 4
 	_, address := accounts(t, 1)
 	at, err := url.Parse(address("any"))
 	harness.WantError(t, "address", err, nil)

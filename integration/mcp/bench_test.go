@@ -21,7 +21,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
-	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 	"github.com/lash-go/lash/workers/mcp"
@@ -59,32 +58,19 @@ func p50(list []time.Duration) float64 {
 	return float64(list[len(list)/2].Nanoseconds()) / 1000
 }
 
-// sources runs servers as plugins until the end of the benchmark. Those that list no tools are not waited for.
-func sources(b *testing.B, servers ...mcp.Server) (*bus.Bus, *external.Plugins) {
+// sources runs servers until the end of the benchmark. Those that list no tools are not waited for.
+func sources(b *testing.B, servers ...mcp.Server) (*bus.Bus, *mcp.Servers) {
 	b.Helper()
 	on := bustest.Open(b, bustest.Server(b, busembed.Config{}))
-	var list []external.Plugin
-	for i := range servers {
-		list = append(list, servers[i].Plugin())
-	}
-	p, err := external.New(external.Config{Bus: on, Plugins: list})
+	p, err := mcp.New(mcp.Config{Servers: servers, Bus: on})
 	if err == nil {
 		err = p.Start(b.Context())
 	}
 	check(b, err)
-	b.Cleanup(p.Stop)
-	for i := range servers {
-		source, err := mcp.Start(b.Context(), mcp.Config{Server: servers[i], Conn: on.Conn()})
-		check(b, err)
-		b.Cleanup(func() { _ = source.Stop(context.Background()) }) // the benchmark's own has ended
-		select {
-		case <-source.Ready():
-		case <-time.After(3 * time.Second):
-		}
-	}
-	for !p.Status()[0].Ready() {
-		time.Sleep(time.Millisecond)
-	}
+	b.Cleanup(func() { _ = p.Stop(context.Background()) }) // the benchmark's own has ended
+	once, cancel := context.WithTimeout(b.Context(), 3*time.Second)
+	defer cancel()
+	_ = p.Settle(once)
 	return on, p
 }
 
@@ -99,7 +85,7 @@ func check(b *testing.B, err error) {
 func handler(b *testing.B, name string, server mcp.Server) *plugin.BoundTool {
 	b.Helper()
 	_, p := sources(b, server)
-	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: p.Factories()})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{p}})
 	check(b, err)
 	stack, err := builder.BuildStack(b.Context(), plugin.BuildContext{Session: "s"}, nil)
 	check(b, err)
@@ -118,7 +104,7 @@ func handler(b *testing.B, name string, server mcp.Server) *plugin.BoundTool {
 func turns(b *testing.B, servers ...mcp.Server) func(n int) []time.Duration {
 	b.Helper()
 	on, p := sources(b, servers...)
-	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: p.Factories()})
+	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{p}})
 	check(b, err)
 	n, err := workers.NewNode(workers.Config{Bus: on, Plugins: builder, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(asked)}})
 	check(b, err)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
-	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -46,8 +45,7 @@ func TestSmokeHTTP(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server, refused, down := serveHTTP(t, testServer(s.runs))
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	harness.Equal(t, "result", s.result("web__look", `{"do":"x"}`).Text, "did x")
 	harness.Equal(t, "refused", refused.Load(), 0)
 	down.Store(true)
@@ -77,17 +75,19 @@ func TestManyTools(t *testing.T) {
 	some := server
 	some.Name, some.Tools = "some", []string{"t19*"}
 	good := s.own("good")
-	on, _ := s.node(server, some, good)
-	s.source(on.Conn(), server)
-	s.source(on.Conn(), some)
-	s.source(on.Conn(), good)
+	s.source(server, some, good)
+	s.Wait("tools of some", s.of("some").Ready())
+	s.Wait("tools of good", s.of("good").Ready())
 	harness.Equal(t, "first", s.result("web__t0000", `{}`).Text, "t0000")
 	harness.Equal(t, "named", s.result("some__t1999", `{}`).Text, "t1999")
 	harness.Equal(t, "of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
-	for _, status := range s.plugins[0].Status() {
-		if len(status.Tools) > wire.MaxTools || status.Name != "good" && len(status.Tools) < 90 {
-			t.Errorf("%s: got %d tools, want many, and %d at most", status.Name, len(status.Tools), wire.MaxTools)
-		}
+	count := make(map[string]int)
+	for _, name := range s.tools() {
+		server, _, _ := strings.Cut(name, "__")
+		count[server]++
+	}
+	if count["web"] != 128 || count["some"] != 100 {
+		t.Errorf("got %v, want 128 tools of web, the limit, and 100 of some", count)
 	}
 }
 
@@ -102,7 +102,6 @@ func TestSecretsStay(t *testing.T) {
 	t.Cleanup(first.Close)
 	core, logged := observer.New(zap.DebugLevel)
 	s := start(t)
-	on, _ := s.node()
 	for _, server := range []mcp.Server{
 		{Name: "moves", URL: first.URL + "/?key=hunter2", Headers: map[string]string{"Authorization": "Bearer hunter2"}},
 		{Name: "absent", URL: "http://user:hunter2@127.0.0.1:1/mcp?key=hunter2"},
@@ -110,10 +109,15 @@ func TestSecretsStay(t *testing.T) {
 		{Name: "user", URL: "http://hunter2@127.0.0.1:1/mcp"},
 	} {
 		before := logged.Len()
-		source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: on.Conn(), Logger: zap.New(core)})
-		harness.WantError(t, "source", err, nil)
-		s.AwaitPolling("a warning", func() bool { return logged.Len() > before })
-		harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+		var told atomic.Pointer[string]
+		servers, err := mcp.New(mcp.Config{Servers: []mcp.Server{server}, Logger: zap.New(core), Tell: func(line string) { told.Store(&line) }})
+		harness.WantError(t, "servers", err, nil)
+		harness.WantError(t, "start", servers.Start(s.Ctx), nil)
+		s.AwaitPolling("a warning", func() bool { return logged.Len() > before && told.Load() != nil })
+		harness.WantError(t, "stop", servers.Stop(s.Ctx), nil)
+		if strings.Contains(*told.Load(), "hunter2") {
+			t.Errorf("people read %s", *told.Load())
+		}
 	}
 	harness.Equal(t, "requests to the other host", got.Load(), 0)
 	for _, e := range logged.All() {

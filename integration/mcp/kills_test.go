@@ -26,8 +26,7 @@ func TestServersAreKilled(t *testing.T) {
 	server := s.own("srv")
 	server.Env[killsVariable] = "20"
 	for range 2 {
-		on, _ := s.node(server)
-		s.source(on.Conn(), server)
+		s.source(server)
 	}
 	var work sync.WaitGroup
 	ids, turns := make([]events.SessionID, sessions), make([]int, sessions)

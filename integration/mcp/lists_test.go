@@ -33,7 +33,7 @@ func (s *setting) offered(id events.SessionID) map[string]events.ToolEntry {
 }
 
 // TestHostileTools has a server list tools that a session cannot have, beside some that it can. Those are left out one by one: a turn has
-// the others, by names that models and providers take, and calls them.
+// the others, by names that models and providers take, and calls them. What cannot be checked of a schema is left to the server.
 func TestHostileTools(t *testing.T) {
 	t.Parallel()
 	tool := func(name, schema string) string {
@@ -56,9 +56,8 @@ func TestHostileTools(t *testing.T) {
 	}
 	s := start(t)
 	server, good := s.raw("["+strings.Join(list, ",")+"]"), s.own("good")
-	on, _ := s.node(server, good)
-	s.source(on.Conn(), good)
-	s.source(on.Conn(), server)
+	s.source(server, good)
+	s.Wait("tools of good", s.of("good").Ready())
 	id := s.begin("srv__say", sayingOf(saying{}))
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", s.resultOf(id).Text, "said")
@@ -77,12 +76,12 @@ func TestHostileTools(t *testing.T) {
 	has := func(want string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, want) })
 	}
-	for _, want := range []string{"say", "control", "long", "a_b", "no_type", "described", "titled", "read_resource", "list_resources", "list_prompts", "get_prompt"} {
+	for _, want := range []string{"say", "text", "itself", "elsewhere", "null_property", "pattern", "deep", "bomb", "string", "control", "long", "a_b", "no_type", "described", "titled", "read_resource", "list_resources", "list_prompts", "get_prompt"} {
 		if !has(want) {
 			t.Errorf("got %q, want %s", names, want)
 		}
 	}
-	for _, none := range []string{"huge", "text", "itself", "elsewhere", "null_property", "pattern", "deep", "large", "bomb", "string"} {
+	for _, none := range []string{"huge", "large"} {
 		if has(none) {
 			t.Errorf("got the tool %s", none)
 		}
@@ -122,9 +121,8 @@ func TestEndlessLists(t *testing.T) {
 			}}
 			h.answer = func(http.ResponseWriter, json.RawMessage) {}
 			server, good := s.hostile(h), s.own("good")
-			on, _ := s.node(server, good)
-			s.source(on.Conn(), good)
-			source := s.beginSource(on.Conn(), server)
+			s.source(good, server)
+			source := s.of(server.Name)
 			if c.ready {
 				s.Wait("the tools", source.Ready())
 				if n := pages.Load(); n > c.most {
@@ -144,12 +142,11 @@ func TestToolIsTakenBack(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	id := s.Open(api.CreateRequest{})
 	s.RunTurn(id, "t1", harness.Text(`srv__again {"do":"x"}`))
 	s.result("srv__once", `{"do":"less","text":"again"}`)
-	s.AwaitPolling("the new list", func() bool { return !slices.Contains(s.plugins[0].Status()[0].Tools, "srv__again") })
+	s.AwaitPolling("the new list", func() bool { return !slices.Contains(s.tools(), "srv__again") })
 	s.RunTurn(id, "t2", harness.Text(`srv__again {"do":"x"}`))
 	list := s.ResultsByPosition(id)
 	harness.Equal(t, "class", list[len(list)-1].Class, plugin.ClassUnavailable)
@@ -163,8 +160,7 @@ func TestCallTakesTooLong(t *testing.T) {
 	s := start(t)
 	server := s.own("srv")
 	server.Timeout = time.Second
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	r := s.result("srv__once", `{"do":"wait"}`)
 	if r.Outcome == events.OutcomeSuccess || r.Outcome == events.OutcomeCancelled {
 		t.Errorf("got %q and %q, want a failure", r.Outcome, r.Text)
@@ -178,8 +174,7 @@ func TestResourcesNameNoFiles(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.raw(rawTools)
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	lines := []string{`{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"resource_link","uri":"file:///etc/passwd","name":"x"},{"type":"resource","resource":{"uri":"file:///etc/passwd"}}]}}`}
 	r := s.result("srv__say", sayingOf(saying{Lines: lines, Silent: true}))
 	if r.Outcome != events.OutcomeSuccess || !strings.Contains(r.Text, "file:///etc/passwd") || strings.Contains(r.Text, "root:") || len(r.Attachments) > 0 {
@@ -187,12 +182,12 @@ func TestResourcesNameNoFiles(t *testing.T) {
 	}
 }
 
-// TestListOfManyLines has a server send its list in 8 000 lines, as one message or as an event, and results with long numbers. It is no
+// TestListOfManyLines has a server send its list in 8 000 lines, as one message or as an event, and results of several lines with numbers that float64 does not have. It is no
 // flood: the source has the list at once.
 func TestListOfManyLines(t *testing.T) {
 	t.Parallel()
 	list := `{"tools":[{"name":"once","inputSchema":{"type":"object"}}` + strings.Repeat("\n", 8000) + `]}`
-	const result = `{"content":[],"structuredContent":{"number":9007199254740993}}` // 2^53+1
+	const result = `{"content":[],` + "\n" + `"structuredContent":{"number":9007199254740993,` + "\n" + `"large":1e400}}` // 2^53+1
 	for name, stream := range map[string]bool{"message": false, "event": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,9 +215,8 @@ func TestListOfManyLines(t *testing.T) {
 			}))
 			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-			on, _ := s.node(server)
-			s.source(on.Conn(), server)
-			harness.Equal(t, "result", s.result("web__once", "{}").Text, `{"number":9007199254740993}`)
+			s.source(server)
+			harness.Equal(t, "result", s.result("web__once", "{}").Text, `{"large":1e400,"number":9007199254740993}`)
 		})
 	}
 }

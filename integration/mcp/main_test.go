@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -22,16 +24,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
-	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 	"github.com/lash-go/lash/workers/mcp"
@@ -75,8 +75,10 @@ type setting struct {
 	*harness.System
 	nodes   []*workers.Node
 	kills   map[events.WorkerID]func() // of the nodes
-	plugins []*external.Plugins        // of the nodes
+	servers []*mcp.Servers             // of the nodes
 	runs    string                     // file
+	told    lines
+	log     *zap.Logger // of the servers; nil: that of the test
 }
 
 // asked answers a prompt of lines "TOOL ARGUMENTS" with calls of the tools, whose ids are k, k1 and so on, and their results with a text.
@@ -91,6 +93,24 @@ func asked(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		calls = append(calls, harness.Call(events.CallID(strings.TrimSuffix(fmt.Sprint("k", n), "0")), tool, args))
 	}
 	return harness.Reply(calls...)(ctx, req)
+}
+
+// lines are what people are told.
+type lines struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *lines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, line)
+}
+
+func (l *lines) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
 }
 
 func start(t *testing.T) *setting {
@@ -108,60 +128,50 @@ func ownServer(name, runs string) mcp.Server {
 	return mcp.Server{Name: name, Command: os.Args[0], Env: map[string]string{runsVariable: runs, "GORACE": "atexit_sleep_ms=0"}, Timeout: time.Minute}
 }
 
-// node starts a node that has the plugins of the servers. kill stops it at once.
-func (s *setting) node(servers ...mcp.Server) (on *bus.Bus, kill func()) {
+// node starts a node with servers. kill stops it at once. It does not wait for the servers.
+func (s *setting) node(servers ...mcp.Server) (kill func()) {
 	s.T.Helper()
-	on = bustest.Open(s.T, s.Server)
-	var list []external.Plugin
-	for i := range servers {
-		list = append(list, servers[i].Plugin())
-	}
-	p, err := external.New(external.Config{Bus: on, Plugins: list, Logger: zaptest.NewLogger(s.T)})
-	if err == nil {
-		err = p.Start(s.Ctx)
-	}
-	harness.WantError(s.T, "plugins", err, nil)
-	s.T.Cleanup(p.Stop)
-	n, kill := s.StartNodeOn(on, p.Factories()...)
-	harness.WantError(s.T, "callbacks", p.ServeAPI(external.APIConfig{Service: n.Host()}), nil)
-	s.Host = n.Host()
-	s.plugins, s.nodes = append(s.plugins, p), append(s.nodes, n)
-	s.kills[n.ID()] = kill
-	return on, kill
-}
-
-// source starts a server as a source on a connection, and waits until its tools are registered.
-func (s *setting) source(conn *nats.Conn, server mcp.Server) *mcp.Source {
-	s.T.Helper()
-	source := s.beginSource(conn, server)
-	s.awaitTools(source, server)
-	return source
-}
-
-// awaitTools waits until the tools of a server are registered, and the node has heard its instance: a call before that fails.
-func (s *setting) awaitTools(source *mcp.Source, server mcp.Server) {
-	s.T.Helper()
-	s.Wait("tools of "+server.Name, source.Ready())
-	s.AwaitPolling("a live instance of "+server.Name, func() bool {
-		for _, status := range s.plugins[len(s.plugins)-1].Status() {
-			if status.Name == server.Name && status.Ready() {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-func (s *setting) beginSource(conn *nats.Conn, server mcp.Server) *mcp.Source {
-	s.T.Helper()
-	source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: conn, Logger: zaptest.NewLogger(s.T)})
-	harness.WantError(s.T, "source", err, nil)
+	on := bustest.Open(s.T, s.Server)
+	own, err := mcp.New(mcp.Config{Servers: servers, Bus: on, Logger: cmp.Or(s.log, zaptest.NewLogger(s.T)), Tell: s.told.add})
+	harness.WantError(s.T, "servers", err, nil)
+	harness.WantError(s.T, "start", own.Start(s.Ctx), nil)
 	s.T.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own has ended
 		defer cancel()
-		_ = source.Stop(ctx)
+		_ = own.Stop(ctx)
 	})
+	n, killNode := s.StartNodeOn(on, own)
+	kill = func() {
+		killNode()
+		_ = own.Stop(s.Ctx) // they die with the node
+	}
+	s.Host = n.Host()
+	s.servers, s.nodes = append(s.servers, own), append(s.nodes, n)
+	s.kills[n.ID()] = kill
+	return kill
+}
+
+// source starts a node with a server, and others, and waits until the tools of the first are offered.
+func (s *setting) source(server mcp.Server, others ...mcp.Server) *mcp.Source {
+	s.T.Helper()
+	s.node(append([]mcp.Server{server}, others...)...)
+	source := s.of(server.Name)
+	s.Wait("tools of "+server.Name, source.Ready())
 	return source
+}
+
+// of is a server of the last node.
+func (s *setting) of(name string) *mcp.Source { return s.servers[len(s.servers)-1].Source(name) }
+
+// tools are the tools of a session that begins now, by name.
+func (s *setting) tools() (names []string) {
+	s.T.Helper()
+	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
+	harness.WantError(s.T, "tools", err, nil)
+	for _, t := range state.Tools {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // begin asks for a call in a turn of a new session.

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,8 +21,7 @@ func TestSmokeResults(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	for name, c := range map[string]struct{ tool, args, want string }{
 		"text":              {"srv__look", `{"do":"x"}`, "did x"},
 		"failure":           {"srv__look", `{"do":"fail","text":"no"}`, "[failed] as requested: no"},
@@ -78,8 +76,7 @@ func TestSmokeServerDies(t *testing.T) {
 			s := start(t)
 			server := s.own("srv")
 			server.Effects = c.tighten
-			on, _ := s.node(server)
-			s.source(on.Conn(), server)
+			s.source(server)
 			r := s.result("srv__"+c.tool, `{"do":"die"}`)
 			harness.Equal(t, "outcome", r.Outcome, c.outcome)
 			harness.Equal(t, "runs", len(s.logged()), c.runs)
@@ -93,8 +90,7 @@ func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	pid, err := strconv.Atoi(s.result("srv__look", `{"do":"pid"}`).Text)
 	harness.WantError(t, "pid", err, nil)
 	id := s.begin("srv__look", `{"do":"wait","hold":true}`)
@@ -112,8 +108,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	id := s.begin("srv__once", `{"do":"wait"}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 	_, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{})
@@ -128,8 +123,7 @@ func TestListChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	harness.Equal(t, "before", s.result("srv__added", `{"do":"x"}`).Class, plugin.ClassUnavailable)
 	s.result("srv__once", `{"do":"more","text":"added"}`)
 	s.AwaitPolling("the tool", func() bool { return s.result("srv__added", `{"do":"x"}`).Text == "I am new" })
@@ -141,10 +135,8 @@ func TestNodesShareServers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	first, _ := s.node(server)
-	source := s.source(first.Conn(), server)
-	second, _ := s.node(server)
-	s.source(second.Conn(), server)
+	s.source(server)
+	s.source(server)
 	id := s.begin("srv__look", `{"do":"wait","hold":true}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 	killed, other := s.nodes[0], s.nodes[1]
@@ -159,7 +151,6 @@ func TestNodesShareServers(t *testing.T) {
 	starts := harness.Find[*events.TurnStarted](s.System, id)
 	harness.Equal(t, "starts of the turn", len(starts), 2)
 	harness.Equal(t, "worker of the second start", starts[len(starts)-1].Worker, other.ID())
-	harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
 	harness.Equal(t, "result of the other one", s.result("srv__look", `{"do":"x"}`).Text, "did x")
 }
 
@@ -177,14 +168,10 @@ func TestHostileServers(t *testing.T) {
 		{Name: "line", Command: "sh", Args: []string{"-c", `printf '{"a":"'; tr '\0' x </dev/zero`}},
 		{Name: "nowhere", URL: "http://127.0.0.1:1/mcp"},
 	}
-	on, _ := s.node(append([]mcp.Server{good}, bad...)...)
-	var sources []*mcp.Source
-	for _, b := range bad {
-		sources = append(sources, s.beginSource(on.Conn(), b))
-	}
-	s.source(on.Conn(), good)
+	s.source(good, bad...)
 	harness.Equal(t, "result", s.result("good__look", `{"do":"x"}`).Text, "did x")
-	for i, source := range sources {
+	for i := range bad {
+		source := s.of(bad[i].Name)
 		select {
 		case <-source.Ready():
 			t.Errorf("%s: its tools are registered", bad[i].Name)
@@ -202,9 +189,8 @@ func TestStartTimeout(t *testing.T) {
 	server.Sandbox = []string{"sh", "-c", `[ -e "$MARK" ] && exec "$0" "$@"; : >"$MARK"; sleep 1000`}
 	server.Env["MARK"] = filepath.Join(t.TempDir(), "started")
 	server.StartTimeout = 5 * time.Second
-	on, _ := s.node(server)
 	began := time.Now()
-	s.source(on.Conn(), server)
+	s.source(server)
 	if took := time.Since(began); took < server.StartTimeout || took >= mcp.DefaultStartTimeout {
 		t.Errorf("the tools are registered: got after %s, want the limit of one start, %s, and less than the default, %s", took, server.StartTimeout, mcp.DefaultStartTimeout)
 	}
@@ -220,8 +206,7 @@ func TestStopEndsCalls(t *testing.T) {
 			s := start(t)
 			server := s.own("srv")
 			server.Env[oldVariable] = c.old
-			on, _ := s.node(server)
-			source := s.source(on.Conn(), server)
+			source := s.source(server)
 			pid := s.pidOf(server)
 			id := s.begin(c.tool, `{"do":"wait"}`)
 			if c.old != "" {
@@ -239,25 +224,4 @@ func TestStopEndsCalls(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDrain drains a source during a call: the call ends, and no new one begins.
-func TestDrain(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	server := s.own("srv")
-	on, _ := s.node(server)
-	source := s.source(on.Conn(), server)
-	id := s.begin("srv__once", `{"do":"wait","hold":true}`)
-	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
-	var drain sync.WaitGroup
-	drain.Go(func() { source.Drain(s.Ctx) })
-	s.AwaitPolling("the drain", func() bool { return s.plugins[0].Status()[0].Instances[0].Draining })
-	s.release()
-	drain.Wait()
-	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
-	harness.Equal(t, "a new call", s.result("srv__once", `{"do":"x"}`).Class, plugin.ClassUnavailable)
-	harness.Equal(t, "runs", len(s.logged()), 1)
-	harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
 }

@@ -25,8 +25,7 @@ func TestSmokeProgress(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	id := s.begin("srv__look", `{"do":"wait","millis":400}`)
 	list, err := s.WatchTurn(s.Ctx, id, "t1")
 	harness.WantError(t, "watch", err, nil)
@@ -49,12 +48,11 @@ func TestTurnKeepsItsTools(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	id := s.begin("srv__look", `{"do":"wait","hold":true}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 	s.result("srv__look", `{"do":"more","text":"added"}`)
-	s.AwaitPolling("the new list", func() bool { return slices.Contains(s.plugins[0].Status()[0].Tools, "srv__added") })
+	s.AwaitPolling("the new list", func() bool { return slices.Contains(s.tools(), "srv__added") })
 	s.release()
 	s.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
@@ -92,8 +90,7 @@ func TestSandboxAndGroup(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	server := s.own("srv")
 	server.Sandbox = []string{"sh", "-c", `sleep 1000 & echo $! >> "` + pids + `"; BOX=in "$@"`, "sandbox"}
-	on, _ := s.node(server)
-	source := s.source(on.Conn(), server)
+	source := s.source(server)
 	if got := s.result("srv__look", `{"do":"env"}`).Text; !strings.Contains(got, "BOX=in") {
 		t.Errorf("environment: got %q, want that of the sandbox", got)
 	}
@@ -117,8 +114,7 @@ func TestBackoff(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	starts := filepath.Join(t.TempDir(), "starts")
-	on, _ := s.node()
-	source := s.beginSource(on.Conn(), mcp.Server{Name: "ends", Command: "sh", Args: []string{"-c", `date +%s%N >> "` + starts + `"`}})
+	s.node(mcp.Server{Name: "ends", Command: "sh", Args: []string{"-c", `date +%s%N >> "` + starts + `"`}})
 	var at []int64
 	s.AwaitPolling("six starts", func() bool {
 		data, _ := os.ReadFile(starts) // before the first one there is no file
@@ -130,7 +126,7 @@ func TestBackoff(t *testing.T) {
 		}
 		return len(at) >= 6
 	})
-	harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+	harness.WantError(t, "stop", s.of("ends").Stop(s.Ctx), nil)
 	if took := time.Duration(at[5] - at[0]); took < 800*time.Millisecond { // of waits of 100, 200, 400, 800 and 1 600 ms at least a third, as they are random
 		t.Errorf("six starts took %v", took)
 	}
@@ -166,10 +162,9 @@ func TestHostileResults(t *testing.T) {
 	add("fine", func() *sdk.CallToolResult { return text("fine") })
 	s := start(t)
 	server, _, _ := serveHTTP(t, hostile)
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	for name, want := range map[string]string{
-		"nothing": "", "large": "[failed]", "escapes": "\x1b]0;title\x07\x00\u202e", "deep": "[failed]", "parts": "are left out", "media": "", "many": "y\ny", "fine": "fine",
+		"nothing": "", "large": "[failed]", "escapes": "\x1b]0;title\x07\x00\u202e", "deep": "[[[[", "parts": "are left out", "media": "", "many": "y\ny", "fine": "fine",
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := s.begin("web__"+name, `{}`)
@@ -192,8 +187,7 @@ func TestServerOfSomeSessions(t *testing.T) {
 	s := start(t)
 	server := s.own("srv")
 	server.BySession = true
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	harness.Equal(t, "without it", s.result("srv__look", `{"do":"x"}`).Class, plugin.ClassUnavailable)
 	id := s.Open(api.CreateRequest{})
 	_, err := s.AddToolSource(s.Ctx, id, "srv")

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +22,6 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
-	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 	"github.com/lash-go/lash/workers/mcp"
@@ -41,14 +41,11 @@ func runNode(url, runs string) {
 			return err
 		}
 		server := ownServer("srv", runs)
-		plugins, err := external.New(external.Config{Bus: on, Plugins: []external.Plugin{server.Plugin()}})
+		servers, err := mcp.New(mcp.Config{Servers: []mcp.Server{server}, Bus: on})
 		if err != nil {
 			return err
 		}
-		if err := plugins.Start(ctx); err != nil {
-			return err
-		}
-		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: plugins.Factories()})
+		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{servers}})
 		if err != nil {
 			return err
 		}
@@ -56,11 +53,10 @@ func runNode(url, runs string) {
 		if err != nil {
 			return err
 		}
-		source, err := mcp.Start(ctx, mcp.Config{Server: server, Conn: on.Conn()})
-		if err != nil {
+		if err := servers.Start(ctx); err != nil {
 			return err
 		}
-		<-source.Ready() // a turn goes on as soon as the node starts
+		<-servers.Source("srv").Ready() // a turn goes on as soon as the node starts
 		return n.Start(ctx)
 	}(context.Background())
 	if err != nil {
@@ -70,7 +66,7 @@ func runNode(url, runs string) {
 	select {}
 }
 
-// startNode starts a process with a node, and waits for the first sign of life of its server's instance.
+// startNode starts a process with a node, and waits until it announces its server.
 func (s *setting) startNode(signs *nats.Subscription, known map[string]bool) (pid int) {
 	s.T.Helper()
 	cmd := exec.CommandContext(s.Ctx, os.Args[0])
@@ -83,9 +79,13 @@ func (s *setting) startNode(signs *nats.Subscription, known map[string]bool) (pi
 	})
 	for {
 		m, err := signs.NextMsgWithContext(s.Ctx)
-		harness.WantError(s.T, "a sign of life", err, nil)
-		if instance := m.Subject[strings.LastIndex(m.Subject, ".")+1:]; !known[instance] {
-			known[instance] = true
+		harness.WantError(s.T, "an announcement", err, nil)
+		var a struct {
+			Node    string
+			Servers map[string]string
+		}
+		if json.Unmarshal(m.Data, &a) == nil && a.Servers["srv"] != "" && !known[a.Node] {
+			known[a.Node] = true
 			return cmd.Process.Pid
 		}
 	}
@@ -123,7 +123,7 @@ func TestNodeDiesWithItsServer(t *testing.T) {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
 			s := &setting{System: harness.StartOn(t, busembed.Config{Listen: true}), runs: filepath.Join(t.TempDir(), "runs")}
-			signs, err := s.Bus.Conn().SubscribeSync("lash.plugin-live.srv.*")
+			signs, err := s.Bus.Conn().SubscribeSync("lash.alive")
 			harness.WantError(t, "subscribe", err, nil)
 			known := make(map[string]bool)
 			first := s.startNode(signs, known)
@@ -139,10 +139,10 @@ func TestNodeDiesWithItsServer(t *testing.T) {
 			s.release() // a run of the other node's server returns
 			s.startNode(signs, known)
 			s.AwaitTurn(id, "t1")
-			result := s.resultOf(id)
-			harness.Equal(t, "outcome of "+result.Text, result.Outcome, want.outcome)
+			lost, returned := len(harness.Find[*events.ToolLost](s.System, id)), len(harness.Find[*events.ToolReturned](s.System, id))
+			harness.Equal(t, "lost calls", lost, map[events.Outcome]int{events.OutcomeLost: 1}[want.outcome])
 			harness.EqualLists(t, "runs", s.logged(), want.runs)
-			harness.Equal(t, "results in the history", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+			harness.Equal(t, "results in the history", returned, 1-lost)
 			harness.VerifyHistory(t, s.Bus, id)
 		})
 	}

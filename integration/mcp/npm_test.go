@@ -78,20 +78,22 @@ func TestEverything(t *testing.T) {
 	t.Parallel()
 	server := fromNPM(t, "everything")
 	s := start(t)
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	alone := client(t, server)
 	n := 0
 	for tool, err := range alone.Tools(t.Context(), nil) {
 		harness.WantError(t, "tools", err, nil)
 		n++
+		if slices.Contains(refused, tool.Name) { // sessions do not have it
+			continue
+		}
 		t.Run(tool.Name, func(t *testing.T) {
 			args := suggested(t, tool)
 			want, err := alone.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name, Arguments: json.RawMessage(args)})
 			id := s.begin(mcp.ToolName(server.Name, tool.Name), args)
 			s.answerAll(id, `{"name":"Ann"}`)
 			got := s.resultOf(id)
-			if err != nil || want.IsError != slices.Contains(refused, tool.Name) {
+			if err != nil || want.IsError {
 				t.Fatalf("the SDK alone: got %+v, %v: give the tool arguments with which it works", want, err)
 			}
 			compare(t, got, want)
@@ -109,7 +111,7 @@ func (s *setting) answerAll(id events.SessionID, answer string) {
 		list, err := s.Approvals(s.Ctx, id)
 		harness.WantError(s.T, "approvals", err, nil)
 		for i := range list {
-			s.give(id, list[i], true, answer)
+			s.give(id, list[i].Approval, true, answer)
 		}
 		return len(harness.Find[*events.TurnCompleted](s.System, id)) > 0
 	})
@@ -122,8 +124,7 @@ func TestPagesToOpen(t *testing.T) {
 	t.Parallel()
 	server := fromNPM(t, "everything")
 	s := start(t)
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	for page, granted := range map[string]bool{"granted": true, "refused": false} {
 		id := s.begin("everything__trigger-url-elicitation", fmt.Sprintf(`{"url":"http://127.0.0.1:1/%s","elicitationId":%q,"errorPath":true}`, page, page))
 		s.give(id, s.question(id, "https://modelcontextprotocol.io"), granted, "")
@@ -283,9 +284,8 @@ func TestFilesAndMemory(t *testing.T) {
 	files, memory := fromNPM(t, "filesystem", dir), fromNPM(t, "memory")
 	memory.Env["MEMORY_FILE_PATH"] = filepath.Join(dir, "memory.json")
 	s := start(t)
-	on, _ := s.node(files, memory)
-	s.source(on.Conn(), files)
-	s.source(on.Conn(), memory)
+	s.source(files, memory)
+	s.Wait("tools of memory", s.of(memory.Name).Ready())
 	path, _ := json.Marshal(filepath.Join(dir, "note.txt"))
 	s.result("filesystem__write_file", `{"path":`+string(path)+`,"content":"milk"}`)
 	harness.Equal(t, "file", harness.ReadFile(t, filepath.Join(dir, "note.txt")), "milk")

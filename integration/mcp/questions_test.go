@@ -15,8 +15,7 @@ func (s *setting) old() mcp.Server {
 	s.T.Helper()
 	server := s.own("srv")
 	server.Env[oldVariable] = "1"
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	return server
 }
 

@@ -18,6 +18,9 @@ import (
 // empty for the tools say and once.
 const rawVariable = "LASH_TEST_RAW"
 
+// In a process of such a server this variable makes it end, or stay silent, until initialize.
+const strictVariable = "LASH_TEST_STRICT"
+
 // rawTools are the tools of a server that sends what its calls say.
 const rawTools = `[{"name":"say","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"once","inputSchema":{"type":"object"}}]`
 
@@ -39,8 +42,8 @@ func rawServer(in io.Reader, out io.Writer, file string) {
 	buffered := bufio.NewWriter(out)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
-	n := 0
-	for lines.Scan() {
+	n, initialized := 0, false
+	for first := true; lines.Scan(); first = false {
 		var m struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
@@ -54,7 +57,12 @@ func rawServer(in io.Reader, out io.Writer, file string) {
 		answer := func(result string) {
 			_, _ = fmt.Fprintf(buffered, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
 		}
+		if first && m.Method != "initialize" && os.Getenv(strictVariable) == "ends" {
+			os.Exit(1)
+		}
+		initialized = initialized || m.Method == "initialize"
 		switch {
+		case !initialized && os.Getenv(strictVariable) == "silent":
 		case m.Method == "initialize":
 			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}`)
 		case m.Method == "tools/list":

@@ -34,8 +34,7 @@ func TestServerForgetsCallThatRuns(t *testing.T) {
 			at := httptest.NewServer(h)
 			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-			on, _ := s.node(server)
-			s.source(on.Conn(), server)
+			s.source(server)
 			r := s.result("web__once", "{}")
 			harness.Equal(t, "outcome", r.Outcome, events.OutcomeLost)
 			harness.Equal(t, "calls that the server ran", h.calls.Load(), int64(1))
@@ -68,8 +67,7 @@ func TestServerForgetsCallBesideAnother(t *testing.T) {
 			at := httptest.NewServer(h)
 			t.Cleanup(func() { close(over); at.CloseClientConnections(); at.Close() })
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-			on, _ := s.node(server)
-			s.source(on.Conn(), server)
+			s.source(server)
 			first := s.begin("web__once", "{}")
 			s.Wait("the first call", begun)
 			h.session.Add(1)
@@ -97,8 +95,7 @@ func TestServerGoneAfterQuestion(t *testing.T) {
 			at := httptest.NewServer(h)
 			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-			on, _ := s.node(server)
-			s.source(on.Conn(), server)
+			s.source(server)
 			id := s.begin("web__once", "{}")
 			q := s.question(id, "Sure?")
 			if end == "forgets" {

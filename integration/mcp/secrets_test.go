@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/workers/mcp"
 )
@@ -88,11 +86,8 @@ exec "$0"`
 	harness.WantError(t, "parse", err, nil)
 	server := servers[0]
 	core, logs := observer.New(zap.DebugLevel)
-	on, _ := s.node(server)
-	source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: bustest.Open(t, s.Server).Conn(), Logger: zap.New(core)})
-	harness.WantError(t, "source", err, nil)
-	t.Cleanup(func() { _ = source.Stop(context.WithoutCancel(t.Context())) })
-	s.awaitTools(source, server)
+	s.log = zap.New(core)
+	s.source(server)
 	digest := func(value string) string {
 		sum := sha256.Sum256([]byte(value))
 		return hex.EncodeToString(sum[:])
@@ -102,7 +97,7 @@ exec "$0"`
 	if got := s.result("srv__look", `{"do":"refuse","text":"FILE_KEY"}`).Text; !strings.Contains(got, "refused with ***") {
 		t.Errorf("refused call: got %q, want it without the secret", got)
 	}
-	harness.WantError(t, "flush", on.Conn().Flush(), nil)
+	harness.WantError(t, "flush", s.Bus.Conn().Flush(), nil)
 	s.AwaitPolling("what is stored", func() bool { return len(s.stored("srv__look")) > 0 })
 	logged, err := json.Marshal(logs.All())
 	harness.WantError(t, "logs", err, nil)

@@ -59,8 +59,7 @@ func TestServerForgetsSession(t *testing.T) {
 			at := httptest.NewServer(h)
 			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-			on, _ := s.node(server)
-			s.source(on.Conn(), server)
+			s.source(server)
 			for n := range 3 {
 				harness.Equal(t, "result", s.result("web__once", "{}").Text, "done")
 				harness.Equal(t, "calls that the server ran", h.calls.Load(), int64(n+1))
@@ -82,8 +81,7 @@ func TestServerHasNoSession(t *testing.T) {
 	at := httptest.NewServer(h)
 	t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 	server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	r := s.result("web__once", "{}")
 	harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
 	harness.Equal(t, "class of "+r.Text, r.Class, plugin.ClassUnavailable)
@@ -96,8 +94,7 @@ func TestServerIsNotThere(t *testing.T) {
 	at := httptest.NewServer(&hostileHTTP{})
 	t.Cleanup(at.Close)
 	server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	at.CloseClientConnections()
 	at.Close()
 	r := s.result("web__once", "{}")
@@ -121,8 +118,7 @@ func TestLostReplyRunsAgain(t *testing.T) {
 				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, id)
 			}
 			server := s.hostile(h)
-			on, _ := s.node(server)
-			s.source(on.Conn(), server)
+			s.source(server)
 			r := s.result("web__look", "{}")
 			harness.Equal(t, "calls that the server received", h.calls.Load(), c.calls)
 			if c.lost < c.calls {
@@ -170,8 +166,7 @@ func TestHangingRequests(t *testing.T) { //nolint:paralleltest // it counts the 
 	}))
 	t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 	server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
-	on, _ := s.node(server)
-	source := s.source(on.Conn(), server)
+	source := s.source(server)
 	before := runtime.NumGoroutine()
 	harness.Equal(t, "result", s.result("web__once", "{}").Text, "done")
 	if n := most.Load(); n == 0 || n > 40 {
@@ -191,8 +186,7 @@ func TestResourcesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	server := s.own("srv")
-	on, _ := s.node(server)
-	s.source(on.Conn(), server)
+	s.source(server)
 	for n := range 3 {
 		harness.Equal(t, "text", s.result("srv__read_resource", `{"uri":"test://count"}`).Text, fmt.Sprintf("[resource test://count]\nread %d", n+1))
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"testing"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
@@ -18,8 +17,7 @@ func TestSessionsShareTools(t *testing.T) {
 	s := start(t)
 	server := s.own("srv")
 	server.Env[toolsVariable] = "40"
-	s.node(server)
-	s.source(bustest.Open(t, s.Server).Conn(), server)
+	s.source(server)
 	ids := []events.SessionID{s.begin("srv__look", `{"do":"x"}`), s.begin("srv__look", `{"do":"x"}`), s.begin("srv__look", `{"do":"x"}`)}
 	for _, id := range ids {
 		s.AwaitTurn(id, "t1")

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/workers/builtin/subagent"
 )
 
 // TestInbox answers approvals of two sessions, one in the inbox and one in its conversation. The history has the caller.
@@ -76,4 +77,23 @@ func TestApprovalShowsTheText(t *testing.T) {
 	p.awaitText(".approval", `"A":41}`)
 	p.click(".approval .primary:enabled")
 	b.AwaitTurn(two, "t1")
+}
+
+// TestAgentAsksInTheConversation answers the question of an agent in the conversation of the session that waits for it.
+func TestAgentAsksInTheConversation(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "spawn_agent", `{"capability":"explore","task":"add"}`)), harness.CallAdd(), harness.Reply(harness.Text("It is 3.")), harness.Reply(harness.Text("The agent says 3.")))
+	g := &harness.Approver{}
+	b.StartNode(g.Factory(events.EffectsNonIdempotent), subagent.Factory(subagent.Config{}))
+	id := b.Open(api.CreateRequest{})
+	d := serve(t, b, httpapi.Config{})
+	p := browse(t, d.URL, desktop)
+	p.open("#/s/"+string(id), "admin")
+	b.StartTurn(id, "t1", harness.Text("go"))
+	p.awaitText(".conversation .approval", "really add?")
+	p.awaitText(".conversation .approval a", "agent-")
+	p.click(".approval .primary:enabled")
+	b.AwaitTurn(id, "t1")
+	p.awaitText(".message.assistant", "The agent says 3.")
+	harness.Equal(t, "runs", g.Runs.Load(), 1)
 }

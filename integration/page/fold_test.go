@@ -19,10 +19,10 @@ import (
 // compare folds a session in the browser, and compares what a prompt would have with the server's view, at each
 // sequence, or at about 40 of a long session. It returns the differences, and the number of comparisons.
 const compare = `(async (id) => {
-	const { History } = await import("/page/history.js"), { at, call, follow } = await import("/page/api.js");
+	const { History } = await import("/page/history.js"), { at, call, follow, viewAt } = await import("/page/api.js");
 	const state = await call("GET", at(id));
 	const folded = new History(id), ended = new AbortController();
-	if (state.forked_from) folded.seed(await call("GET", at(id, "/view"), { query: { at: 1 } }));
+	if (state.forked_from) folded.seed(await viewAt(id, 1));
 	const first = folded.seq || 1;
 	await follow(id, { cursor: folded.seq, signal: ended.signal, onLink() {}, onBatch(list) {
 		for (const m of list) if (m.name === "commit") folded.apply(m.data);
@@ -32,7 +32,7 @@ const compare = `(async (id) => {
 	let n = 0;
 	const step = Math.max(1, Math.floor((state.seq - first) / 40)); // each view is a fold from the beginning
 	for (let seq = state.seq; seq >= first; seq -= step, n++) {
-		const view = await call("GET", at(id, "/view"), { query: { at: seq } }), look = folded.at(seq);
+		const view = await viewAt(id, seq), look = folded.at(seq);
 		const texts = new Map(view.messages.map((m) => [m.id, m.role + " " + m.parts.map((p) => [p.type, p.text ?? "", p.tool ?? "", p.blob?.digest ?? ""].join("|")).join("+")]));
 		const want = view.nodes.map((n) => n.id + " " + (texts.get(n.message) ?? n.type ?? ""));
 		const got = look.visible().map((n) => n.id + " " + (n.kind === "message" ? n.role + " " + n.parts.map((p) => [p.kind, p.text ?? "", p.tool ?? "", p.blob?.digest ?? ""].join("|")).join("+") : n.type ?? ""));

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -50,6 +51,41 @@ func TestRedacted(t *testing.T) {
 	p.click("#tab-talk")
 	p.awaitText(".conversation", "turn.requested")
 	p.awaitText(".conversation", "asked to <b>twice</b>")
+}
+
+// TestRemovedWhileOpen redacts and then erases a session that a page shows. The page drops what it has in memory, in each of its forms, and
+// shows what is left.
+func TestRemovedWhileOpen(t *testing.T) {
+	t.Parallel()
+	const text = "n33dle of the removed"
+	b := harness.StartIdle(t, harness.Reply(harness.Text(text)))
+	b.StartNode()
+	id := b.Open(api.CreateRequest{})
+	b.ByHand(id)
+	b.RunTurn(id, "t1", harness.Text("say it"))
+	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+
+	p := browse(t, serve(t, b, httpapi.Config{Redactions: b.Bus.Redactions}).URL, desktop)
+	p.expect("404")
+	p.open("#/s/"+string(id), "reader")
+	p.awaitText(".message.assistant", text)
+	p.click("#tab-events")
+	eval[chromedp.Void](p, "document.querySelector('main').page.inspect({ event: document.querySelector('main').page.history.events.find((e) => e.kind === 'model.replied') })")
+	p.awaitText(".inspector", text)
+
+	_, err := archive.Redact(b.Ctx, b.Bus, id, events.RedactionRecord{At: 1700000000000, By: "ann", Reason: "asked to", What: []string{"model.replied"}}, nil)
+	harness.WantError(t, "redact", err, nil)
+	p.awaitText(".events-view", "redacted by ann, ")
+	harness.Equal(t, "text on the page", eval[bool](p, "document.body.textContent.includes("+quoted(text)+")"), false)
+	p.click("#tab-talk")
+	p.awaitText(".conversation", "redacted by ann, ")
+	p.awaitText(".conversation", "say it")
+	harness.Equal(t, "text in the conversation", eval[bool](p, "document.body.textContent.includes("+quoted(text)+")"), false)
+
+	_, err = b.OtherHost().Erase(b.Ctx, id, "asked to")
+	harness.WantError(t, "erase", err, nil)
+	p.awaitText(".notice", "There is no such session, or you may not read it.")
+	harness.Equal(t, "input on the page", eval[bool](p, "document.querySelector('main').textContent.includes('say it')"), false)
 }
 
 // TestUIOfRedacted shows a redacted archive with lash-replay ui: who redacted it, when and why, in the conversation, in the list of

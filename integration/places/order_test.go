@@ -22,7 +22,7 @@ var floors = []struct{ name, packages string }{
 	{"which tests run", "internal/runtest"},
 	{"events", "events events/localfile events/bodykey events/proof events/eventjson events/tracing events/eventstest"},
 	{"the fold", "projector projector/index"},
-	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/schema session/api session/turn session/task session/lock
+	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/memory session/schema session/api session/turn session/task session/lock
 		session/transcript session/plugin/wire session/plugin/output session/plugin`},
 	{"the bus", "bus/delay bus/busembed bus bus/bustest projector/follow"},
 	{"parts of the host", `session/internal/callback session/internal/convert session/internal/nodes session/internal/toolset session/blob
@@ -31,15 +31,15 @@ var floors = []struct{ name, packages string }{
 	{"the host", "session session/sessiontest"},
 	{"its doors", "session/client session/service session/httpapi session/webpage session/plugin/remote"},
 	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording workers/recording/recordingtest
-		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/standard workers/builtin/builtintest workers/builtin/background workers/builtin/budget workers/builtin/code
-		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
+		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/standard workers/builtin/builtintest workers/builtin/gate workers/builtin/background workers/builtin/budget workers/builtin/code
+		workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
 		workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
 	{"parts of the node", `workers/prices workers/telemetry workers/external/stdio workers/external/internal/rate workers/external/internal/setting
-		workers/external/internal/result workers/external/internal/callback workers/external/internal/registry workers/external workers/mcp workers/internal/call workers/internal/trace
+		workers/external/internal/result workers/external/internal/callback workers/external/internal/registry workers/external workers/mcp/oauth workers/mcp/oauth/oauthtest workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task workers/hookcheck`},
 	{"the node", "workers workers/playback workers/embedded"},
 	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/terminal cmd/internal/point cmd/internal/program cmd/internal/program/programtest cmd/internal/connect cmd/internal/recheck
-		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
+		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/modelcheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
 	{"examples", `examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
 		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},
 }

@@ -101,6 +101,12 @@ func (r *report) take(e *event) {
 	case "fail", "build-fail":
 		r.failed = append(r.failed, key)
 		_, _ = fmt.Fprintf(r.to, "FAIL %s %.1fs\n%s", key, e.Elapsed, strings.Join(r.output[key], ""))
+		for _, running := range slices.Sorted(maps.Keys(r.output)) { // tests that the end of their process interrupted
+			if e.Test == "" && strings.HasPrefix(running, name+" ") {
+				_, _ = fmt.Fprintf(r.to, "ran until then: %s\n%s", running, strings.Join(r.output[running], ""))
+				delete(r.output, running)
+			}
+		}
 	default:
 		return
 	}

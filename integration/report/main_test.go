@@ -13,6 +13,9 @@ const run = `{"Action":"output","Package":"github.com/lash-go/lash/a","Test":"Te
 {"Action":"pass","Package":"github.com/lash-go/lash/a","Test":"TestGood/sub"}
 {"Action":"skip","Package":"github.com/lash-go/lash/a","Test":"TestPage"}
 {"Action":"skip","Package":"github.com/lash-go/lash/empty"}
+{"Action":"output","Package":"github.com/lash-go/lash/d","Test":"TestHangs","Output":"panic: test timed out\n"}
+{"Action":"output","Package":"github.com/lash-go/lash/d","Output":"FAIL\n"}
+{"Action":"fail","Package":"github.com/lash-go/lash/d","Elapsed":600}
 {"ImportPath":"github.com/lash-go/lash/b","Action":"build-output","Output":"b.go:1: bad\n"}
 {"ImportPath":"github.com/lash-go/lash/b","Action":"build-fail"}
 {"Action":"pass","Package":"github.com/lash-go/lash/c","Elapsed":2}
@@ -30,7 +33,7 @@ func TestReport(t *testing.T) {
 	if r.end() {
 		t.Error("got a good end of a run that failed")
 	}
-	want := "FAIL a TestBad 0.5s\nwhy\nFAIL b 0.0s\nb.go:1: bad\nok  c 2.0s\na line of go itself\n1 passed, 2 failed, 1 skipped\n"
+	want := "FAIL a TestBad 0.5s\nwhy\nFAIL d 600.0s\nFAIL\nran until then: d TestHangs\npanic: test timed out\nFAIL b 0.0s\nb.go:1: bad\nok  c 2.0s\na line of go itself\n1 passed, 3 failed, 1 skipped\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

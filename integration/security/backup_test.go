@@ -141,6 +141,7 @@ func TestBackupStreams(t *testing.T) {
 	for _, s := range saved {
 		to.restore(s)
 	}
+	other.serveAudits(other.config("reader@acme"))
 	auditor := other.open(bus.OpenReader, other.config("auditor@acme")) // before a node starts
 	harness.Equal(t, "sessions that an auditor verifies", len(digests(t, auditor)), len(want))
 	same(t, other, want)

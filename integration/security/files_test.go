@@ -87,7 +87,7 @@ func TestSystemdUnits(t *testing.T) {
 	runtest.Tools(t, map[string]string{"systemd-analyze": "systemd"}, "systemd-analyze")
 	dir := t.TempDir()
 	program := regexp.MustCompile(`/usr/local/bin/[a-z-]+`) // not installed here
-	for _, name := range []string{"nats-server@cluster-s1.service", "lash-node@acme.service"} {
+	for _, name := range []string{"nats-server@cluster-s1.service", "lash-node@acme.service", "lash-reader@acme.service"} {
 		template := regexp.MustCompile(`@.*\.`).ReplaceAllString(name, "@.")
 		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", "systemd", template))
 		harness.WantError(t, "read", err, nil)

@@ -146,7 +146,7 @@ func (a *attacker) imports(file []byte) {
 		a.outcome("archive", "already")
 	case err == nil:
 		a.accepted("archive", "", 0, "", done.Session)
-	case errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrInvalid), errors.Is(err, events.ErrTooLarge), errors.Is(err, events.ErrInvalidID):
+	case errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrFutureVersion), errors.Is(err, events.ErrInvalid), errors.Is(err, events.ErrTooLarge), errors.Is(err, events.ErrInvalidID):
 		a.outcome("archive", "malformed")
 	case errors.As(err, new(*archive.WorkError)):
 		a.outcome("archive", "work")

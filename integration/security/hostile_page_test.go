@@ -65,6 +65,10 @@ func (a *attacker) overPage(path string) {
 	}
 	defer func() { _ = got.Body.Close() }()
 	data, err := io.ReadAll(got.Body)
+	if err != nil && got.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // net/http closes with headers unread, which resets the connection
+		a.outcome("page", got.Status)
+		return
+	}
 	if err != nil || got.StatusCode >= 500 {
 		a.wrong("page %s %s: got %d %s, %v", method, clipped(at), got.StatusCode, clipped(string(data)), err)
 	}

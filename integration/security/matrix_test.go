@@ -14,26 +14,26 @@ import (
 )
 
 // roles are the users of the sample tenant, one of each role.
-func roles() []string { return []string{"node", "host", "auditor", "backup"} }
+func roles() []string { return []string{"node", "host", "auditor", "backup", "reader"} }
 
 // mayPublish says for every row of every role's list which roles may do what it allows. Rows that begin with - are
 // denied to those that have them.
 func mayPublish() map[string]string {
 	return map[string]string{
 		"lash.s.*.*": "node", "lash.work.>": "node", "lash.timer.at.*": "node", "lash.dead.>": "node", "lash.tries.>": "node",
-		"lash.dirty.*": "node", "lash.delta.*.*": "node", "lash.archive.*": "node", "lash.erased.*": "node", "lash.alive": "node", "_INBOX.*.>": "node", "_R_.>": "node",
+		"lash.dirty.*": "node", "lash.delta.*.*": "node", "lash.archive.*": "node", "lash.erased.*": "node", "lash.alive": "node", "_INBOX.*.>": "node", "_R_.>": "node reader",
 		"lash.ask.*": "node", "lash.notify.*": "node", "lash.way.*": "node", "lash.api.>": "node", "lash.api.*": "node host",
 		"$SRV.PING": "node", "$SRV.PING.>": "node", "$SRV.INFO": "node", "$SRV.INFO.>": "node", "$SRV.STATS": "node", "$SRV.STATS.>": "node",
 		"$KV.lash-sessions.*": "node", "$KV.lash-catalog.*": "node", "$KV.lash-snapshots.*": "node", "$KV.lash-index.*": "node", "$KV.lash-plugins.*": "node", "lash.plugin.*.*.*": "node", "lash.plugin-event.*": "node", "$O.lash-blobs.>": "node",
 
-		"$JS.API.INFO": "node backup", "$JS.API.STREAM.NAMES": "node host auditor backup",
-		"$JS.API.STREAM.LIST": "node backup", "$JS.API.STREAM.INFO.*": "node host auditor backup",
+		"$JS.API.INFO": "node backup", "$JS.API.STREAM.NAMES": "node host auditor backup reader",
+		"$JS.API.STREAM.LIST": "node backup", "$JS.API.STREAM.INFO.*": "node host auditor backup reader",
 		"$JS.API.STREAM.CREATE.*": "node", "$JS.API.STREAM.UPDATE.*": "node", "$JS.API.STREAM.DELETE.*": "node",
 		"$JS.API.STREAM.PURGE.OBJ_lash-blobs": "node", "$JS.API.STREAM.PURGE.lash-timers": "node", "$JS.API.STREAM.PURGE.lash-dead": "node",
 		"$JS.API.STREAM.PURGE.lash-work": "node", "$JS.API.STREAM.PURGE.lash-dirty": "node", "$JS.API.STREAM.PURGE.lash-delta": "node",
 		"$JS.API.STREAM.PURGE.KV_lash-snapshots": "node", "$JS.API.STREAM.PURGE.KV_lash-catalog": "node", "$JS.API.STREAM.PURGE.KV_lash-index": "node", "$JS.API.STREAM.PURGE.KV_lash-sessions": "node",
-		"$JS.API.STREAM.MSG.GET.*": "node", "$JS.API.STREAM.MSG.GET.lash-archive": "node host auditor",
-		"$JS.API.DIRECT.GET.>":      "node host auditor",
+		"$JS.API.STREAM.MSG.GET.*": "node", "$JS.API.STREAM.MSG.GET.lash-archive": "node host auditor reader",
+		"$JS.API.DIRECT.GET.>":      "node host auditor reader",
 		"$JS.API.CONSUMER.CREATE.>": "node", "$JS.API.CONSUMER.INFO.*.*": "node",
 		"$JS.API.CONSUMER.DELETE.*.*": "node", "$JS.API.CONSUMER.MSG.NEXT.*.*": "node",
 		"$JS.ACK.>": "node", "$JS.FC.>": "node",
@@ -41,7 +41,7 @@ func mayPublish() map[string]string {
 		"$JS.SNAPSHOT.ACK.>": "backup", "$JS.SNAPSHOT.RESTORE.>": "backup",
 
 		// The remainder of the rows above without the denied rows.
-		"$JS.API.DIRECT.GET.lash-delta": "node host",
+		"$JS.API.DIRECT.GET.lash-delta": "node host", "$JS.API.STREAM.INFO.lash-work": "node backup reader",
 
 		"-$JS.API.STREAM.DELETE.lash-work":              "node",
 		"-$JS.API.STREAM.DELETE.lash-timers":            "node",
@@ -61,17 +61,18 @@ func mayPublish() map[string]string {
 		"-$JS.API.CONSUMER.DELETE.lash-dead.*":          "node",
 		"-$JS.API.CONSUMER.DELETE.lash-dirty.*":         "node",
 		"-$JS.API.CONSUMER.DELETE.lash-plugin-events.*": "node",
-		"-$JS.API.DIRECT.GET.lash-delta":                "auditor",
-		"-$JS.API.DIRECT.GET.lash-delta.>":              "auditor",
+		"-$JS.API.DIRECT.GET.lash-delta":                "auditor reader",
+		"-$JS.API.DIRECT.GET.lash-delta.>":              "auditor reader",
+		"-$JS.API.STREAM.INFO.lash-work":                "host auditor",
 	}
 }
 
 func maySubscribe() map[string]string {
 	return map[string]string{
-		"_INBOX.node.>": "node", "_INBOX.host.>": "host", "_INBOX.auditor.>": "auditor", "_INBOX.backup.>": "backup",
+		"_INBOX.node.>": "node", "_INBOX.host.>": "host", "_INBOX.auditor.>": "auditor", "_INBOX.backup.>": "backup", "_INBOX.reader.>": "reader",
 		"lash.api.>": "node", "lash.ask.*": "node", "lash.notify.*": "node", "lash.way.*": "node", "lash.alive": "node", "$SRV.>": "node",
 		"lash.plugins.*.*": "node", "lash.plugin-live.*.*": "node",
-		"lash.live.*.>": "node host", "lash.delta.*.*": "node host",
+		"lash.live.*.>": "node host", "lash.delta.*.*": "node host", "lash.read.>": "node", "lash.audit.>": "reader",
 	}
 }
 
@@ -82,6 +83,7 @@ func beyond() (publish, subscribe []string) {
 		"$JS.API.CONSUMER.PAUSE.lash-work.turn", "$JS.API.STREAM.LEADER.STEPDOWN.lash-work", "$JS.API.STREAM.PEER.REMOVE.lash-work",
 		"$JS.API.CONSUMER.DURABLE.CREATE.lash-work.mine", "$JS.API.META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING",
 		"$SYS.REQ.ACCOUNT.globex.CONNZ", "_INBOX.x", "lash.live.x.turn", "lash.timer.due.x.y", "other",
+		"lash.read.STREAM.NAMES", "lash.audit.STREAM.NAMES", // what readers ask has other names in their accounts
 		"lash.plugins.x.register", "lash.plugins.x.fire", "lash.plugin-live.x.y", "lash.plugin.x.y", // of plugins, which have accounts of their own
 	}
 	subscribe = []string{

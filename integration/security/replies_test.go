@@ -43,6 +43,9 @@ func TestRepliesReachNothing(t *testing.T) {
 			b.Bus = d.open(bus.Open, cfg)
 			n, _ := b.StartNodeOn(b.Bus)
 			b.Host = n.Host()
+			reader := d.config("reader@acme")
+			reader.URL = urls
+			d.serveAudits(reader)
 			b.Open(api.CreateRequest{ID: "s1"})
 			b.RunTurn("s1", "t1", harness.Text("hello"))
 			forged := forgery(b, "s1")
@@ -170,12 +173,14 @@ func (d *deployment) requests(b *harness.System, user string, kept []string, for
 				if slices.Contains(rows, "-$JS.API.DIRECT.GET."+stream) {
 					continue
 				}
-				made["$JS.API.DIRECT.GET."+stream] = []string{"", `{"seq":1}`, `{"seq":1,"batch":2}`, fmt.Sprintf(`{"last_by_subj":%q}`, forged), fmt.Sprintf(`{"seq":1,"next_by_subj":%q,"batch":1,"no_hdr":true}`, forged)}
+				made["$JS.API.DIRECT.GET."+stream] = []string{"", `{"seq":1}`, `{"seq":1,"batch":2,"max_bytes":1000}`, fmt.Sprintf(`{"last_by_subj":%q}`, forged), fmt.Sprintf(`{"seq":1,"next_by_subj":%q,"batch":1,"max_bytes":1000,"no_hdr":true}`, forged)}
 			}
 			made["$JS.API.DIRECT.GET.OBJ_lash-blobs."+forged] = []string{""}
 		case strings.Contains(row, "*"):
 			for _, stream := range streams {
-				made[strings.Replace(row, "*", stream, 1)] = []string{""}
+				if subject := strings.Replace(row, "*", stream, 1); !slices.Contains(rows, "-"+subject) {
+					made[subject] = []string{""}
+				}
 			}
 		default:
 			made[row] = []string{"", "{}", `{"seq":1}`}
@@ -241,7 +246,7 @@ func TestLiveIsNotForged(t *testing.T) {
 		harness.Equal(t, "a forged commit", seen.Commit.ID == "forged", false)
 		if !sent {
 			sent = true
-			for _, body := range []string{fmt.Sprintf(`{"last_by_subj":%q}`, forged), fmt.Sprintf(`{"seq":1,"next_by_subj":%q,"batch":1}`, forged)} {
+			for _, body := range []string{fmt.Sprintf(`{"last_by_subj":%q}`, forged), fmt.Sprintf(`{"seq":1,"next_by_subj":%q,"batch":1,"max_bytes":1000}`, forged)} {
 				harness.WantError(t, "publish", alice.PublishRequest("$JS.API.DIRECT.GET.OBJ_lash-blobs", "lash.live.s1.session", []byte(body)), nil)
 			}
 			harness.WantError(t, "flush", alice.Flush(), nil)

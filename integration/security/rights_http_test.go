@@ -87,10 +87,10 @@ func (ofGlobex) Identify(r *http.Request) (c httpapi.Caller, err error) {
 	return httpapi.Caller{Caller: api.Caller{Name: "alice", Reach: api.Reach{Scope: api.ScopeAdmin}}, Tenant: "globex"}, nil
 }
 
-// TestSmokeRightsOverHTTP has every kind of caller send every operation of the document: the owner, callers with each scope and
+// TestLongRightsOverHTTP has every kind of caller send every operation of the document: the owner, callers with each scope and
 // each grant, one without a grant, one of another tenant, and clients without a token that is known. What the table of
 // rights does not allow is refused, without an effect.
-func TestSmokeRightsOverHTTP(t *testing.T) {
+func TestLongRightsOverHTTP(t *testing.T) {
 	t.Parallel()
 	var tokens []httpapi.Token
 	for scope := range listedScopes() {

@@ -207,15 +207,17 @@ func readsAll(b *harness.System, reader *bus.Bus) {
 	harness.Equal(b.T, "blob", len(body), bigBytes)
 }
 
-// TestRoleAuditor replays histories with lash-replay and an auditor's permissions only.
+// TestRoleAuditor replays histories with lash-replay and an auditor's permissions only, which another process answers with those of
+// role reader only.
 func TestRoleAuditor(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", exerciseScript()...)
 	b.StartNode(bulky(), background.Factory(background.Config{}))
 	exerciseSession(b, "s1")
-	readsAll(b, d.open(bus.OpenReader, d.config("auditor@acme")))
 	replay := harness.BuildCommand(t, "lash-replay")
+	d.serveAuditsByProcess(replay, "acme")
+	readsAll(b, d.open(bus.OpenReader, d.config("auditor@acme")))
 	run := func(args ...string) string {
 		t.Helper()
 		base := d.certs("auditor-at-acme")

@@ -37,7 +37,7 @@ func TestScriptsRefuse(t *testing.T) {
 		refused("only A-Z", "add-plugin.sh", name)
 	}
 	refused("newtenant: is no tenant", "add-plugin.sh", "newtenant", "weather")
-	for _, tenant := range []string{"acme-clients", "acme-plugin-weather"} { // accounts of acme
+	for _, tenant := range []string{"acme-clients", "acme-auditors", "acme-plugin-weather"} { // accounts of acme
 		refused(tenant+": is the name of another tenant's account", "add-tenant.sh", tenant)
 	}
 	for name, args := range complete {
@@ -46,16 +46,16 @@ func TestScriptsRefuse(t *testing.T) {
 		}
 		refused("usage: ./"+name, name, append(args, "more")...)
 	}
-	for _, role := range []string{"hots", "", "exports", "imports", "../tenants/acme/node", "host.conf"} {
-		refused("is no role: want node, backup, host or auditor", "add-user.sh", "acme", role, "zoe")
+	for _, role := range []string{"hots", "", "exports", "imports", "audits", "../tenants/acme/node", "host.conf"} {
+		refused("is no role: want node, backup, reader, host or auditor", "add-user.sh", "acme", role, "zoe")
 		refused("is no role", "add-user.sh", "newtenant", role, "zoe")
 		refused("is no role", "add-user.sh", "acme", role, "alice") // users with a file
 	}
-	for _, name := range []string{"exports", "imports", "of-plugins", "plugins", "plugin-weather", "", "a/b", ".."} {
+	for _, name := range []string{"exports", "imports", "audits", "of-plugins", "plugins", "plugin-weather", "", "a/b", ".."} {
 		refused(name, "add-user.sh", "acme", "host", name)
 	}
 	for _, tenant := range []string{"acm", "newtenant", "ACME", "acme-clients"} {
-		for _, role := range []string{"node", "backup", "host", "auditor"} {
+		for _, role := range []string{"node", "backup", "reader", "host", "auditor"} {
 			refused(tenant+": is no tenant: want one of acme globex, or one that add-tenant.sh makes", "add-user.sh", tenant, role, "zoe")
 		}
 	}

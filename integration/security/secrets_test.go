@@ -135,7 +135,7 @@ func TestNoSecretIsKept(t *testing.T) {
 	harness.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: map[string]llm.Provider{"openai": first, "anthropic": second},
-		Plugins: builder, Logger: log, Trace: func(r api.TraceRecord) { trace.Trace(r); spans.Trace(r) }, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
+		Plugins: builder, Logger: log, Trace: func(r api.TraceRecord) { trace.Trace(r); spans.Trace(r) }, ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: time.Millisecond},
 	})
 	harness.WantError(t, "node", err, nil)
 	ctx := harness.Context(t)

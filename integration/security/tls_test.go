@@ -162,7 +162,7 @@ func TestMakeCerts(t *testing.T) {
 func TestUserFiles(t *testing.T) {
 	t.Parallel()
 	d := install(t)
-	role := map[string]string{"node": "node", "host": "host", "alice": "host", "auditor": "auditor", "backup": "backup"}
+	role := map[string]string{"node": "node", "host": "host", "alice": "host", "auditor": "auditor", "backup": "backup", "reader": "reader"}
 	for _, tenant := range []string{"acme", "globex"} {
 		files, err := filepath.Glob(filepath.Join(d.dir, "tenants", tenant, "*.conf"))
 		harness.WantError(t, "glob", err, nil)
@@ -170,7 +170,7 @@ func TestUserFiles(t *testing.T) {
 			before, err := os.ReadFile(file)
 			harness.WantError(t, "read", err, nil)
 			name := strings.TrimSuffix(filepath.Base(file), ".conf")
-			if name == "exports" || name == "imports" {
+			if name == "exports" || name == "imports" || name == "audits" {
 				template, err := os.ReadFile(filepath.Join(d.dir, "roles", name+".conf"))
 				harness.WantError(t, "template", err, nil)
 				harness.Equal(t, tenant+"/"+name, string(before), strings.ReplaceAll(string(template), "%TENANT%", tenant))

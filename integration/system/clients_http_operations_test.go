@@ -147,7 +147,7 @@ func sessionLifecycle(d *harness.HTTP) {
 	d.AwaitState("s1", "question", harness.HasAsk)
 	harness.Equal(d.T, "model", d.StateOf("s1").Config.Model, "m2")
 	response := d.Want(200, "GET", s+"/approvals", "")
-	if want := `{"approvals":[{"call":"t1/0/0","tool":"add","args":{"A":1,"B":2},"plugin":"gate","question":"really add?"}]}`; strings.TrimSpace(string(response.Body)) != want {
+	if want := `{"approvals":[{"session":"s1","call":"t1/0/0","tool":"add","args":{"A":1,"B":2},"plugin":"gate","question":"really add?"}]}`; strings.TrimSpace(string(response.Body)) != want {
 		d.T.Errorf("approvals: got %s, want %s", response.Body, want)
 	}
 	harness.Equal(d.T, "running", strings.Contains(string(d.Want(200, "GET", s, "").Body), `"running":{"id":"t1"`), true)

@@ -115,10 +115,11 @@ func (s *httpService) AssembledTurn(ctx context.Context, id events.SessionID, tu
 	return fetched(ctx, s.web, operation.Turn, id, sent{vars: []string{"{turn}", string(turn)}}, func(a api.AssembledTurn) api.AssembledTurn { return a })
 }
 
-func (s *httpService) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
-	return fetched(ctx, s.web, &operation.Approvals.Row, id, sent{}, func(got httpbody.Approvals) (list []projector.Approval) {
+func (s *httpService) Approvals(ctx context.Context, id events.SessionID) ([]api.PendingApproval, error) {
+	return fetched(ctx, s.web, &operation.Approvals.Row, id, sent{}, func(got httpbody.Approvals) (list []api.PendingApproval) {
 		for _, a := range got.Approvals {
-			list = append(list, projector.Approval{ToolApprovalAsked: events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}})
+			asked := events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}
+			list = append(list, api.PendingApproval{Session: a.Session, Approval: projector.Approval{ToolApprovalAsked: asked}})
 		}
 		return list
 	})

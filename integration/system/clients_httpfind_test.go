@@ -41,7 +41,7 @@ func (s *httpService) Turns(ctx context.Context, id events.SessionID, p api.Page
 
 func (s *httpService) PendingApprovals(ctx context.Context, p api.Page) (api.ApprovalPage, error) {
 	return fetched(ctx, s.web, &operation.PendingApprovals.Row, "", sent{query: "?" + pageValues(p).Encode()}, func(got httpbody.PendingApprovals) api.ApprovalPage {
-		page := api.ApprovalPage{Next: got.Next}
+		page := api.ApprovalPage{Next: got.Next, Count: got.Count}
 		for _, a := range got.Approvals {
 			request := projector.Approval{ToolApprovalAsked: events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}}
 			page.Approvals = append(page.Approvals, api.PendingApproval{Session: a.Session, Approval: request})

@@ -36,7 +36,7 @@ func references() map[reflect.Type]map[string]reach {
 			"SetToolsAvailability": by(&operation.SetToolsAvailability.Row), "SetToolAvailability": by(&operation.SetToolsAvailability.Row), "ToolOutput": by(&operation.ToolOutput.Row),
 			"ToolSources": by(&operation.ToolSources.Row), "AddToolSource": by(&operation.AddToolSource.Row), "RemoveToolSource": by(&operation.RemoveToolSource.Row), "RefreshCatalog": by(&operation.RefreshCatalog.Row),
 			"CreateSession": by(&operation.Create.Row), "TakeFirstTurnInput": by(&operation.TakeFirstTurnInput.Row), "CloseSession": by(&operation.CloseSession.Row),
-			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd),
+			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd), "AnswerByTurn": why(toTurnEnd),
 			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": by(&operation.Complete.Row),
 			"SpawnHiddenTask": why(ofClosure), "AwaitHiddenTasks": why(ofClosure), "SpawnTask": why(ofClosure), "CancelTaskIfKnown": by(&operation.CancelTask.Row),
 			"RegisterTask": by(&operation.RegisterTask.Row), "UnregisterTask": by(&operation.EndOwnTask.Row), "EndTask": by(&operation.EndOwnTask.Row),
@@ -44,7 +44,7 @@ func references() map[reflect.Type]map[string]reach {
 			"CheckTasks": by(&operation.Task.Row), "TransferTasks": by(&operation.TransferTasks.Row),
 			"CancelTasksExcept": by(&operation.CancelTasks.Row),
 			"MonitorSnapshot":   by(&operation.MonitorSnapshot.Row), "TakeMonitorUpdates": by(&operation.TakeMonitorUpdates.Row), "StartMonitor": by(&operation.StartMonitor.Row), "StopMonitor": by(&operation.StopMonitor.Row),
-			"ResolveAt": by(&operation.ResolveTool.Row),
+			"ResolveAt": by(&operation.ResolveTool.Row), "Now": why("the times of commits, which every API has, are the servers'"),
 			"EmitTrace": why("traces are for the operator of a node, who reads them there; what a program elsewhere traces is its own"),
 		},
 		reflect.TypeFor[plugin.Protocol](): {

@@ -121,7 +121,7 @@ func (f *clocked) works(i, effects int) {
 
 // TestClockJumps has the wall clocks of three servers and three nodes jump, and run apart, in the middle of turns.
 // A node is killed while its clock is ahead. Timers become due while one node's clock is ahead and another's
-// behind, and while those of the servers are ahead.
+// behind, and while those of the servers are ahead: what is due is what the servers' clocks say, and no commit has a node's time.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	f := setupClocked(t)
@@ -139,7 +139,7 @@ func TestClockJumps(t *testing.T) {
 	f.works(0, perTurn)
 	f.node[0].set(time.Hour)
 	f.node[1].set(-time.Hour)
-	f.awaitTimers(h, 0)
+	f.awaitTimers(h, 0, 0)
 	for more := range 3 { // of these at most one is between two turns, where the node has one session
 		f.node[0].set(time.Hour)
 		f.works(0, perTurn+more)
@@ -152,13 +152,13 @@ func TestClockJumps(t *testing.T) {
 		f.node[1].set(-time.Hour + time.Duration(step)*11*time.Minute)
 		f.node[2].set(-time.Duration(step) * 7 * time.Second)
 	}
-	for i := range f.server { // one by one; then timers come too early for the one node that is right
+	for i := range f.server { // one by one
 		f.server[i].set(time.Hour)
 		f.works(1, perTurn)
 	}
 	f.node[1].set(-time.Hour)
 	f.node[2].set(0)
-	f.awaitTimers(h, 1)
+	f.awaitTimers(h, 1, time.Hour)
 	end()
 	turns := harness.Receive(&harness.System{T: t, Ctx: f.ctx}, "end of the load", ended)
 	for _, n := range f.node {
@@ -199,10 +199,11 @@ func timed(i int) events.SessionID { return workloadSession(lossSessions + i) }
 // timers is the number of those sessions.
 const timers = 6
 
-// awaitTimers sets timers of the n-th turns, and checks that each turn starts, and not before its time.
-func (f *clocked) awaitTimers(h *session.Host, n int) {
+// awaitTimers sets timers of the n-th turns, and checks that each turn starts, and not before its time by the servers' clocks, which are
+// ahead.
+func (f *clocked) awaitTimers(h *session.Host, n int, ahead time.Duration) {
 	f.t.Helper()
-	at := time.Now().Add(3 * time.Second)
+	at := time.Now().Add(ahead + 3*time.Second)
 	for i := range timers {
 		_, err := h.SubmitAt(f.ctx, timed(i), at, harness.TurnRequest(workloadTurn(n), "in time"))
 		harness.WantError(f.t, "submit", err, nil)
@@ -211,12 +212,11 @@ func (f *clocked) awaitTimers(h *session.Host, n int) {
 		r, err := h.Await(f.ctx, timed(i), workloadTurn(n))
 		harness.WantError(f.t, "timer's turn", err, nil)
 		harness.Equal(f.t, "end of the timer's turn", r.End, events.EndFinished)
-		// The servers count whole seconds, and a node whose clock is ahead uses their time.
-		if remaining := time.Until(at); remaining > time.Second {
+		if remaining := time.Until(at) - ahead; remaining > 0 {
 			f.t.Errorf("timer of %s: it fired %v early", timed(i), remaining)
 		}
 	}
-	f.t.Logf("the timers' turns have ended %v after their time", time.Since(at))
+	f.t.Logf("the timers' turns have ended %v after their time", time.Since(at)+ahead)
 }
 
 // audit compares all histories with the journal.
@@ -237,8 +237,8 @@ func (f *clocked) audit(b *bus.Bus, turns int) {
 	if sum.takeovers == 0 {
 		f.t.Errorf("got %+v, want takeovers", sum)
 	}
-	if least > -50*time.Minute || most < 50*time.Minute {
-		f.t.Errorf("times are %v to %v ahead, want an hour either way", least, most)
+	if least < -10*time.Minute {
+		f.t.Errorf("times are %v to %v ahead, want none of a node whose clock is an hour behind", least, most)
 	}
 }
 

@@ -210,7 +210,7 @@ func TestSpansReceived(t *testing.T) {
 		"INTERNAL execute_tool spawn_agent under invoke_agent" + root + "0" + tool + "k1" + about + " tool.name=spawn_agent tool.type=function",
 		"INTERNAL invoke_agent explore under execute_tool spawn_agent agent.id=AGENT agent.name=explore conversation.id=AGENT lash.attempts=1 lash.end=finished lash.turn=t2" +
 			" operation.name=invoke_agent provider.name=scripted request.model=small" + usage,
-		"INTERNAL invoke_agent under CLIENT error agent.id=ROOT conversation.id=ROOT error.type=output_limit lash.attempts=2 lash.end=incomplete lash.turn=t1" +
+		"INTERNAL invoke_agent under CLIENT error agent.id=ROOT conversation.id=ROOT error.type=output_limit lash.attempts=3 lash.end=incomplete lash.turn=t1" +
 			" operation.name=invoke_agent provider.name=scripted request.model=small usage.cache_creation.input_tokens=6 usage.cache_read.input_tokens=9" +
 			" usage.input_tokens=45 usage.output_tokens=15 usage.reasoning.output_tokens=3",
 	})

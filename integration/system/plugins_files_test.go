@@ -29,9 +29,9 @@ func TestSmokeFiles(t *testing.T) {
 		{"read_file", `{"path":"long"}`, strings.Repeat("x", 50) + " [the line is cut]\n"},
 		{"list_files", `{}`, ".git/\na.txt (14 bytes)\nempty (0 bytes)\nlong (100 bytes)\nsub/\n"},
 		{"list_files", `{"path":"sub"}`, "b.go (22 bytes)\n"},
-		{"search_files", `{"pattern":"^\\s*one"}`, "a.txt:1: one\nsub/b.go:2: \tone()\n"},
+		{"search_files", `{"pattern":"^\\s*one"}`, "a.txt:1: one\nsub/b.go:2: \tone()\n[not searched, begins with a dot: .git]\n"},
 		{"search_files", `{"pattern":"o","path":"a.txt"}`, "a.txt:1: one\na.txt:2: two\n"},
-		{"search_files", `{"pattern":"nowhere"}`, "[nothing found]"},
+		{"search_files", `{"pattern":"nowhere"}`, "[nothing found; files searched: 4]\n[not searched, begins with a dot: .git]\n"},
 		{"search_files", `{"pattern":"("}`, "[failed] pattern: …"},
 		{"write_file", `{"path":"new/deep/c.txt","content":"é"}`, "2 bytes written to new/deep/c.txt"},
 		{"write_file", `{"path":"a.txt","content":"one\ntwo\ntwo\n"}`, "12 bytes written to a.txt"},
@@ -51,8 +51,8 @@ func TestSmokeFiles(t *testing.T) {
 	harness.Equal(t, "temporary files", len(left), 0)
 }
 
-// TestFilesHostile refuses paths out of the directory, entries that are no text or no file, and files that are too
-// large.
+// TestFilesHostile refuses paths out of the directory, entries that are no text or no file, and texts that are too
+// large to write.
 func TestFilesHostile(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -80,28 +80,28 @@ func TestFilesHostile(t *testing.T) {
 		{"read_file", `{"path":"up/secret"}`, "[failed] path: up/secret: path escapes from parent"},
 		{"read_file", `{"path":"loop"}`, "[failed] path: loop: …"},
 		{"read_file", `{"path":"inside"}`, strings.Repeat("x", 100)},
-		{"read_file", `{"path":"big"}`, "[failed] path: big has 101 bytes or more, the limit is 100"},
-		{"read_file", `{"path":"binary"}`, "[failed] path: binary is no text (UTF-8)"},
-		{"read_file", `{"path":"latin"}`, "[failed] path: latin is no text (UTF-8)"},
-		{"read_file", `{"path":"pipe"}`, "[failed] path: pipe is no regular file"},
-		{"read_file", `{"path":"dir"}`, "[failed] path: dir is a directory: list_files lists it"},
-		{"read_file", `{"path":""}`, "[failed] path: . is a directory: list_files lists it"},
+		{"read_file", `{"path":"big"}`, strings.Repeat("x", 101)},
+		{"read_file", `{"path":"binary"}`, "[failed] path: binary: is no text (UTF-8)"},
+		{"read_file", `{"path":"latin"}`, "[failed] path: latin: is no text (UTF-8)"},
+		{"read_file", `{"path":"pipe"}`, "[failed] path: pipe: is no regular file"},
+		{"read_file", `{"path":"dir"}`, "[failed] path: dir: is a directory: list_files lists it"},
+		{"read_file", `{"path":""}`, "[failed] path: .: is a directory: list_files lists it"},
 		{"read_file", `{"path":"none"}`, "[failed] path: none: no such file or directory"},
 		{"list_files", `{"path":"up"}`, "[failed] path: up: path escapes from parent"},
 		{"list_files", `{"path":"fits"}`, "[failed] path: fits: not a directory"},
 		{"search_files", `{"pattern":"secret","path":"up"}`, "[failed] path: up: path escapes from parent"},
-		{"search_files", `{"pattern":"secret"}`, "[nothing found]"},
+		{"search_files", `{"pattern":"secret"}`, "[nothing found; files searched: 2]\n[not searched, a link: absolute, dangling, inside, loop, out and 1 more]\n[not searched, no regular file: pipe]\n[not searched, above the limit of 100 bytes unless it is the path of the search: big (101 bytes)]\n…"},
 		{"write_file", `{"path":"../new","content":""}`, `[failed] path: "../new"` + outside},
-		{"write_file", `{"path":"out","content":"x"}`, "[failed] path: out is no regular file"},
+		{"write_file", `{"path":"out","content":"x"}`, "[failed] path: out: is no regular file"},
 		{"write_file", `{"path":"up/new","content":"x"}`, "[failed] path: up/new: path escapes from parent"},
 		{"write_file", `{"path":"up/a/new","content":"x"}`, "[failed] path: up/a/new: path escapes from parent"},
-		{"write_file", `{"path":"dangling","content":"x"}`, "[failed] path: dangling is no regular file"},
+		{"write_file", `{"path":"dangling","content":"x"}`, "[failed] path: dangling: is no regular file"},
 		{"write_file", `{"path":"fits/x","content":"x"}`, "[failed] path: fits/x: not a directory"},
-		{"write_file", `{"path":"dir","content":"x"}`, "[failed] path: dir is no regular file"},
+		{"write_file", `{"path":"dir","content":"x"}`, "[failed] path: dir: is no regular file"},
 		{"write_file", string(large), "[failed] content: 101 bytes, the limit is 100"},
-		{"edit_file", `{"path":"out","old":"secret","new":"x"}`, "[failed] path: out is a link: edit what it leads to"},
+		{"edit_file", `{"path":"out","old":"secret","new":"x"}`, "[failed] path: out: is a link: edit what it leads to"},
 		{"edit_file", `{"path":"up/secret","old":"secret","new":"x"}`, "[failed] path: up/secret: path escapes from parent"},
-		{"edit_file", `{"path":"big","old":"x","new":"y"}`, "[failed] path: big has 101 bytes or more, the limit is 100"},
+		{"edit_file", `{"path":"big","old":"x","new":"y"}`, "[failed] old: stands 101 times in big, want once"},
 	}, harness.FilesPlugin(t, files.Config{Root: dir, MaxBytes: 100}))
 	harness.Equal(t, "secret", harness.ReadFile(t, filepath.Join(top, "secret")), "secret")
 	entries, err := os.ReadDir(top)

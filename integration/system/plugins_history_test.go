@@ -58,7 +58,7 @@ func TestHistoryPrune(t *testing.T) {
 	}
 }
 
-// TestHistoryTail shows the newest turns only, once the window is nearly full.
+// TestHistoryTail shows the newest turns only, once the window is nearly full, and says so.
 func TestHistoryTail(t *testing.T) {
 	t.Parallel()
 	var script []harness.Step
@@ -71,7 +71,7 @@ func TestHistoryTail(t *testing.T) {
 	for i := range script {
 		b.RunTurn(id, events.TurnID(fmt.Sprintf("t%d", i)), harness.Text(fmt.Sprintf("turn %d", i)))
 	}
-	if prompt := b.Model.Prompt(4); len(prompt) != 3 || prompt[0] != "user turn 3" || prompt[2] != "user turn 4" {
+	if prompt := b.Model.Prompt(4); len(prompt) != 4 || !strings.HasPrefix(prompt[0], "system [6 earlier messages of this conversation are left out") || prompt[1] != "user turn 3" || prompt[3] != "user turn 4" {
 		t.Errorf("prompt: got %.100q, want the last turns from a user's message on", prompt)
 	}
 	harness.Equal(t, "messages", len(b.Messages(id)), 10)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -72,6 +73,49 @@ func TestHooksCallTheirHost(t *testing.T) {
 	}
 	received = slices.DeleteFunc(received, func(s string) bool { return !strings.HasPrefix(s, "before") })
 	harness.EqualLists(t, "hooks before calls", received, []string{"before " + seen, "before " + seen, "before " + seen})
+}
+
+// TestHooksShareBodies has hooks of all calls of a reply, and the calls, read a conversation whose text is outside the log: all hooks have the
+// same bytes of it in memory, and so do all calls.
+func TestHooksShareBodies(t *testing.T) {
+	t.Parallel()
+	const calls = 8
+	var reply []events.Part
+	for n := range calls {
+		reply = append(reply, harness.Call(events.CallID(fmt.Sprint("k", n)), "look", `{}`))
+	}
+	b := harness.StartIdle(t, harness.Reply(reply...), harness.Reply(harness.Text("done")))
+	long := strings.Repeat("x", 1<<20)
+	var mu sync.Mutex
+	read, copies := 0, make(map[*byte]bool)
+	reads := func(ctx context.Context, host plugin.SnapshotHost) {
+		s, err := host.SnapshotCurrent(ctx)
+		harness.WantError(t, "snapshot", err, nil)
+		v, err := s.View()
+		harness.WantError(t, "view", err, nil)
+		text := v.Messages[0].Parts[0].Text
+		harness.Equal(t, "bytes of the text", len(text), len(long))
+		mu.Lock()
+		defer mu.Unlock()
+		read++
+		copies[unsafe.StringData(text)] = true
+	}
+	b.StartNode(harness.PluginOf("looks", func(r *plugin.Registrar) {
+		r.BeforeToolCall(func(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+			reads(ctx, in.Host)
+			return nil, nil
+		})
+		plugin.AddTool(r, plugin.Tool{Name: "look", Effects: events.EffectsNone}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			reads(ctx, c.Host)
+			return "", nil
+		})
+	}))
+	id := b.Open(api.CreateRequest{})
+	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text(long)).End, events.EndFinished)
+	mu.Lock()
+	defer mu.Unlock()
+	harness.Equal(t, "reads", read, 2*calls)
+	harness.Equal(t, "copies", len(copies), 2)
 }
 
 // TestHooksOfCalls calls the hooks of the calls of a reply concurrently, and those of one call in the order of the

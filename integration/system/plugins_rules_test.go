@@ -62,9 +62,9 @@ func TestDeniedFilesAreNotSearched(t *testing.T) {
 	dir, _ := harness.DeniedDir(t)
 	for _, deny := range []string{"*", "search_files", "read_file"} {
 		harness.CheckCalls(t, []harness.CallCase{
-			{"search_files", `{"pattern":"hidden|seen"}`, "a/b/open.txt:1: seen\n[2 files are not allowed here, and not searched]\n"},
-			{"search_files", `{"pattern":"hidden","path":"here"}`, "[nothing found]\n[2 files are not allowed here, and not searched]\n"},
-			{"search_files", `{"pattern":"hidden","path":"dirs"}`, "[nothing found]\n[1 files are not allowed here, and not searched]\n"},
+			{"search_files", `{"pattern":"hidden|seen"}`, "a/b/open.txt:1: seen\n[2 files are not allowed here, and not searched]\n[not searched, a link: absolute, chain, dir, dirs, here and 5 more]\n"},
+			{"search_files", `{"pattern":"hidden","path":"here"}`, "[nothing found; files searched: 1]\n[2 files are not allowed here, and not searched]\n[not searched, a link: absolute, chain, dir, dirs, here and 5 more]\n"},
+			{"search_files", `{"pattern":"hidden","path":"dirs"}`, "[no file was searched]\n[1 files are not allowed here, and not searched]\n"},
 		}, harness.FilesPlugin(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{deny + ":*.env", deny + ":private/*"}}}))
 	}
 	harness.CheckCalls(t, []harness.CallCase{
@@ -119,7 +119,7 @@ func TestRulesOfTheSession(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "denied", b.CallResult(id, "c1"), "[failed] read_file is not allowed here link, which is x.env")
 	harness.Equal(t, "the node's own rule", b.CallResult(id, "c2"), "[failed] read_file is not allowed here private/key.txt")
-	harness.Equal(t, "found", b.CallResult(id, "c3"), "[nothing found]\n[2 files are not allowed here, and not searched]\n")
+	harness.Equal(t, "found", b.CallResult(id, "c3"), "[nothing found; files searched: 1]\n[2 files are not allowed here, and not searched]\n[not searched, a link: absolute, chain, dir, dirs, here and 5 more]\n")
 }
 
 // TestEditNeedsRead denies only the reading of a file: an edit, whose response would show its content, is refused

@@ -3,8 +3,10 @@ package system
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/files"
 	"github.com/lash-go/lash/workers/builtin/gate"
@@ -37,7 +40,7 @@ func TestSmokeShell(t *testing.T) {
 		{"run_command", `{"command":"echo x; exit 3"}`, "x\n[exit status 3]"},
 		{"run_command", `{"command":"false"}`, "[exit status 1]"},
 		{"run_command", `{"command":"true"}`, "[no output]"},
-		{"run_command", `{"command":"kill -9 $$"}`, "[exit status -1]"},
+		{"run_command", `{"command":"kill -9 $$"}`, "[ended by signal 9 (SIGKILL, killed)]"},
 		{"run_command", `{"command":"seq 1000 | tr -d '\\n'"}`, "1234567891\n[2873 bytes are not shown]\n9989991000"},
 		{"run_command", `{"command":"(sleep 1000; echo late) & echo early"}`, "early\n"},
 		{"run_command", `{"command":" "}`, "[failed] command: is blank"},
@@ -197,7 +200,7 @@ func TestSmokeGate(t *testing.T) {
 // answer waits for the approval request of a call, by its id, and answers it.
 func answer(b *harness.System, id events.SessionID, callID events.CallID, answer events.ToolApprovalGiven) events.ToolApprovalAsked {
 	b.T.Helper()
-	var open []projector.Approval
+	var open []api.PendingApproval
 	b.AwaitState(id, "question about "+string(callID), func(s *projector.State) bool {
 		if t := s.Turn(); t == nil || len(t.Calls) == 0 || t.Calls[0].ID != callID {
 			return false
@@ -229,6 +232,56 @@ func TestGateAgent(t *testing.T) {
 	b.AwaitTurn(id, "t1")
 	harness.Equal(t, "denied", b.CallResult(agent, "c2"), "[failed] run_command is not allowed here touch evil")
 	harness.Equal(t, "approved", b.CallResult(agent, "c3"), "[no output]")
+}
+
+// TestQuestionsOfAgents has an agent of an agent ask, and two agents at once: the requests of the root's session have all questions,
+// with their sessions, and its turn says whose calls wait, in each of its descriptions.
+func TestQuestionsOfAgents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spawn := func(id events.CallID, task string) events.Part {
+		return harness.Call(id, "spawn_agent", fmt.Sprintf(`{"capability":"explore","task":%q}`, task))
+	}
+	b := harness.StartIdle(t, harness.Reply(spawn("c1", "deep")), harness.Reply(spawn("c2", "deeper")), harness.Reply(command("c3", "touch fine")),
+		harness.Reply(harness.Text("leaf done")), harness.Reply(harness.Text("agent done")), harness.Reply(harness.Text("root done")))
+	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Config{}))
+	d := b.ServeHTTP(httpapi.Config{})
+	id := b.Open(api.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	agentOf := func(id events.SessionID) events.SessionID {
+		return b.AwaitState(id, "agent", func(s *projector.State) bool { return len(s.Tasks) == 1 }).Tasks[0].Child
+	}
+	agent := agentOf(id)
+	leaf := agentOf(agent)
+	b.AwaitState(leaf, "question", harness.HasAsk)
+	for _, of := range []events.SessionID{id, agent, leaf} {
+		list, err := b.Approvals(b.Ctx, of)
+		harness.WantError(t, "approvals", err, nil)
+		if len(list) != 1 || list[0].Session != leaf || list[0].Question != "Let run_command run? touch fine" {
+			t.Fatalf("approvals of %s: got %+v, want that of %s", of, list, leaf)
+		}
+	}
+	turns, err := b.Turns(b.Ctx, id, api.Page{})
+	harness.WantError(t, "turns", err, nil)
+	if got := turns.Turns[0]; got.Status != api.TurnAsking || !slices.Equal(got.Asks, []events.SessionID{leaf}) {
+		t.Errorf("turn in the list: got %+v, want it asking for %s", got, leaf)
+	}
+	for path, want := range map[string]string{
+		"/turns/t1":        fmt.Sprintf(`{"turn":"t1","status":"asking","asks":[%q]}`, leaf),
+		"/turns/t1?wait=1": fmt.Sprintf(`{"turn":"t1","status":"asking","asks":[%q]}`, leaf),
+		"/turns":           fmt.Sprintf(`"status":"asking","asks":[%q]`, leaf),
+		"/approvals":       fmt.Sprintf(`{"approvals":[{"session":%q,"call":`, leaf),
+	} {
+		if _, answer := d.StatusOf("admin", "GET", "/v1/sessions/"+string(id)+path, ""); !strings.Contains(answer, want) {
+			t.Errorf("%s: got %s, want %s in it", path, answer, want)
+		}
+	}
+	answer(b, leaf, "c3", events.ToolApprovalGiven{Granted: true})
+	b.AwaitTurn(id, "t1")
+	list, err := b.Approvals(b.Ctx, id)
+	if harness.WantError(t, "approvals", err, nil); len(list) != 0 {
+		t.Errorf("after the answer: got %+v, want none", list)
+	}
 }
 
 // TestGateKilled kills the node while the approval is pending, and the one that then runs the call.

@@ -17,7 +17,7 @@ func TestProjectedReplyIsRecorded(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("a line\n", 20_000) // of which neither form fits an event
 	started := make(chan struct{})
-	b := harness.StartIdle(t, harness.Reply(harness.Text("see <secret>"), harness.Call("k", "noop", "{}")), harness.Hang(started), harness.Reply(),
+	b := harness.StartIdle(t, harness.Reply(harness.Text("see <secret>"), harness.Call("k", "noop", "{}")), harness.Hang(started), harness.Reply(harness.Text("so <secret>")),
 		harness.Reply(harness.Text(large)), harness.Reply(harness.Text("boom")), harness.Reply(harness.Text("<secret>")))
 	stack := harness.PluginOf("prose", func(r *plugin.Registrar) {
 		harness.NamedTools(r, "noop")
@@ -41,7 +41,7 @@ func TestProjectedReplyIsRecorded(t *testing.T) {
 		harness.WantError(t, "assemble", err, nil)
 		return got.Output
 	}
-	harness.Equal(t, "output", output("t1"), api.AssistantOutput{SafeText: "SEE ", RawText: "see <secret>", State: api.OutputUsable})
+	harness.Equal(t, "output", output("t1"), api.AssistantOutput{SafeText: "SO ", RawText: "so <secret>", State: api.OutputUsable})
 	harness.Equal(t, "what the model said", b.Messages(id)[1], "assistant see <secret> k:noop{}")
 	harness.Equal(t, "what the model is told that it said", b.Model.Prompt(1)[1], "assistant see <secret> k:noop{}")
 	b.RunTurn(id, "t2", harness.Text("more"))

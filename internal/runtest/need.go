@@ -29,6 +29,17 @@ func NPM(t testing.TB) string {
 	return dir
 }
 
+// Programs skips a test where the programs of cmd/lash-node/testdata/programs/package.json are not installed, and returns their folder,
+// which has a name in the environment.
+func Programs(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("LASH_PROGRAMS") //nolint:forbidigo // a switch of tests
+	if dir == "" {
+		t.Skip("the programs of npm are not here: LASH_PROGRAMS names a folder that npm ci filled for cmd/lash-node/testdata/programs/package.json, as in .ci/run")
+	}
+	return dir
+}
+
 // Root skips a test that only the superuser can run.
 func Root(t testing.TB) {
 	t.Helper()

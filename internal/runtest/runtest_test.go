@@ -10,7 +10,13 @@ import (
 	"github.com/lash-go/lash/internal/runtest"
 )
 
+// smokeVariable makes this binary one of a package of which TestSmoke… are the default tests.
+const smokeVariable = "LASH_TEST_SMOKE"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(smokeVariable) != "" {
+		runtest.SelectSmoke()
+	}
 	runtest.Select()
 	os.Exit(m.Run())
 }
@@ -18,6 +24,30 @@ func TestMain(m *testing.M) {
 func TestDefault(*testing.T)   {}
 func TestLongKind(*testing.T)  {}
 func TestChildKind(*testing.T) {}
+func TestSmokeKind(*testing.T) {}
+
+func TestChildChromium(t *testing.T) { runtest.Chromium(t) }
+func TestChildNPM(t *testing.T)      { runtest.NPM(t) }
+func TestChildTools(t *testing.T) {
+	runtest.Tools(t, map[string]string{"certutil": "libnss3-tools"}, "certutil")
+}
+
+// TestNeeds runs a test for each thing that is not there: it is skipped, or fails, and says what to install.
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	for test, want := range map[string][]string{
+		"TestChildChromium": {"--- SKIP", "apt-get install chromium"}, "TestChildNPM": {"--- SKIP", "LASH_NODE_MODULES"}, "TestChildTools": {"--- FAIL", "apt-get install libnss3-tools"},
+	} {
+		cmd := runtest.Child(t.Context(), test, "PATH=/nowhere", "LASH_NODE_MODULES=")
+		cmd.Args = append(cmd.Args, "-test.v")
+		output, _ := cmd.CombinedOutput() // it says what the exit code says
+		for _, text := range want {
+			if !strings.Contains(string(output), text) {
+				t.Errorf("%s: got %s, want %q", test, output, text)
+			}
+		}
+	}
+}
 
 // TestSelected runs this binary's tests as a user would, and finds which of them ran.
 func TestSelected(t *testing.T) {
@@ -27,16 +57,22 @@ func TestSelected(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"default": {"", nil, []string{"TestDefault"}},
-		"long":    {"LASH_LONG=1", nil, []string{"TestDefault", "TestLongKind"}},
-		"child":   {"LASH_TEST_CHILD=1", nil, []string{"TestDefault", "TestChildKind"}},
-		"skip":    {"", []string{"-test.skip=^TestDefault$"}, nil},
+		"default":    {"", nil, []string{"TestDefault"}},
+		"smoke":      {smokeVariable + "=1", nil, []string{"TestSmokeKind"}},
+		"smoke_long": {smokeVariable + "=1 LASH_LONG=1", []string{"-test.skip=^Test(Selected|Needs)$"}, []string{"TestDefault", "TestLongKind", "TestSmokeKind"}},
+		"smoke_by":   {smokeVariable + "=1", []string{"-test.run=^TestDefault$"}, []string{"TestDefault"}},
+		"long":       {"LASH_LONG=1", nil, []string{"TestDefault", "TestLongKind"}},
+		"child":      {"LASH_TEST_CHILD=1", nil, []string{"TestDefault", "TestChildKind"}},
+		"skip":       {"", []string{"-test.skip=^TestDefault$"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := runtest.Child(t.Context(), "")
-			cmd.Args = append([]string{os.Args[0], "-test.v", "-test.run=^Test(Default|LongKind|ChildKind)$"}, c.args...)
-			cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LASH_") }), c.env)
+			cmd.Args = append([]string{os.Args[0], "-test.v"}, c.args...)
+			if !strings.HasPrefix(name, "smoke") {
+				cmd.Args = append(cmd.Args, "-test.run=^Test(Default|LongKind|ChildKind)$")
+			}
+			cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LASH_") }), strings.Fields(c.env)...)
 			output, err := cmd.CombinedOutput()
 			var got []string
 			for _, ran := range regexp.MustCompile(`--- PASS: (\w+)`).FindAllSubmatch(output, -1) {

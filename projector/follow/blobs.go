@@ -31,11 +31,7 @@ func NewBlobSweeper(b *bus.Bus) *BlobSweeper {
 // Sweep searches once and returns the number of removed blobs. now is the servers' time. An error may name sessions that cannot be read;
 // what they cannot refer to was removed then. [bus.ErrStale]: another sweeper stored its suspects meanwhile, and those blobs stay.
 func (s *BlobSweeper) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
-	began, err := s.b.Now(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.sweep(ctx, now, began)
+	return s.sweep(ctx, now, s.b.Now())
 }
 
 // sweep is Sweep with the time of the servers when now was read. Its end is as much later than now as they say.
@@ -48,11 +44,7 @@ func (s *BlobSweeper) sweep(ctx context.Context, now, began time.Time) (removed 
 	if err != nil {
 		return 0, err
 	}
-	ended, err := s.b.Now(ctx)
-	if err != nil {
-		return 0, err
-	}
-	end := now.Add(max(ended.Sub(began), 0))
+	end := now.Add(max(s.b.Now().Sub(began), 0))
 	var errs []error
 	for i := range rows {
 		n, err := s.sweepRow(ctx, &rows[i], found[i], now, end)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -81,7 +80,7 @@ func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t 
 		return "", err
 	}
 	signed := proof.Tombstone{
-		Session: session, Signed: events.MillisOf(time.Now()), At: t.At, Retention: t.Retention, By: t.By, Reason: t.Reason, Size: t.Last, Head: ends.head,
+		Session: session, Signed: b.Millis(), At: t.At, Retention: t.Retention, By: t.By, Reason: t.Reason, Size: t.Last, Head: ends.head,
 	}
 	if ends.err == nil && ends.size == t.Last { // a damaged history can be erased too
 		signed.Root = &ends.root

@@ -21,11 +21,7 @@ const SuspectRows = suspectRows
 
 // SweepDueAt is SweepDue at another time of the servers.
 func (s *BlobSweeper) SweepDueAt(ctx context.Context, now time.Time) (swept bool, err error) {
-	began, err := s.b.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-	return s.sweepDue(ctx, now, began)
+	return s.sweepDue(ctx, now, s.b.Now())
 }
 
 // PackIndexOf is [PackIndex] with packs of other sizes.

@@ -63,7 +63,7 @@ const (
 )
 
 // isTransient reports whether a body may be read later: the servers do not answer, so it may be there.
-func isTransient(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
+func isTransient(err error) bool { return events.OfServers(err) }
 
 // readBlob reads a body, again where the error is transient. A fold of the whole history costs more than these waits.
 func readBlob(ctx context.Context, blobs BlobReader, ref events.BlobRef) ([]byte, error) {

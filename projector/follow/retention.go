@@ -17,17 +17,8 @@ import (
 // retainEvery is the interval at which the whole directory is read for sessions whose retention has ended.
 const retainEvery = 10 * time.Minute
 
-// byRetention is the author of such an erasure in tombstones.
-const byRetention = "retention"
-
 // retainNow runs Retain with the servers' clock. This node's clock may be wrong, and an erasure is final.
-func (a *Archiver) retainNow(ctx context.Context) error {
-	now, err := a.b.Now(ctx)
-	if err != nil {
-		return err
-	}
-	return a.Retain(ctx, now)
-}
+func (a *Archiver) retainNow(ctx context.Context) error { return a.Retain(ctx, a.b.Now()) }
 
 // Retain erases sessions whose retention has ended, finishes interrupted erasures and redactions, upgrades rows of earlier versions,
 // makes the rows of cold sessions without one, indexes sessions without an index row, and packs index rows. It reads every row of the directory, and only the sessions that need one
@@ -162,7 +153,7 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	if err != nil {
 		return ignoreGone(err)
 	}
-	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{At: events.Millis(now.UnixMilli()), By: byRetention, Reason: reason, Retention: true}, a.cfg.Signer)
+	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{At: events.Millis(now.UnixMilli()), By: events.ByRetention, Reason: reason, Retention: true}, a.cfg.Signer)
 	return ignoreGone(err)
 }
 

@@ -49,10 +49,7 @@ func (s sweepSchedule) isDue(now time.Time) bool {
 
 // SweepDue sweeps if that is due, and no other node claimed it. It reports whether it swept.
 func (s *BlobSweeper) SweepDue(ctx context.Context) (swept bool, err error) {
-	now, err := s.b.Now(ctx)
-	if err != nil {
-		return false, err
-	}
+	now := s.b.Now()
 	return s.sweepDue(ctx, now, now)
 }
 

@@ -12,8 +12,8 @@ import (
 
 // Sync folds the commits after the state's sequence. Where the history is shorter than the state, as after the restore of an
 // older stream, the state is of a history that does not exist any more: Sync folds the history from its start. The same where another
-// stream was made in the place of the one that the state is of, and has another commit at the state's sequence. Errors: a
-// [*events.KeyError] for a commit whose key is not here.
+// stream was made in the place of the one that the state is of, and has another commit at the state's sequence, or where texts were removed
+// from the history since ([bus.SameTexts]): of that a snapshot knows nothing. Errors: a [*events.KeyError] for a commit whose key is not here.
 func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
 	return syncWith(ctx, log, blobs, s, func(events.Entry) {})
 }
@@ -25,6 +25,9 @@ func syncWith(ctx context.Context, log events.Log, blobs BlobReader, s *projecto
 	err := Walk(ctx, log, blobs, s, math.MaxUint64, func(s *projector.State, e events.Entry) error {
 		if first && !sameIncarnation(log, s) {
 			return errOtherIncarnation
+		}
+		if first && s.Incarnation() == "" { // before the fold: texts that are removed meanwhile make it another one
+			s.SetIncarnation(incarnationOf(log, s.Session))
 		}
 		first = false
 		if err := refuseLocked(s, e); err != nil {
@@ -55,7 +58,7 @@ var errOtherIncarnation = errors.New("another stream is in the place of the stat
 // once more.
 func inNewIncarnation(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
 	incarnation, sync := incarnationOf(log, s.Session), SyncAfterConflict
-	if s.LastCommit() == "" {
+	if s.LastCommit() == "" || !bus.SameTexts(s.Incarnation(), incarnation) {
 		sync = startAgain
 	}
 	if err := sync(ctx, log, blobs, s); err != nil {
@@ -68,14 +71,19 @@ func inNewIncarnation(ctx context.Context, log events.Log, blobs BlobReader, s *
 	return nil
 }
 
-// sameIncarnation reports whether the log still has the stream that the state is of, as far as it knows.
+// sameIncarnation reports whether the log still has the stream that the state is of, with the same texts, as far as it knows.
 func sameIncarnation(log events.Log, s *projector.State) bool {
 	now := incarnationOf(log, s.Session)
-	return s.Incarnation() == "" || now == "" || s.Incarnation() == now
+	if s.Incarnation() == "" { // of a snapshot, or of no commit
+		return s.Seq == 0 || bus.SameTexts("", now)
+	}
+	return now == "" || s.Incarnation() == now
 }
 
-// IsStale reports whether a state may be of commits that are lost. It sends no request; [Sync] decides.
-func IsStale(b *bus.Bus, s *projector.State) bool { return !sameIncarnation(b.Log(), s) }
+// IsStale reports whether a state may be of commits that are lost, or have texts that were removed. It sends no request; [Sync] decides.
+func IsStale(b *bus.Bus, s *projector.State) bool {
+	return s.Incarnation() != "" && s.Incarnation() != incarnationOf(b.Log(), s.Session)
+}
 
 func incarnationOf(log events.Log, session events.SessionID) string {
 	l, ok := log.(interface {

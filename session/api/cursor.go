@@ -16,6 +16,8 @@ type Position struct {
 	At   int64  `msgpack:"a"`
 	ID   string `msgpack:"i"`
 	Sub  string `msgpack:"s,omitempty"` // the entry's name within ID
+	// Round is that of a list which has a number of entries of each ID in every round, from 0.
+	Round int64 `msgpack:"r,omitempty"`
 }
 
 // Compare is negative for an entry before other, by At and ID.

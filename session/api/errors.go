@@ -129,6 +129,9 @@ var (
 	ErrUnexpectedSession = errors.New("action takes no session")
 	// ErrCompletion reports a direct completion without a reply.
 	ErrCompletion = errors.New("completion failed")
+	// ErrContextOverflow reports a direct completion whose prompt does not fit the model's window. It is an
+	// [ErrCompletion].
+	ErrContextOverflow = fmt.Errorf("%w: the prompt does not fit the model's context window", ErrCompletion)
 	// ErrInvoke reports an action that ran and failed.
 	ErrInvoke = errors.New("action failed")
 	// ErrStateMoved reports a plugin state that another node changed meanwhile. The action may be repeated.

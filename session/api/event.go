@@ -101,9 +101,12 @@ type TokenUsage struct {
 	Reasoning  int64 `json:"reasoning_tokens,omitempty"`
 }
 
-// UsageOf converts usage to the form for clients and traces.
-func UsageOf(u events.Usage) TokenUsage {
-	return TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
+// UsageOf converts usage to the form for clients and traces. It is nil for one that no provider told.
+func UsageOf(u events.Usage) *TokenUsage {
+	if u.IsZero() {
+		return nil
+	}
+	return &TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 }
 
 // AcceptedInput is an injected input that a turn consumed.

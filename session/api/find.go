@@ -23,8 +23,9 @@ type Finder interface {
 	// Turns lists a session's turns: ended, running, waiting and scheduled ones.
 	// Errors: [events.ErrNoSession], [*events.FieldError].
 	Turns(ctx context.Context, id events.SessionID, p Page) (TurnPage, error)
-	// PendingApprovals lists the approval requests that wait for an answer. It selects the sessions by the directory
-	// and reads their current states. A page costs a page of Sessions and the states. Errors: [*events.FieldError].
+	// PendingApprovals lists the approval requests that wait for an answer: ten of each session, then the next ten of each, and
+	// so on. It selects the sessions by the directory and reads their current states. A page costs a page of Sessions for each
+	// round that it has a part of, and the states. Errors: [*events.FieldError].
 	PendingApprovals(ctx context.Context, p Page) (ApprovalPage, error)
 	// Search finds turns by their texts and by other conditions in all sessions. A page costs a read of the directory and
 	// of the index rows, and of the histories of the sessions that may match, up to a number and for some seconds: then it
@@ -45,6 +46,9 @@ const (
 
 // MaxApprovalPageBytes ends a page of approvals once their arguments have this size, in bytes.
 const MaxApprovalPageBytes = 4 << 20
+
+// ApprovalRound is the number of questions of one session that a list of approvals has before it goes on to the next session.
+const ApprovalRound = 10
 
 // MaxQueryLabels limits the labels of a query.
 const MaxQueryLabels = 16
@@ -97,16 +101,16 @@ type TurnStatus string
 const (
 	TurnEnded     TurnStatus = "ended"
 	TurnRunning   TurnStatus = "running"
-	TurnAsking    TurnStatus = "asking"    // it runs, and one of its calls waits for an approval
+	TurnAsking    TurnStatus = "asking"    // it runs, and one of its calls, or of an agent's, waits for an approval
 	TurnWaiting   TurnStatus = "waiting"   // behind another one
 	TurnScheduled TurnStatus = "scheduled" // for its time
 )
 
 // StatusOf is the status of the turn at a place of a state. Lists of turns and reads of one turn have it from here. Empty:
-// the session has no such turn.
-func StatusOf(s *projector.State, at projector.TurnPlace) TurnStatus {
+// the session has no such turn. asks: calls of the session or of its agents wait for an approval.
+func StatusOf(at projector.TurnPlace, asks bool) TurnStatus {
 	switch {
-	case at.Running != nil && len(s.UnansweredApprovals()) > 0:
+	case at.Running != nil && asks:
 		return TurnAsking
 	case at.Running != nil:
 		return TurnRunning
@@ -124,10 +128,11 @@ func StatusOf(s *projector.State, at projector.TurnPlace) TurnStatus {
 type TurnSummary struct {
 	ID          events.TurnID
 	Status      TurnStatus
-	End         events.TurnEnd   // of ended turns
-	Issue       events.Issue     // why it failed; zero: it did not fail
-	By          events.TurnID    // of a diverted turn: the turn that ran
-	Session     events.SessionID // of a branched turn: the session in which it continues
+	End         events.TurnEnd     // of ended turns
+	Issue       events.Issue       // why it failed; zero: it did not fail
+	Asks        []events.SessionID // of [TurnAsking]: whose calls wait for an approval, this session's or those of agents
+	By          events.TurnID      // of a diverted turn: the turn that ran
+	Session     events.SessionID   // of a branched turn: the session in which it continues
 	ModelCalls  int64
 	ToolCalls   int64
 	Usage       events.Usage
@@ -150,10 +155,21 @@ type PendingApproval struct {
 	projector.Approval
 }
 
+// Asking are the sessions of approval requests, each once.
+func Asking(list []PendingApproval) (sessions []events.SessionID) {
+	for i := range list {
+		if id := list[i].Session; !slices.Contains(sessions, id) {
+			sessions = append(sessions, id)
+		}
+	}
+	return sessions
+}
+
 // ApprovalPage is a part of the approval requests of all sessions.
 type ApprovalPage struct {
 	Approvals []PendingApproval
 	Next      string // as in [SessionPage]
+	Count     int    // of all pages, as the directory has it: about a second behind
 }
 
 // Check returns the page size, with its default. It refuses a size out of range.

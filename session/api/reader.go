@@ -26,8 +26,9 @@ type Reader interface {
 	// ToolOutput returns the whole output of a call that has returned, also where the model got another text. Errors:
 	// [ErrUnknownCall].
 	ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error)
-	// Approvals lists the requests for approval of the running turn that wait for an answer.
-	Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error)
+	// Approvals lists the requests for approval of the running turn that wait for an answer, and then those of the agents that work
+	// for the session, and of theirs. A caller that may not read an agent's session gets none of its requests.
+	Approvals(ctx context.Context, id events.SessionID) ([]PendingApproval, error)
 
 	// Tasks lists the session's tasks by creation, ended ones too. A session that does not exist has none.
 	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)

@@ -11,6 +11,14 @@ import (
 type ToolState struct {
 	Generation int64              `msgpack:"g,omitempty"`
 	Tools      []events.ToolEntry `msgpack:"t,omitempty"` // sorted by name
+	LeftOut    []LeftOutTool      `msgpack:"l,omitempty"` // that the answering node leaves out. A request has none
+}
+
+// LeftOutTool is a tool that sessions do not have, although its source has it.
+type LeftOutTool struct {
+	Source string `msgpack:"s" json:"source"`
+	Name   string `msgpack:"n,omitempty" json:"name,omitempty" jsonschema:"as the source has it; absent: all tools of the source"`
+	Reason string `msgpack:"r" json:"reason"`
 }
 
 // ToolSource is a source of tools that a session can have in addition to those of its plugins.

@@ -17,6 +17,8 @@ type TurnRequest struct {
 	// Callers on whose behalf code of this process requests the turn. A turn of a plugin has those of the turn that
 	// it follows from.
 	Callers []string `msgpack:"-"`
+	// Answers is the pending call of the parent that the end of the turn resolves, for code of this process.
+	Answers events.EffectID `msgpack:"-"`
 }
 
 // WhenBusy is the policy for a turn request while another turn runs or waits.
@@ -95,9 +97,9 @@ type AssembledTurn struct {
 	HadCode        bool             `json:"had_code_execution"`      // the protocol ran code
 	StartedAt      events.Millis    `json:"started_at_ms,omitempty"` // 0 when it never started
 	DurationMillis int64            `json:"duration_ms"`             // from start to end
-	Usage          TokenUsage       `json:"token_usage"`
-	ChildrenUsage  []ChildUsage     `json:"children_usage"` // charged during the turn, sorted by source and model
-	ToolCalls      []ToolCallRecord `json:"tool_calls"`     // in the order of the replies
+	Usage          TokenUsage       `json:"token_usage,omitzero"`    // missing: no provider told it
+	ChildrenUsage  []ChildUsage     `json:"children_usage"`          // charged during the turn, sorted by source and model
+	ToolCalls      []ToolCallRecord `json:"tool_calls"`              // in the order of the replies
 	Errors         []ErrorEnvelope  `json:"errors"`
 
 	Protocol     string            `json:"protocol"`               // at its end: "standard" or another
@@ -120,9 +122,9 @@ type ModelCallRecord struct {
 	Stop           events.StopReason `json:"stop,omitempty"` // why the reply ended; empty: no reply
 	Fault          string            `json:"fault,omitempty"`
 	DurationMillis int64             `json:"duration_ms,omitempty"`
-	Usage          TokenUsage        `json:"usage"`
-	Attempts       int64             `json:"attempts"` // all tries
-	Failed         []FailedTry       `json:"failed"`   // tries without a reply, oldest first; a long list has the last ones
+	Usage          TokenUsage        `json:"usage,omitzero"` // missing: the provider did not tell it
+	Attempts       int64             `json:"attempts"`       // all tries
+	Failed         []FailedTry       `json:"failed"`         // tries without a reply, oldest first; a long list has the last ones
 }
 
 // FailedTry is one try of a model call without a reply.

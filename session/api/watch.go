@@ -21,7 +21,7 @@ type Gap struct {
 }
 
 // CursorError reports a cursor that is not of the history: it is beyond the end, or the history was replaced, as after lost commits were
-// accepted, and has another commit there. The caller reads the history again from the start.
+// accepted, and has another commit there, or texts before it were redacted. The caller reads the history again from the start.
 type CursorError struct {
 	Session events.SessionID
 	Cursor  events.Seq
@@ -30,7 +30,7 @@ type CursorError struct {
 
 func (e *CursorError) Error() string {
 	if e.Cursor <= e.Last {
-		return fmt.Sprintf("the history of session %s was replaced, and has another commit at cursor %d: read it again from the start", e.Session, e.Cursor)
+		return fmt.Sprintf("the history of session %s was replaced or redacted up to cursor %d: read it again from the start", e.Session, e.Cursor)
 	}
 	return fmt.Sprintf("cursor %d is beyond the end of session %s, last is %d: it is of another session, or the history was replaced; read it again from the start",
 		e.Cursor, e.Session, e.Last)
@@ -80,7 +80,7 @@ func (m SideMessage) IsZero() bool { return m == SideMessage{} }
 type RetryStatus struct {
 	WaitMillis int64  `msgpack:"w"`
 	Attempt    int64  `msgpack:"a"` // the failed one, from 1
-	Attempts   int64  `msgpack:"m"` // the maximum
+	Attempts   int64  `msgpack:"m"` // the maximum; 0: tries are limited by time alone
 	Reason     string `msgpack:"r"`
 }
 

@@ -21,6 +21,7 @@ const (
 	ClassUnavailable Class = "unavailable" // not on this node, or not now
 	ClassBusy        Class = "busy"        // a limit is reached: the same request may succeed later
 	ClassForbidden   Class = "forbidden"   // the caller has no right to it
+	ClassStorage     Class = "storage"     // the servers have no room: nothing was stored
 	ClassUnknown     Class = "unknown"     // the outcome is unknown: a repeat is safe, except of an action
 	ClassLost        Class = "lost"        // data of the session is lost: it fails until an operator acts
 	ClassInternal    Class = "internal"    // a fault of the service
@@ -77,6 +78,7 @@ var codes = []coded{
 	{ErrUnknownAction, "unknown_action", ClassNotFound},
 	{ErrMissingSession, "missing_session", ClassInvalid},
 	{ErrUnexpectedSession, "unexpected_session", ClassInvalid},
+	{ErrContextOverflow, "context_overflow", ClassFailed},
 	{ErrCompletion, "completion_failed", ClassFailed},
 	{ErrInvoke, "action_failed", ClassFailed},
 	{ErrStateMoved, "plugin_state_moved", ClassConflict},
@@ -87,6 +89,7 @@ var codes = []coded{
 	{events.ErrFutureVersion, "future_version", ClassUnavailable},
 	{events.ErrLocked, "key_missing", ClassUnavailable},
 	{events.ErrInvalid, "invalid", ClassInvalid},
+	{events.ErrStorage, "storage_full", ClassStorage},
 	{events.ErrOutcomeUnknown, "outcome_unknown", ClassUnknown},
 	{context.DeadlineExceeded, "deadline_exceeded", ClassUnknown},
 	{context.Canceled, "cancelled", ClassUnknown},

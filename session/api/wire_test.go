@@ -52,6 +52,7 @@ func TestErrorTravelsAsWhatItIs(t *testing.T) {
 		{api.ErrUnavailable, api.ClassUnavailable},
 		{events.ErrNoSession, api.ClassNotFound},
 		{events.ErrOutcomeUnknown, api.ClassUnknown},
+		{events.ErrStorage, api.ClassStorage},
 		{events.ErrInvalidID, api.ClassInvalid},
 		{events.ErrTooLarge, api.ClassTooLarge},
 	} {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,7 +120,8 @@ func isPurged(t *testing.T, b *bus.Bus, id events.SessionID) {
 	}
 }
 
-// TestLateSnapshot: a node that was paused writes a snapshot of what it folded before the redaction. An archiver purges it.
+// TestLateSnapshot: a node that was paused writes a snapshot of what it folded before the redaction. No reader uses it, and an archiver
+// purges it.
 func TestLateSnapshot(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -135,6 +138,15 @@ func TestLateSnapshot(t *testing.T) {
 	}
 	if len(holding(t, b, "s")) == 0 {
 		t.Fatal("the late snapshot has no secret")
+	}
+	for range 2 {
+		s, err := follow.Whole(t.Context(), b, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if view, err := s.View(); err != nil || strings.Contains(fmt.Sprint(view), secret) {
+			t.Errorf("view: got %v, %v, want no secret", view, err)
+		}
 	}
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
 	for _, at := range []time.Duration{0, time.Hour} {
@@ -168,5 +180,59 @@ func TestRestoreRefusesRedacted(t *testing.T) {
 	}
 	if _, err := other.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrNoSession) {
 		t.Errorf("after the refusal: got %v, want no session", err)
+	}
+}
+
+// TestReadEndsAtRemoval redacts, or erases, a session while another process reads its history. Once that process knows, the read goes on
+// with what is left of it: digests of payloads, or an error.
+func TestReadEndsAtRemoval(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(*bus.Bus) error{
+		"redaction": func(b *bus.Bus) error {
+			_, err := archive.Redact(t.Context(), b, "s", record(contents...), nil)
+			return err
+		},
+		"erasure": func(b *bus.Bus) error {
+			_, err := follow.Erase(t.Context(), b, "s", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked to"}, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := bustest.Server(t, busembed.Config{})
+			b, reader := bustest.Open(t, server), bustest.Open(t, server)
+			closed(t, b, "s", secretHistory(""))
+			if _, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "s"); err != nil {
+				t.Fatal(err)
+			}
+			knows := make(chan events.SessionID, 10)
+			reader.OnRemoval(func(id events.SessionID) { knows <- id })
+			next, stop := iter.Pull2(reader.Log().Read(t.Context(), "s", 1))
+			defer stop()
+			if e, err, _ := next(); err != nil || e.Seq != 1 {
+				t.Fatalf("first: got %d, %v", e.Seq, err)
+			}
+			if err := remove(b); err != nil {
+				t.Fatal(err)
+			}
+			if id := bustest.Receive(t, "the removal", knows); id != "s" {
+				t.Errorf("removed: got %s, want s", id)
+			}
+			read := 1
+			for e, err, ok := next(); ok; e, err, ok = next() {
+				if err != nil {
+					if name != "erasure" || !errors.As(err, new(*events.ErasedError)) {
+						t.Errorf("got %v", err)
+					}
+					return
+				}
+				if read++; int(e.Seq) != read || bytes.Contains(e.Data, []byte(secret)) {
+					t.Errorf("sequence %d: got %d, and the secret: %t", read, e.Seq, bytes.Contains(e.Data, []byte(secret)))
+				}
+			}
+			if name == "erasure" || read != len(secretHistory("")) {
+				t.Errorf("got %d commits", read)
+			}
+		})
 	}
 }

@@ -98,6 +98,20 @@ func FillView(ctx context.Context, blobs Reader, v projector.ReadView) (projecto
 	return v, nil
 }
 
+// SpilledBytes is the size of the bodies that [FillView] reads for a view, in bytes.
+func SpilledBytes(v projector.ReadView) (n int64) {
+	if !v.Spilled {
+		return 0
+	}
+	for _, node := range v.Nodes {
+		n += node.Blob.Size
+		for i := range node.Message.Parts {
+			n += node.Message.Parts[i].Blob.Size
+		}
+	}
+	return n
+}
+
 // FillState fills the view that a state and its clones return. Errors: those of the reader, and an [*events.FieldError] beside
 // [bus.ErrNotFound] where a body does not exist: then the session is wrong, and no server.
 func FillState(ctx context.Context, blobs Reader, s *projector.State) error {

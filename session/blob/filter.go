@@ -107,7 +107,7 @@ func bodies(v any) (texts []*string, jsons []*[]byte) {
 	case *events.NewNode:
 		return nil, []*[]byte{&v.Body}
 	case *events.ToolApprovalAsked:
-		return []*string{&v.Question}, []*[]byte{&v.Args}
+		return []*string{&v.Question}, []*[]byte{&v.Args, &v.Places}
 	case *events.ToolNestedReturned:
 		return nil, []*[]byte{&v.Args}
 	case *events.TaskRegistered:

@@ -93,7 +93,7 @@ var unfiltered = map[string]string{
 		PluginStateSaved.State PluginStateSaved.Version
 	`,
 	"options of plugins and protocols, which they read": `SessionOpened.Options TurnInput.Options TurnInput.Plugins`,
-	"commands, which run as they are":                   `MonitorSpec.Command MonitorSpec.Cwd MonitorSpec.Env`,
+	"commands, which run as they are":                   `MonitorSpec.Command MonitorSpec.Cwd MonitorSpec.Env MonitorSpec.Place`,
 	"tools as they are offered, and the form and end of replies": `
 		Contribution.Tools OutputForm.Name OutputForm.Schema Sampling.Stop ToolAccess.Hidden ToolAccess.Tools
 		ToolEntry.Aliases ToolEntry.Description ToolEntry.Examples ToolEntry.Name ToolEntry.Namespace ToolEntry.Output

@@ -57,7 +57,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
 	c.Requests = operation.Requests{Transport: c}
 	var err error
-	if c.reader, err = reader.New(cfg.Bus, 0, 0); err != nil {
+	if c.reader, err = reader.New(cfg.Bus, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
 	c.watcher = watch.New(cfg.Bus, c.reader)

@@ -27,8 +27,9 @@
 // # Requests and reads
 //
 // A request that decides something goes to any node that serves (package service). Reads use the same streams and
-// buckets that nodes read, without a node. An observer therefore sees a session also while every node is down, and
-// needs no permission to write to a stream or to read the work queue.
+// buckets that nodes read. An observer needs no permission to write to a stream or to read the work queue. In the nodes'
+// own account, as on an embedded server, it reads them itself, and sees a session also while every node is down. In an
+// account of deploy/nats it has no access to the servers' API: any node that serves makes its reads.
 //
 //	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Requests
 //	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Search, Approvals, Tasks, Task,

@@ -58,8 +58,8 @@ func (c *Client) StartTurnStream(ctx context.Context, id events.SessionID, req a
 }
 
 // Approvals implements [api.Service].
-func (c *Client) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
-	return again(ctx, func(ctx context.Context) ([]projector.Approval, error) { return c.reader.Approvals(ctx, id) })
+func (c *Client) Approvals(ctx context.Context, id events.SessionID) ([]api.PendingApproval, error) {
+	return again(ctx, func(ctx context.Context) ([]api.PendingApproval, error) { return c.reader.Approvals(ctx, id) })
 }
 
 // ToolOutput implements [api.Service].

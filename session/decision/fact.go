@@ -17,6 +17,8 @@ func isAlwaysInput(ev *events.Event) bool {
 		return p.Point == events.PointAfterTool || p.Point == events.PointReply
 	case *events.TurnDiverted:
 		return p.End == events.EndBranched
+	case *events.ToolCalled: // a further attempt is the worker's
+		return p.Attempt > 0
 	case *events.ToolApprovalAsked: // that of a call inside of a call is a part of the outer one
 		_, _, _, ok := turn.ParseToolEffect(p.Effect)
 		return !ok

@@ -13,6 +13,7 @@ import (
 func TestKindsOfEither(t *testing.T) {
 	t.Parallel()
 	either := map[events.Kind]struct{ input, other events.Payload }{
+		events.KindToolCalled:        {&events.ToolCalled{Calls: []int64{0}, Attempt: 2}, &events.ToolCalled{Calls: []int64{0}}},
 		events.KindHookRan:           {&events.HookRan{Point: events.PointAfterTool}, &events.HookRan{Point: events.PointBeforeTurn}},
 		events.KindTurnDiverted:      {&events.TurnDiverted{End: events.EndBranched}, &events.TurnDiverted{}},
 		events.KindToolApprovalAsked: {&events.ToolApprovalAsked{Effect: "t1/0/0/nested"}, &events.ToolApprovalAsked{Effect: turn.ToolEffect("t1", 0, 0)}},

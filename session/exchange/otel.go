@@ -50,9 +50,18 @@ type otelTag struct {
 }
 
 type otelValue struct {
-	Text  *string `json:"stringValue,omitempty"`
-	Whole *string `json:"intValue,omitempty"` // OTLP writes 64 bits as text
+	Text  *string    `json:"stringValue,omitempty"`
+	Whole *string    `json:"intValue,omitempty"` // OTLP writes 64 bits as text
+	List  *otelArray `json:"arrayValue,omitempty"`
 }
+
+type otelArray struct {
+	Values []otelValue `json:"values"`
+}
+
+// genAISchema names the conventions of the attributes: those of the repository semantic-conventions-genai, to which they moved from
+// OpenTelemetry's own.
+const genAISchema = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 
 // OTel writes the session's turns as traces, in OTLP's JSON, with the names of OpenTelemetry's conventions for generative AI: a
 // trace for each turn, with a span for the turn, for each model call and for each tool call. A collector takes the file at
@@ -71,8 +80,9 @@ func OTel(w io.Writer, d *Document) (*Losses, error) {
 		Name string `json:"name"`
 	}
 	type scoped struct {
-		Scope scope      `json:"scope"`
-		Spans []otelSpan `json:"spans"`
+		Scope  scope      `json:"scope"`
+		Spans  []otelSpan `json:"spans"`
+		Schema string     `json:"schemaUrl"`
 	}
 	type resource struct {
 		Tags []otelTag `json:"attributes"`
@@ -83,7 +93,7 @@ func OTel(w io.Writer, d *Document) (*Losses, error) {
 	}
 	line, err := encode(struct {
 		Resources []traced `json:"resourceSpans"`
-	}{[]traced{{resource{[]otelTag{text("service.name", "lash")}}, []scoped{{scope{"lash-replay"}, spans}}}}})
+	}{[]traced{{resource{[]otelTag{text("service.name", "lash")}}, []scoped{{scope{"lash-replay"}, spans, genAISchema}}}}})
 	if err == nil {
 		_, err = w.Write(line)
 	}
@@ -197,12 +207,23 @@ func (t *tracer) reply(e *Entry) {
 	r := e.Reply
 	tags := []otelTag{
 		text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", r.Provider), text("gen_ai.response.model", r.Model),
-		text("gen_ai.response.finish_reasons", finish(r.Stop)), whole("lash.iteration", r.Iteration),
-		whole("gen_ai.usage.input_tokens", r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite), whole("gen_ai.usage.output_tokens", r.Usage.Output),
+		list("gen_ai.response.finish_reasons", finish(r.Stop)), whole("lash.iteration", r.Iteration),
+	}
+	if !r.Usage.IsZero() {
+		tags = append(tags, whole("gen_ai.usage.input_tokens", r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite), whole("gen_ai.usage.output_tokens", r.Usage.Output))
+		for _, part := range []struct {
+			name string
+			n    int64
+		}{{"cache_read.input_tokens", r.Usage.CacheRead}, {"cache_creation.input_tokens", r.Usage.CacheWrite}, {"reasoning.output_tokens", r.Usage.Reasoning}} {
+			if part.n > 0 {
+				tags = append(tags, whole("gen_ai.usage."+part.name, part.n))
+			}
+		}
 	}
 	failure := ""
 	if r.Stop == events.StopProviderError || r.Stop == events.StopContextOverflow {
 		failure = string(r.Stop) + " " + r.Detail
+		tags = append(tags, text("error.type", string(r.Stop)))
 	}
 	t.add(e, "chat "+r.Model, spanClient, string(projector.ReplyMessage(e.Turn, r.Iteration)), r.Millis, tags, failure)
 	if one := t.turns[e.Turn]; one != nil {
@@ -249,6 +270,14 @@ func finish(s events.StopReason) string {
 }
 
 func text(key, value string) otelTag { return otelTag{key, otelValue{Text: &value}} }
+
+func list(key string, values ...string) otelTag {
+	all := &otelArray{}
+	for _, v := range values {
+		all.Values = append(all.Values, otelValue{Text: &v})
+	}
+	return otelTag{key, otelValue{List: all}}
+}
 
 func whole(key string, n int64) otelTag {
 	return otelTag{key, otelValue{Whole: new(strconv.FormatInt(n, 10))}}

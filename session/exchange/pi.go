@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"strconv"
@@ -14,24 +15,32 @@ import (
 const (
 	lostSystem  = "system messages"
 	lostSpaces  = "spaces in the arguments of calls"
-	lostForeign = "arguments of calls that are not JSON, kept as text"
+	lostForeign = "arguments of calls that are no JSON objects, kept as text"
 	lostOrigin  = "which plugin wrote a message"
 	lostLost    = "that a call is lost or cancelled, and not failed"
 )
 
-// piEntry is a line of a session file of pi.
+// piHeader is the first line of a session file of pi.
+type piHeader struct {
+	Type      string `json:"type"`
+	Version   int    `json:"version"`
+	ID        string `json:"id"`
+	Timestamp string `json:"timestamp"`
+	CWD       string `json:"cwd"` // empty: where pi is started
+}
+
+// piEntry is a line behind the header. pi reads some fields without a look whether they are there, so these are always written.
 type piEntry struct {
 	Type      string          `json:"type"`
-	Version   int             `json:"version,omitempty"`
 	ID        string          `json:"id"`
-	ParentID  *string         `json:"parentId,omitempty"`
+	ParentID  *string         `json:"parentId"` // nil: the first entry
 	Timestamp string          `json:"timestamp"`
-	CWD       *string         `json:"cwd,omitempty"`
 	Provider  string          `json:"provider,omitempty"`
 	ModelID   string          `json:"modelId,omitempty"`
 	Thinking  string          `json:"thinkingLevel,omitempty"`
-	Summary   string          `json:"summary,omitempty"`
+	Summary   *string         `json:"summary,omitempty"`
 	FirstKept string          `json:"firstKeptEntryId,omitempty"`
+	Before    *int64          `json:"tokensBefore,omitempty"`
 	Custom    string          `json:"customType,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Message   *piMessage      `json:"message,omitempty"`
@@ -43,6 +52,7 @@ type piMessage struct {
 	CallID    *string           `json:"toolCallId,omitempty"`
 	Tool      string            `json:"toolName,omitempty"`
 	IsError   *bool             `json:"isError,omitempty"`
+	API       string            `json:"api,omitempty"`
 	Provider  string            `json:"provider,omitempty"`
 	Model     string            `json:"model,omitempty"`
 	Usage     *piUsage          `json:"usage,omitempty"`
@@ -52,11 +62,22 @@ type piMessage struct {
 }
 
 type piUsage struct {
+	Input      int64  `json:"input"`
+	Output     int64  `json:"output"`
+	CacheRead  int64  `json:"cacheRead"`
+	CacheWrite int64  `json:"cacheWrite"`
+	Reasoning  int64  `json:"reasoning,omitempty"`
+	Total      int64  `json:"totalTokens"`
+	Cost       piCost `json:"cost"`
+}
+
+// piCost is zero: a history has no prices.
+type piCost struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
 	CacheRead  int64 `json:"cacheRead"`
 	CacheWrite int64 `json:"cacheWrite"`
-	Total      int64 `json:"totalTokens"`
+	Total      int64 `json:"total"`
 }
 
 // piVersion is the version of pi's format with ids and parents.
@@ -65,7 +86,7 @@ const piVersion = 3
 // Pi writes a session file of pi: one entry a line, with all branches.
 func Pi(w io.Writer, d *Document) (*Losses, error) {
 	x := &piWriter{w: w, lost: &Losses{}, of: make(map[events.NodeID]string), kept: make(map[events.Seq]events.NodeID)}
-	header := piEntry{Type: "session", Version: piVersion, ID: string(d.Session), Timestamp: stamp(d.Began), CWD: new("")}
+	header := piHeader{Type: "session", Version: piVersion, ID: string(d.Session), Timestamp: stamp(d.Began)}
 	if err := x.line(header); err != nil {
 		return x.lost, err
 	}
@@ -161,7 +182,8 @@ func (x *piWriter) node(e *Entry) error {
 	case events.RoleUser:
 	}
 	if m.Origin == "compaction" {
-		return x.put(piEntry{Type: "compaction", ID: e.ID, Summary: m.Text(), FirstKept: string(x.kept[e.Seq])}, e.At, parent)
+		kept := cmp.Or(string(x.kept[e.Seq]), e.ID) // its own id: it keeps nothing
+		return x.put(piEntry{Type: "compaction", ID: e.ID, Summary: new(m.Text()), FirstKept: kept, Before: new(int64(0))}, e.At, parent)
 	}
 	if m.Origin != "" {
 		x.lost.Add(lostOrigin)
@@ -217,23 +239,22 @@ func (x *piWriter) user(e *Entry, parent string) error {
 }
 
 func (x *piWriter) reply(parts []events.Part, e *Entry) *piMessage {
-	m := &piMessage{Role: "assistant", Content: []json.RawMessage{}, Stop: "stop"}
+	m := &piMessage{Role: "assistant", Content: []json.RawMessage{}, Stop: "stop", API: "lash", Usage: &piUsage{}}
 	for i := range parts {
 		m.Content = append(m.Content, x.part(&parts[i]))
 	}
 	if r := e.Reply; r != nil {
 		m.Provider, m.Model, m.Error = r.Provider, r.Model, r.Detail
 		m.Stop = piStop(r.Stop)
-		m.Usage = &piUsage{r.Usage.Input, r.Usage.Output, r.Usage.CacheRead, r.Usage.CacheWrite, r.Usage.Total()}
+		m.Usage = &piUsage{Input: r.Usage.Input, Output: r.Usage.Output, CacheRead: r.Usage.CacheRead, CacheWrite: r.Usage.CacheWrite, Reasoning: r.Usage.Reasoning, Total: r.Usage.Total()}
 	}
+	m.Provider, m.Model = cmp.Or(m.Provider, "unknown"), cmp.Or(m.Model, "unknown")
 	return m
 }
 
 // piStop is pi's word for the end of a reply.
 func piStop(s events.StopReason) string {
 	switch s {
-	case events.StopEnd:
-		return "stop"
 	case events.StopToolUse:
 		return "toolUse"
 	case events.StopOutputLimit:
@@ -242,9 +263,9 @@ func piStop(s events.StopReason) string {
 		return "aborted"
 	case events.StopProviderError, events.StopContextOverflow, events.StopContentFilter:
 		return "error"
-	case events.StopUnknown:
+	case events.StopEnd, events.StopUnknown:
 	}
-	return "unknown"
+	return "stop"
 }
 
 func (x *piWriter) part(p *events.Part) json.RawMessage {
@@ -259,18 +280,7 @@ func (x *piWriter) part(p *events.Part) json.RawMessage {
 		o["type"], o["thinking"] = "thinking", p.Text
 	case events.PartToolCall:
 		o["type"], o["id"], o["name"] = "toolCall", string(p.Call), p.Tool
-		switch {
-		case len(p.Args) == 0:
-		case json.Valid(p.Args):
-			var compact bytes.Buffer
-			if json.Compact(&compact, p.Args) == nil && compact.Len() != len(p.Args) {
-				x.lost.Add(lostSpaces)
-			}
-			o["arguments"] = json.RawMessage(p.Args)
-		default:
-			x.lost.Add(lostForeign)
-			o["arguments"] = string(p.Args)
-		}
+		o["arguments"] = x.arguments(p.Args)
 	case events.PartAttachment:
 		if len(p.Meta) > 0 && json.Valid(p.Meta) {
 			return p.Meta
@@ -283,13 +293,28 @@ func (x *piWriter) part(p *events.Part) json.RawMessage {
 	return raw(o)
 }
 
+// arguments are those of a call, an object. pi knows no others: they are a text in one.
+func (x *piWriter) arguments(args []byte) any {
+	var compact bytes.Buffer
+	switch {
+	case len(args) == 0:
+		return map[string]any{}
+	case json.Compact(&compact, args) != nil || compact.Bytes()[0] != '{':
+		x.lost.Add(lostForeign)
+		return map[string]any{"arguments": string(args)}
+	case compact.Len() != len(args):
+		x.lost.Add(lostSpaces)
+	}
+	return json.RawMessage(args)
+}
+
 // custom writes a node of a plugin or protocol. One that came from a file of pi is written as it was there, with the ids of
 // this file.
 func (x *piWriter) custom(e *Entry, parent string) error {
 	var entry map[string]json.RawMessage
 	if len(e.Node.Type) > 3 && e.Node.Type[:3] == "pi." && json.Unmarshal(e.Node.Body, &entry) == nil {
 		entry["id"] = raw(e.ID)
-		delete(entry, "parentId")
+		entry["parentId"] = raw(nil)
 		if parent != "" {
 			entry["parentId"] = raw(parent)
 		}

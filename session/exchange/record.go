@@ -247,7 +247,9 @@ func (b *recorder) reply(e *Entry, parts []events.Part) {
 	}
 	if r := e.Reply; r != nil {
 		m.Model, m.Provider, m.Stop, m.Detail = r.Model, r.Provider, string(r.Stop), r.Detail
-		m.Usage = &RecordUsage{r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheWrite, r.Usage.Output, r.Usage.CacheRead, r.Usage.Reasoning, r.Usage.Total()}
+		if !r.Usage.IsZero() {
+			m.Usage = &RecordUsage{r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheWrite, r.Usage.Output, r.Usage.CacheRead, r.Usage.Reasoning, r.Usage.Total()}
+		}
 	}
 	m.Content = blocksOf(parts)
 	b.add(m, e.At)

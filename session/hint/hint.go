@@ -45,7 +45,7 @@ func New(b *bus.Bus, worker events.WorkerID, needsWorker func(events.SessionID))
 
 // Commit publishes the hints of a commit that led to a state. due is the time for which the session had a timer before.
 func (h *Hints) Commit(s *projector.State, list []events.Event, due events.Millis) {
-	if turn.NeedsWake(list) {
+	if turn.NeedsWake(list) || len(s.Unnotified) > 0 { // a host that ends a turn wakes a worker for what follows from the end
 		h.Wake(s)
 	}
 	h.Tasks(s, list)

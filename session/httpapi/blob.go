@@ -13,17 +13,7 @@ import (
 
 func storeBlob(c *httpRequest) (reply, error) {
 	most := c.s.cfg.MaxBlobBytes
-	if c.ContentLength < 0 || c.ContentLength > c.s.cfg.MaxBodyBytes && c.ContentLength <= most { // a larger body is refused before it is read
-		release, err := c.s.slots.acquireFrom(&c.s.slots.large, c.caller.Name)
-		if err != nil {
-			return reply{}, err
-		}
-		defer release()
-	}
-	if c.ContentLength > most {
-		return reply{}, bodyTooLarge(most)
-	}
-	data, err := c.readUpTo(most)
+	data, err := c.readUpTo(most, copiesOfBlob)
 	if err != nil {
 		return reply{}, err
 	}
@@ -41,15 +31,12 @@ func getBlob(c *httpRequest) (reply, error) {
 		return reply{status: http.StatusOK, size: int(ref.Size)}, nil
 	}
 	out := reply{status: http.StatusOK}
-	if ref.Size > c.s.cfg.MaxBodyBytes {
-		if out.release, err = c.s.slots.acquireFrom(&c.s.slots.large, c.caller.Name); err != nil {
+	if ref.Size > smallBody {
+		if err := c.take(copiesOfBlob * ref.Size); err != nil {
 			return reply{}, err
 		}
 	}
 	out.data, err = c.s.cfg.Service.ReadBlob(c.Context(), c.session, ref.Digest)
-	if err != nil && out.release != nil {
-		out.release()
-	}
 	out.size = len(out.data)
 	return out, err
 }
@@ -59,9 +46,6 @@ const sendBytes = 256 << 10
 
 // send writes the reply's bytes in chunks, within the speed of the client and the caller's byte limit.
 func (s *Server) send(c *httpRequest, out reply) {
-	if out.release != nil {
-		defer out.release()
-	}
 	h, conn := c.w.Header(), http.NewResponseController(c.w)
 	h.Set("Content-Type", octets)
 	h.Set("Content-Disposition", "attachment")

@@ -92,10 +92,22 @@ func jsonOf(t reflect.Type) string {
 }
 
 // read reads the whole body, within its limits of size and time, see setDeadlines.
-func (c *httpRequest) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes) }
+func (c *httpRequest) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes, copiesOfJSON) }
 
-// readUpTo is read with a different size limit, in bytes.
-func (c *httpRequest) readUpTo(most int64) ([]byte, error) {
+// readUpTo is read with a different size limit, in bytes. The body will be in memory as often as copies says.
+func (c *httpRequest) readUpTo(most, copies int64) ([]byte, error) {
+	size := c.ContentLength
+	if size > most {
+		return nil, bodyTooLarge(most)
+	}
+	if size < 0 {
+		size = most
+	}
+	if size > smallBody {
+		if err := c.take(copies * size); err != nil {
+			return nil, err
+		}
+	}
 	data, err := readAll(http.MaxBytesReader(c.w, c.Body, most), min(c.ContentLength, most))
 	deductBytes(c.limiter, len(data))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {

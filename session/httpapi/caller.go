@@ -55,7 +55,7 @@ func (c *Caller) validate(tenant string) error {
 	if c.Tenant != "" && c.Tenant != tenant {
 		return errors.New("credentials of another tenant")
 	}
-	return errors.Join(events.CheckToken("caller", c.Name), c.Scope.Check())
+	return errors.Join(events.CheckCaller("caller", c.Name), c.Scope.Check())
 }
 
 // admit authenticates a request. The log has the reason of a refusal, and the client does not receive it.

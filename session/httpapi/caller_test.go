@@ -50,6 +50,8 @@ func TestSourcesOfCallers(t *testing.T) {
 		"refused":       {says(good, errors.New("expired")), "401 unauthorized"},
 		"no_name":       {says(with(func(c *httpapi.Caller) { c.Name = "" }), nil), "401 unauthorized"},
 		"reserved_name": {says(with(func(c *httpapi.Caller) { c.Name = "node:a" }), nil), "401 unauthorized"},
+		"of_the_timer":  {says(with(func(c *httpapi.Caller) { c.Name = "timer" }), nil), "401 unauthorized"},
+		"of_retention":  {says(with(func(c *httpapi.Caller) { c.Name = "Retention" }), nil), "401 unauthorized"},
 		"control":       {says(with(func(c *httpapi.Caller) { c.Name = "a\nb" }), nil), "401 unauthorized"},
 		"no_scope":      {says(with(func(c *httpapi.Caller) { c.Scope = "" }), nil), "401 unauthorized"},
 		"unknown_scope": {says(with(func(c *httpapi.Caller) { c.Scope = "all" }), nil), "401 unauthorized"},

@@ -52,7 +52,7 @@ type completedJSON struct {
 	Parts []partJSON        `json:"parts"`
 	Stop  events.StopReason `json:"stop,omitempty"`
 	Model string            `json:"model,omitempty"`
-	Usage api.TokenUsage    `json:"usage"`
+	Usage api.TokenUsage    `json:"usage,omitzero" jsonschema:"missing: the provider did not tell it"`
 }
 
 func (in newCompletionJSON) args(c *httpRequest) (operation.CompleteArgs, error) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/accesslog"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -37,9 +38,9 @@ type Config struct {
 	MaxStreams           int   // concurrent streams and requests that wait for a turn. Defaults to 1024
 	MaxStreamsPerCaller  int   // likewise, of one caller. Defaults to an eighth of MaxStreams
 
-	// MaxLargeBodies is the number of bodies above MaxBodyBytes in memory at once, in requests and responses.
-	// Defaults to 4. One caller has at most half of them.
-	MaxLargeBodies int
+	// Memory is what bodies above 64 KiB, of requests and of answers, may have at once: those of a caller, and all. Defaults to a sixth of
+	// the machine's memory, of which one caller has at most half.
+	Memory *memory.Pool
 
 	// MaxBytesPerMinute limits the bodies of requests, responses and streams of one caller, and those of one IPv4
 	// address or IPv6 /64 in requests without a caller. Defaults to 1 GiB.
@@ -111,7 +112,6 @@ const (
 	defaultHeaderBytes = 32 << 10
 	defaultRequests    = 256
 	defaultStreams     = 1024
-	defaultLarge       = 4
 	defaultMinute      = 1 << 30
 )
 
@@ -128,7 +128,9 @@ func (c *Config) complete() error {
 	fill(&errs, "MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes)
 	fill(&errs, "MaxBlobBytes", &c.MaxBlobBytes, events.MaxBlobBytes)
 	c.MaxBlobBytes = min(c.MaxBlobBytes, events.MaxBlobBytes)
-	fill(&errs, "MaxLargeBodies", &c.MaxLargeBodies, defaultLarge)
+	if c.Memory == nil {
+		c.Memory = memory.Divide(0).Requests
+	}
 	fill(&errs, "MaxHeaderBytes", &c.MaxHeaderBytes, defaultHeaderBytes)
 	fill(&errs, "MaxRequests", &c.MaxRequests, defaultRequests)
 	fill(&errs, "MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1))

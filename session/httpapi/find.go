@@ -41,20 +41,21 @@ type turnsJSON struct {
 
 // listedTurnJSON is a turn of a session.
 type listedTurnJSON struct {
-	ID          events.TurnID    `json:"id"`
-	Status      api.TurnStatus   `json:"status"`
-	End         events.TurnEnd   `json:"end,omitempty" jsonschema:"of an ended turn: its outcome"`
-	Issue       *turnIssueJSON   `json:"issue,omitempty" jsonschema:"of an ended turn: why it failed"`
-	By          events.TurnID    `json:"by,omitempty" jsonschema:"of a diverted turn: the turn that ran"`
-	Session     events.SessionID `json:"session,omitempty" jsonschema:"of a turn that branched: the session that runs it"`
-	ModelCalls  int64            `json:"model_calls" jsonschema:"number of model calls of an ended turn"`
-	ToolCalls   int64            `json:"tool_calls"`
-	Tokens      int64            `json:"tokens" jsonschema:"number of tokens: input, output and cache together"`
-	Accepted    events.Seq       `json:"accepted" jsonschema:"sequence of the commit that accepted the turn"`
-	RequestedAt events.Millis    `json:"requested_at_ms"`
-	StartedAt   events.Millis    `json:"started_at_ms,omitempty"`
-	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
-	Due         events.Millis    `json:"due_ms,omitempty" jsonschema:"start time of a scheduled turn, in milliseconds since 1970"`
+	ID          events.TurnID      `json:"id"`
+	Status      api.TurnStatus     `json:"status"`
+	End         events.TurnEnd     `json:"end,omitempty" jsonschema:"of an ended turn: its outcome"`
+	Issue       *turnIssueJSON     `json:"issue,omitempty" jsonschema:"of an ended turn: why it failed"`
+	Asks        []events.SessionID `json:"asks,omitempty" jsonschema:"of asking: the sessions whose calls wait for an approval, this one or those of agents"`
+	By          events.TurnID      `json:"by,omitempty" jsonschema:"of a diverted turn: the turn that ran"`
+	Session     events.SessionID   `json:"session,omitempty" jsonschema:"of a turn that branched: the session that runs it"`
+	ModelCalls  int64              `json:"model_calls" jsonschema:"number of model calls of an ended turn"`
+	ToolCalls   int64              `json:"tool_calls"`
+	Tokens      int64              `json:"tokens,omitempty" jsonschema:"number of tokens: input, output and cache together; missing: no provider told it"`
+	Accepted    events.Seq         `json:"accepted" jsonschema:"sequence of the commit that accepted the turn"`
+	RequestedAt events.Millis      `json:"requested_at_ms"`
+	StartedAt   events.Millis      `json:"started_at_ms,omitempty"`
+	CompletedAt events.Millis      `json:"completed_at_ms,omitempty"`
+	Due         events.Millis      `json:"due_ms,omitempty" jsonschema:"start time of a scheduled turn, in milliseconds since 1970"`
 }
 
 // turnIssueJSON is the reason why a turn failed.
@@ -66,8 +67,9 @@ type turnIssueJSON struct {
 
 // pendingApprovalsJSON are a page of the approval requests in all sessions that the caller may read.
 type pendingApprovalsJSON struct {
-	Approvals []pendingApprovalJSON `json:"approvals" jsonschema:"those of the newest session first; a new one may be missing for about a second"`
+	Approvals []pendingApprovalJSON `json:"approvals" jsonschema:"ten of each session, those of the newest session first, then the next ten of each; a new one may be missing for about a second"`
 	Next      string                `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
+	Count     int                   `json:"count" jsonschema:"number of those of all pages; it lags by about a second"`
 }
 
 // pendingApprovalJSON is a call that waits for an approval, with its session.
@@ -157,7 +159,7 @@ func turns(page api.TurnPage) turnsJSON {
 	for i := range page.Turns {
 		t := &page.Turns[i]
 		out.Turns[i] = listedTurnJSON{
-			ID: t.ID, Status: t.Status, End: t.End, By: t.By, Session: t.Session, ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, Tokens: t.Usage.Total(),
+			ID: t.ID, Status: t.Status, Asks: t.Asks, End: t.End, By: t.By, Session: t.Session, ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, Tokens: t.Usage.Total(),
 			Accepted: t.Accepted, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Due: t.Due,
 		}
 		if !t.Issue.IsZero() {
@@ -168,9 +170,9 @@ func turns(page api.TurnPage) turnsJSON {
 }
 
 func pendingApprovals(page api.ApprovalPage) pendingApprovalsJSON {
-	out := pendingApprovalsJSON{Approvals: make([]pendingApprovalJSON, len(page.Approvals)), Next: page.Next}
+	out := pendingApprovalsJSON{Approvals: make([]pendingApprovalJSON, len(page.Approvals)), Next: page.Next, Count: page.Count}
 	for i := range page.Approvals {
-		out.Approvals[i] = pendingApprovalJSON{page.Approvals[i].Session, approvalOf(&page.Approvals[i].ToolApprovalAsked)}
+		out.Approvals[i] = pendingApproval(&page.Approvals[i])
 	}
 	return out
 }

@@ -42,14 +42,17 @@ type openedJSON struct {
 	Opened bool `json:"opened" jsonschema:"false: nothing changed. POST /compact: no plugin gave a summary. POST /frames: the session has had a frame with this id"`
 }
 
-// viewJSON is the current conversation, in the current frame.
+// viewJSON is a page of the current conversation, in the current frame.
 type viewJSON struct {
 	Session  events.SessionID  `json:"session"`
 	Seq      events.Seq        `json:"seq" jsonschema:"sequence of the last commit in the view: a cursor"`
 	Frame    events.FrameID    `json:"frame,omitempty"`
 	Config   sessionConfigJSON `json:"config"`
-	Messages []messageJSON     `json:"messages"`
-	Nodes    []nodeJSON        `json:"nodes" jsonschema:"nodes of the active branch that the frame shows, in order"`
+	Messages []messageJSON     `json:"messages" jsonschema:"of the page"`
+	From     int               `json:"from" jsonschema:"index of the page's first message in the conversation"`
+	Of       int               `json:"of" jsonschema:"messages of the conversation"`
+	Next     int               `json:"next,omitempty" jsonschema:"from of the page that follows; omitted: there is none"`
+	Nodes    []nodeJSON        `json:"nodes" jsonschema:"nodes of the active branch that the frame shows, in order: those of the page's messages, and what follows each"`
 	Standing standingJSON      `json:"standing" jsonschema:"settings and plugin state at this sequence"`
 }
 
@@ -66,17 +69,87 @@ type nodeJSON struct {
 }
 
 func getView(c *httpRequest) (reply, error) {
+	from, err := c.number("from", math.MaxInt)
+	if err != nil {
+		return reply{}, err
+	}
+	limit, err := c.number("limit", math.MaxInt)
+	if err != nil {
+		return reply{}, err
+	}
+	last, err := c.number("last", math.MaxInt)
+	if err != nil {
+		return reply{}, err
+	}
+	if q := c.URL.Query(); q.Has("last") && (q.Has("from") || q.Has("limit")) {
+		return reply{}, invalidParam("last", "excludes from and limit")
+	}
 	v, err := c.view()
 	if err != nil {
 		return reply{}, err
 	}
-	out := viewJSON{
-		Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: configOf(v.Config), Messages: messages(v.Messages), Nodes: make([]nodeJSON, len(v.Nodes)), Standing: standingOf(&v),
+	nodes, first, end := viewPage(&v, int(from), int(limit), int(last)) //nolint:gosec // within int
+	if size := bytesOf(nodes); size > smallBody && len(c.taken) == 0 {
+		if err := c.take(copiesOfJSON * size); err != nil {
+			return reply{}, err
+		}
 	}
-	for i, n := range v.Nodes {
+	out := viewJSON{
+		Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: configOf(v.Config), Standing: standingOf(&v),
+		Messages: messages(v.Messages[first:end]), From: first, Of: len(v.Messages), Nodes: make([]nodeJSON, len(nodes)),
+	}
+	if end < len(v.Messages) {
+		out.Next = end
+	}
+	for i, n := range nodes {
 		out.Nodes[i] = nodeOf(n)
 	}
 	return reply{status: http.StatusOK, body: out}, nil
+}
+
+// maxViewBytes bounds the nodes of a page of a view, in bytes. A page has one message at least.
+const maxViewBytes = 4 << 20
+
+// viewPage selects messages of a view, and their nodes: at most limit messages from an index on, or the last ones. 0 is no limit.
+func viewPage(v *projector.ReadView, from, limit, last int) (nodes []*projector.Node, first, end int) {
+	of := len(v.Messages)
+	starts, sizes := make([]int, 0, of+1), make([]int, of) // by message: its first node, and the bytes from there to the next message
+	for i, n := range v.Nodes {
+		if m := len(starts); m < of && n.Kind == events.NodeMessage && n.Message.ID == v.Messages[m].ID {
+			starts = append(starts, i)
+		}
+		if m := max(len(starts)-1, 0); m < of {
+			sizes[m] += int(n.Bytes())
+		}
+	}
+	if of == 0 {
+		return v.Nodes, 0, 0
+	}
+	starts[0] = 0 // what stands before the first message comes with it
+	starts = append(starts, len(v.Nodes))
+	if last > 0 {
+		first, end = of, of
+		for bytes := 0; first > 0 && end-first < last; first-- {
+			if bytes += sizes[first-1]; bytes > maxViewBytes && first < end {
+				break
+			}
+		}
+		return v.Nodes[starts[first]:starts[end]], first, end
+	}
+	first, end = min(from, of), min(from, of)
+	for bytes := 0; end < of && (limit == 0 || end-first < limit); end++ {
+		if bytes += sizes[end]; bytes > maxViewBytes && end > first {
+			break
+		}
+	}
+	return v.Nodes[starts[first]:starts[end]], first, end
+}
+
+func bytesOf(nodes []*projector.Node) (n int64) {
+	for _, node := range nodes {
+		n += node.Bytes()
+	}
+	return n
 }
 
 // view is the conversation now, or at the sequence in the request.
@@ -88,7 +161,20 @@ func (c *httpRequest) view() (projector.ReadView, error) {
 	if err != nil {
 		return projector.ReadView{}, err
 	}
-	return c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
+	now, err := c.s.cfg.Service.View(c.Context(), c.session)
+	if err != nil {
+		return projector.ReadView{}, err
+	}
+	if size := bytesOf(now.Nodes); size > smallBody { // the fold has another copy, and the page its JSON
+		if err := c.take(size + copiesOfJSON*min(size, maxViewBytes)); err != nil {
+			return projector.ReadView{}, err
+		}
+	}
+	err = c.compute(func() error {
+		now, err = c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
+		return err
+	})
+	return now, err
 }
 
 func nodeOf(n *projector.Node) nodeJSON {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // limited is a server with a second caller, whose token is "you".
@@ -173,12 +174,13 @@ func TestStreamIsSlowedDown(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesAreBounded sends bodies. Small ones, and ones above the maximum, use no slot for large bodies. A
-// caller has at most half of the slots.
+// TestLargeBodiesAreBounded sends bodies beside one whose length is not known. Small ones, and ones above the maximum, take no memory. A
+// caller has at most its share, and one that waited for it in vain is told when to come again.
 func TestLargeBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.MaxBodyBytes, cfg.MaxLargeBodies, cfg.MaxBlobBytes = 100, 2, 1000
+	const small, most = 64 << 10, 128 << 10
+	cfg.RequestTimeout, cfg.MaxBlobBytes, cfg.Memory = 2*time.Second, most, memory.NewPool(8*most, 2*most+2*small)
 	s := newServer(t, cfg)
 	if w := ask(t, s, "POST", "/v1/sessions", `{"id":"s1"}`); w.Code != 201 {
 		t.Fatalf("create: got %d %s", w.Code, w.Body)
@@ -195,7 +197,7 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 	}()
 	_, _ = to.Write([]byte("x"))
 	<-began // it is read
-	for size, want := range map[int]string{1: "", 100: "", 101: "429 too_many_large_bodies", 1000: "429 too_many_large_bodies", 1001: "413 body_too_large"} {
+	for size, want := range map[int]string{1: "", small: "", small + 1: "429 memory_in_use", most: "429 memory_in_use", most + 1: "413 body_too_large"} {
 		w := ask(t, s, "POST", "/v1/sessions/s1/blobs", strings.Repeat("y", size))
 		if got := ""; w.Code != 201 {
 			if got = code(t, w); got != want {
@@ -209,10 +211,10 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 	if got := <-ended; got != 201 {
 		t.Errorf("large body: got %d, want 201", got)
 	}
-	w := ask(t, s, "POST", "/v1/sessions/s1/blobs", strings.Repeat("z", 1000))
-	for range 3 { // each slot is released
-		if got := ask(t, s, "GET", w.Header().Get("Location"), ""); got.Code != 200 || got.Body.Len() != 1000 {
-			t.Errorf("after it: got %d and %d bytes, want 200 and 1000", got.Code, got.Body.Len())
+	w := ask(t, s, "POST", "/v1/sessions/s1/blobs", strings.Repeat("z", most))
+	for range 3 { // what each took is given back
+		if got := ask(t, s, "GET", w.Header().Get("Location"), ""); got.Code != 200 || got.Body.Len() != most {
+			t.Errorf("after it: got %d and %d bytes, want 200 and %d", got.Code, got.Body.Len(), most)
 		}
 	}
 }

@@ -59,6 +59,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	if err := o.parameters(c); err != nil {
 		return err
 	}
+	defer c.giveBack()
 	staysOpen := o.events != nil || o.long || c.maxWait > 0
 	if o.needs != "" { // the document needs no caller and no slot
 		release, err := o.s.slots.acquire(caller.Name, staysOpen)
@@ -91,6 +92,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	case out.written:
 		return nil
 	case out.stream != nil:
+		c.giveBack() // the request was read, and a stream may last
 		if out.release != nil {
 			defer out.release()
 		}
@@ -220,7 +222,7 @@ func (o *served) respond(c *httpRequest, out reply) error {
 	if out.body != nil {
 		enc := json.NewEncoder(&data)
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(out.body); err != nil {
+		if err := c.compute(func() error { return enc.Encode(out.body) }); err != nil {
 			return err
 		}
 		w.Header().Set("Content-Type", "application/json")

@@ -21,7 +21,7 @@ type newTaskJSON struct {
 
 // taskProgressJSON is a progress message of a task's program.
 type taskProgressJSON struct {
-	Message string `json:"message" jsonschema:"at most 4000 bytes"`
+	Message string `json:"message" jsonschema:"at most 1000 bytes"`
 }
 
 // taskEndJSON is how a task ended.

@@ -18,14 +18,28 @@ type responseWriter struct {
 }
 
 func (a *responseWriter) WriteHeader(status int) {
-	a.started, a.record.Status = true, status
+	a.starts(status)
 	a.ResponseWriter.WriteHeader(status)
 }
 
+// starts records the status of the response. The first one counts.
+func (a *responseWriter) starts(status int) {
+	if !a.started {
+		a.started, a.record.Status = true, status
+	}
+}
+
 func (a *responseWriter) Write(data []byte) (int, error) {
+	a.starts(http.StatusOK)
 	n, err := a.ResponseWriter.Write(data)
 	a.record.Written += int64(n)
 	return n, err
+}
+
+// FlushError sends what was written, for [http.ResponseController].
+func (a *responseWriter) FlushError() error {
+	a.starts(http.StatusOK)
+	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // Unwrap implements the interface of [http.ResponseController].

@@ -67,6 +67,7 @@ type httpRequest struct {
 	limiter       *rate.Limiter    // the caller's remaining bytes
 	maxWait       time.Duration    // how long the request waits
 	waitEnd       time.Time        // end of the wait; zero: the request does not wait
+	taken         []func()         // return memory of the pool
 }
 
 // withBody wraps a handler that needs a decoded JSON body.

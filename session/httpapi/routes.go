@@ -77,7 +77,9 @@ func sessionRoutes() []route {
 		bodyRouteNoReply(operation.ApplyExtension, extensionJSON.args),
 		bodyRouteNoReply(operation.ReplaceExtensions, extensionsJSON.args),
 		fromRow(operation.View, route{responses: response[viewJSON](http.StatusOK), handle: getView}).
-			withQuery(number("at", "sequence of the view, from 1 to that of the last commit; an omitted one is the end. With it the server folds the history from its beginning")),
+			withQuery(number("at", "sequence of the view, from 1 to that of the last commit; an omitted one is the end. With it the server folds the history from its beginning"),
+				number("from", "index of the page's first message; defaults to 0"), number("limit", "largest number of messages; defaults to as many as have 4 MiB"),
+				number("last", "the last so many messages, in place of from and limit")),
 		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")}}).
 			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).
 			withEvents(map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[deltaJSON](), "gap": typeOf[gapJSON](), "problem": typeOf[problem]()}),

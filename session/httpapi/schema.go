@@ -23,6 +23,12 @@ func newDescriber() *describer {
 	return &describer{schemas: make(map[string]*jsonschema.Schema), types: make(map[string]reflect.Type), leaves: leaves()}
 }
 
+// renamed are the names in the document of types that are named like a type of browsers, which TypeScript that is generated from the
+// document would hide.
+//
+//nolint:gochecknoglobals // read-only
+var renamed = map[string]string{"Blob": "BlobRef", "Event": "HistoryEvent", "Node": "GraphNode"}
+
 // ref is a reference to the schema of a type.
 func (d *describer) ref(t reflect.Type) object {
 	if t.Kind() == reflect.Map {
@@ -36,6 +42,9 @@ func (d *describer) ref(t reflect.Type) object {
 func (d *describer) define(t reflect.Type) string {
 	r := []rune(strings.TrimSuffix(t.Name(), "JSON"))
 	name := string(unicode.ToUpper(r[0])) + string(r[1:])
+	if own, ok := renamed[name]; ok {
+		name = own
+	}
 	at := "#/components/schemas/" + name
 	if known := d.types[name]; known != nil {
 		if known != t {

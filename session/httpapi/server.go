@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -28,9 +29,10 @@ type Server struct {
 	mux     *http.ServeMux
 	methods []string // all methods of any path
 	// document describes the operations. It is made for the first request: that takes longer than all else that a new server does.
-	document func() ([]byte, error)
-	slots    slots
-	pages    http.CrossOriginProtection // checks requests that a browser authenticates by itself
+	document  func() ([]byte, error)
+	slots     slots
+	computing chan struct{}              // full while as many large requests as may compute do
+	pages     http.CrossOriginProtection // checks requests that a browser authenticates by itself
 
 	traffic   traffic[string]       // of callers, by name
 	anonymous traffic[netip.Prefix] // of clients without a caller, by address
@@ -60,9 +62,9 @@ func New(cfg Config) (*Server, error) {
 		slots: slots{
 			draining: ctx.Done(),
 			requests: newSlotPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, tooMany("too_many_requests", "requests at once", "requests_at_once", cfg.MaxRequestsPerCaller)),
-			large:    newSlotPool(cfg.MaxLargeBodies, max(cfg.MaxLargeBodies/2, 1), tooMany("too_many_large_bodies", "large bodies", "large_bodies_at_once", max(cfg.MaxLargeBodies/2, 1))),
 			streams:  newSlotPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
 		},
+		computing: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 		traffic:   newTraffic[string](cfg.MaxBytesPerMinute, "caller", false),
 		anonymous: newTraffic[netip.Prefix](cfg.MaxBytesPerMinute, "address", true),
 	}
@@ -80,6 +82,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Agents != nil {
 		s.mux.Handle(http.MethodPost+" "+agentsPath, &served{s, agentsRoute(cfg.Agents(s))})
+	}
+	if cfg.Page != nil {
+		s.mux.Handle(http.MethodGet+" "+followPath, &served{s, followRoute()})
 	}
 	if cfg.Prices != nil {
 		s.mux.Handle(http.MethodGet+" "+pricesPath, &served{s, s.pricesRoute()})
@@ -235,18 +240,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	s.setDeadlines(w, r)
-	if s.crossOrigin(w, r) {
-		return
-	}
-	if s.hasPage(r) {
+	switch {
+	case s.crossOrigin(w, r):
+	case s.hasPage(r):
 		s.servePage(w, r)
-		return
-	}
-	if !s.hasOperation(r) {
+	case s.hasOperation(r):
+		s.mux.ServeHTTP(w, r)
+	default:
 		s.refuse(w, r, s.notFound(r))
-		return
 	}
-	s.mux.ServeHTTP(w, r)
+	if r.Context().Err() == nil {
+		out.starts(http.StatusOK) // a handler that wrote nothing
+	}
 }
 
 // setDeadlines sets the connection's deadlines; a test recorder has none. Open requests extend the write deadline. The read

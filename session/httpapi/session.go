@@ -104,6 +104,7 @@ type configChangeJSON struct {
 	MaxOutputTokens *int64  `json:"max_output_tokens,omitempty"`
 	ContextWindow   *int64  `json:"context_window,omitempty"`
 	MaxIterations   *int64  `json:"max_iterations,omitempty"`
+	SilenceMillis   *int64  `json:"silence_ms,omitempty"`
 	Protocol        *string `json:"protocol,omitempty"`
 
 	Instructions *string       `json:"instructions,omitempty"`
@@ -145,6 +146,7 @@ func (in *configChangeJSON) apply(cfg events.Config) events.Config {
 	set(&cfg.MaxOutputTokens, in.MaxOutputTokens)
 	set(&cfg.ContextWindow, in.ContextWindow)
 	set(&cfg.MaxIterations, in.MaxIterations)
+	set(&cfg.SilenceMillis, in.SilenceMillis)
 	set(&cfg.Protocol, in.Protocol)
 	set(&cfg.Instructions, in.Instructions)
 	if in.Sampling != nil {

@@ -70,6 +70,7 @@ type sessionConfigJSON struct {
 	MaxIterations   int64  `json:"max_iterations,omitempty" jsonschema:"limit of model calls in a turn"`
 	Protocol        string `json:"protocol,omitempty" jsonschema:"standard or code"`
 	RetainMillis    int64  `json:"retain_ms,omitempty" jsonschema:"milliseconds after the last event until the session is erased; negative: never"`
+	SilenceMillis   int64  `json:"silence_ms,omitempty" jsonschema:"milliseconds that a model may send no content, before a reply and within it; the node's limit if absent"`
 
 	Instructions string       `json:"instructions,omitempty" jsonschema:"start of the system prompt, before contributions of plugins: at most 64 KiB"`
 	Sampling     samplingJSON `json:"sampling,omitzero"`

@@ -9,7 +9,6 @@ type slots struct {
 	mu       sync.Mutex
 	requests slotPool // short requests
 	streams  slotPool // streams and requests that wait for a turn
-	large    slotPool // large bodies in memory
 }
 
 // slotPool is a set of slots that all callers share. One caller can have only a part of them.

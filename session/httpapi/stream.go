@@ -20,6 +20,7 @@ type message struct {
 func (s *Server) stream(c *httpRequest, r reply) {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store, no-transform") // proxies that compress would hold events back
 	h.Set("X-Accel-Buffering", "no")
 	if c.ProtoMajor == 1 {
 		h.Set("Connection", "close") // so that the connection ends with the stream
@@ -28,8 +29,9 @@ func (s *Server) stream(c *httpRequest, r reply) {
 	if c.Method == http.MethodHead {
 		return
 	}
+	// Nothing but an event ends with an empty line: some clients take each such block for an event.
 	out := &eventWriter{w: c.w, conn: http.NewResponseController(c.w), timeout: s.cfg.WriteTimeout}
-	if out.write([]byte("retry: 1000\n\n")) != nil {
+	if out.write([]byte("retry: 1000\n")) != nil {
 		return
 	}
 	open, stop := context.WithCancel(c.Context())
@@ -117,7 +119,7 @@ func (e *eventWriter) keepAlive(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = e.write([]byte(": \n\n"))
+			_ = e.write([]byte(":\n"))
 		}
 	}
 }

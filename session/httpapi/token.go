@@ -121,7 +121,7 @@ func checkTokens(list []Token) error {
 		wrong := func(format string, args ...any) {
 			errs = append(errs, fmt.Errorf("%s: "+format, append([]any{t.where(i)}, args...)...))
 		}
-		if err := errors.Join(events.CheckToken("name", t.Name), t.Scope.Check()); err != nil {
+		if err := errors.Join(events.CheckCaller("name", t.Name), t.Scope.Check()); err != nil {
 			wrong("%w", err)
 		}
 		credential := t.Certificate

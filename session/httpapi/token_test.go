@@ -51,6 +51,20 @@ func TestParseTokens(t *testing.T) {
 	}
 }
 
+// TestReservedTokens refuses tokens with names that histories have for what no caller does.
+func TestReservedTokens(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"timer", "Timer", "retention", "chat", "lash-node", "LASH-REPLAY"} {
+		list, err := httpapi.ParseTokens(strings.NewReader("\n" + name + " read " + strings.Repeat("ab", 32)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := httpapi.NewTokens(list); err == nil || !strings.HasPrefix(err.Error(), "line 2: name: is ") || !strings.HasSuffix(err.Error(), "choose another name") {
+			t.Errorf("%s: got %v, want the line, the field and what to do", name, err)
+		}
+	}
+}
+
 // TestEmptyToken refuses the digest of an empty text, which an unset variable makes, where tokens are loaded.
 func TestEmptyToken(t *testing.T) {
 	t.Parallel()

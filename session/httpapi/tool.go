@@ -5,13 +5,12 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
 
 // approvalsJSON are the approval requests without an answer.
 type approvalsJSON struct {
-	Approvals []approvalJSON `json:"approvals"`
+	Approvals []pendingApprovalJSON `json:"approvals" jsonschema:"those of the session come first, then those of the agents that work for it, and of theirs: an answer goes to POST approvals of the session that a call has here"`
 }
 
 // approvalJSON is a call that waits for an approval.
@@ -29,7 +28,7 @@ type approvalJSON struct {
 type answerJSON struct {
 	Call    events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX of the call: the field effect of the event tool.approval_asked"`
 	Granted *bool           `json:"granted" jsonschema:"true: the call runs; false: it is refused"`
-	Reason  string          `json:"reason,omitempty"`
+	Reason  string          `json:"reason,omitempty" jsonschema:"stored in the history, at most 1000 bytes; of a question it is the answer, at most 65536 bytes"`
 }
 
 // callResultJSON is the result of a pending call, from outside the turn. The first result counts.
@@ -49,8 +48,9 @@ type callOutputJSON struct {
 
 // toolsJSON are the tools of a session.
 type toolsJSON struct {
-	Generation int64      `json:"generation"`
-	Tools      []toolJSON `json:"tools" jsonschema:"by name"`
+	Generation int64             `json:"generation"`
+	Tools      []toolJSON        `json:"tools" jsonschema:"by name"`
+	LeftOut    []api.LeftOutTool `json:"left_out,omitempty" jsonschema:"tools that sessions do not have, with the reason; a request has none"`
 }
 
 // toolJSON is one tool.
@@ -111,12 +111,16 @@ func toolOf(t *events.ToolEntry) toolJSON {
 	return out
 }
 
-func approvals(list []projector.Approval) approvalsJSON {
-	out := approvalsJSON{Approvals: make([]approvalJSON, len(list))}
+func approvals(list []api.PendingApproval) approvalsJSON {
+	out := approvalsJSON{Approvals: make([]pendingApprovalJSON, len(list))}
 	for i := range list {
-		out.Approvals[i] = approvalOf(&list[i].ToolApprovalAsked)
+		out.Approvals[i] = pendingApproval(&list[i])
 	}
 	return out
+}
+
+func pendingApproval(a *api.PendingApproval) pendingApprovalJSON {
+	return pendingApprovalJSON{a.Session, approvalOf(&a.ToolApprovalAsked)}
 }
 
 func approvalOf(a *events.ToolApprovalAsked) approvalJSON {
@@ -152,7 +156,7 @@ func (in callResultJSON) args(*httpRequest) (api.ResolveArgs, error) {
 }
 
 func tools(s api.ToolState) toolsJSON {
-	out := toolsJSON{Generation: s.Generation, Tools: make([]toolJSON, len(s.Tools))}
+	out := toolsJSON{Generation: s.Generation, Tools: make([]toolJSON, len(s.Tools)), LeftOut: s.LeftOut}
 	for i := range s.Tools {
 		out.Tools[i] = toolOf(&s.Tools[i])
 	}

@@ -31,8 +31,9 @@ type newTurnJSON struct {
 
 // pendingTurnJSON is a turn that has not ended.
 type pendingTurnJSON struct {
-	Turn   events.TurnID     `json:"turn"`
-	Status pendingStatusJSON `json:"status" jsonschema:"the status in the list of turns. asking: a call waits for an approval, see GET and POST of the session's approvals. ended: the turn ended just now, repeat the request. A POST without wait, or by a caller that may not read, gets pending instead"`
+	Turn   events.TurnID      `json:"turn"`
+	Status pendingStatusJSON  `json:"status" jsonschema:"the status in the list of turns. asking: a call waits for an approval, of the turn or of an agent that works for it, see asks, and GET and POST of the session's approvals. ended: the turn ended just now, repeat the request. A POST without wait, or by a caller that may not read, gets pending instead"`
+	Asks   []events.SessionID `json:"asks,omitempty" jsonschema:"of asking: the sessions whose calls wait, this one or those of agents: an answer goes to POST approvals of that session"`
 }
 
 // cancelTurnJSON requests that a turn stops.
@@ -130,9 +131,19 @@ func (c *httpRequest) unfinished(turn events.TurnID) reply {
 	if err != nil { // the turn exists, also if its state cannot be read
 		return out
 	}
-	if at, err := s.FindTurn(turn); err == nil && at.Known() {
-		out.body = pendingTurnJSON{Turn: turn, Status: pendingStatusJSON(api.StatusOf(s, at))}
+	at, err := s.FindTurn(turn)
+	if err != nil || !at.Known() {
+		return out
 	}
+	var asks []events.SessionID
+	if at.Running != nil {
+		asked, err := c.s.cfg.Service.Approvals(api.WithNeeds(ctx, api.RightRead), c.session)
+		if err != nil {
+			return out
+		}
+		asks = api.Asking(asked)
+	}
+	out.body = pendingTurnJSON{Turn: turn, Status: pendingStatusJSON(api.StatusOf(at, len(asks) > 0)), Asks: asks}
 	return out
 }
 

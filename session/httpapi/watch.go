@@ -1,13 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"iter"
 	"strconv"
 	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -43,7 +43,7 @@ type toolOutputJSON struct {
 type retryJSON struct {
 	WaitMillis int64  `json:"wait_ms"`
 	Attempt    int64  `json:"attempt" jsonschema:"number of the failed attempt, from 1"`
-	Attempts   int64  `json:"attempts" jsonschema:"limit of attempts"`
+	Attempts   int64  `json:"attempts" jsonschema:"limit of attempts; 0: they are limited by time alone"`
 	Reason     string `json:"reason"`
 }
 
@@ -64,23 +64,28 @@ func watchEvents(c *httpRequest) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	ctx, cancel := c.cleanupContext()
+	list, err := c.observe(c.Context(), c.session, cursor)
+	return reply{stream: list}, err
+}
+
+// observe observes a session. A refusal is an error of its own, so that it can be a normal response, outside of the stream.
+func (c *httpRequest) observe(ctx context.Context, id events.SessionID, cursor events.Seq) (iter.Seq2[message, error], error) {
+	first, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.s.cfg.RequestTimeout) // so that it finishes after the request was cancelled
 	defer cancel()
-	s, err := c.s.cfg.Service.State(ctx, c.session) // so that a refusal is a normal response, outside of the stream
+	s, err := c.s.cfg.Service.State(first, id)
 	if err == nil && cursor > s.Seq {
-		err = &api.CursorError{Session: c.session, Cursor: cursor, Last: s.Seq}
+		err = &api.CursorError{Session: id, Cursor: cursor, Last: s.Seq}
 	}
 	if err != nil {
-		return reply{}, err
+		return nil, err
 	}
 	var records []events.RedactionRecord
-	closed := s.Status == projector.StatusClosed // a cached state may be older than the redaction
-	if (s.Redacted > 0 || closed) && c.s.cfg.Redactions != nil {
-		if records, err = c.s.cfg.Redactions(ctx, c.session); err != nil {
-			return reply{}, err
+	if s.Redacted > 0 && c.s.cfg.Redactions != nil {
+		if records, err = c.s.cfg.Redactions(first, id); err != nil {
+			return nil, err
 		}
 	}
-	return reply{stream: observed(c.s.cfg.Service.Observe(c.Context(), c.session, cursor), records)}, nil
+	return observed(c.s.cfg.Service.Observe(ctx, id, cursor), records), nil
 }
 
 // observed converts a session's observations to messages.

@@ -37,7 +37,7 @@ func TestReason(t *testing.T) {
 		"empty": {"", nil}, "longest": {strings.Repeat("a", 1000), nil},
 		"long": {strings.Repeat("a", 1001), events.ErrTooLarge}, "no_utf8": {"\xff", events.ErrInvalid},
 	} {
-		err := check.Reason("origin", c.text)
+		err := events.CheckReason("origin", c.text)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}

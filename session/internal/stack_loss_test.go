@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	sessionarchive "github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/internal/stack"
 )
 
@@ -60,6 +61,37 @@ func TestPluginsAfterLoss(t *testing.T) {
 					t.Errorf("got %d stacks built, want %d", b.built, want)
 				}
 			})
+		}
+	}
+}
+
+// TestPluginsAfterRedaction opens the plugins of a session again after an event of it was redacted: they are built again, once.
+func TestPluginsAfterRedaction(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	b := setupWith(t, stack.Config{CommitAt: func(context.Context, events.SessionID, events.Seq) (events.CommitID, error) {
+		return "", errors.New("is not asked")
+	}})
+	appendTo(t, on, 0, 3, "kept")
+	c := &events.Commit{ID: "end", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionClosed{})}}
+	if _, err := on.Log().Append(t.Context(), c, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.NewProjector(on, nil).Project(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	archive(t, on, 4)
+	for want := 1; want <= 2; want++ {
+		for range 2 {
+			_, release := b.open(t, whole(t, on))
+			release()
+		}
+		if b.built != want {
+			t.Fatalf("got %d stacks built, want %d", b.built, want)
+		}
+		r := events.RedactionRecord{At: 1, By: "ann", Reason: "asked to", What: []string{string(events.KindSessionConfigured)}}
+		if _, err := sessionarchive.Redact(t.Context(), on, "s", r, nil); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -188,7 +188,7 @@ var (
 var (
 	Approvals = withoutInput(Row{
 		ID: "getApprovals", Needs: read, Repeat: ReadOnly, Route: get + "/approvals",
-		Summary: "List the session's calls that wait for an approval",
+		Summary: "List the calls that wait for an approval, of the session and of the agents that work for it",
 	}, Host.Approvals)
 	PendingApprovals = register(Row{
 		ID: "listApprovals", Needs: read, Repeat: ReadOnly, Route: get + "/v1/approvals",

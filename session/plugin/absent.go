@@ -100,6 +100,11 @@ func (Absent) CancelTurn(context.Context, events.SessionID, events.TurnID) error
 	return unavailable("turns")
 }
 
+// AnswerByTurn implements [TurnHost].
+func (Absent) AnswerByTurn(context.Context, events.EffectID, events.SessionID, api.TurnRequest) error {
+	return unavailable("turns")
+}
+
 // StartTurn implements [TurnHost].
 func (Absent) StartTurn(context.Context, events.SessionID, api.TurnRequest) (api.AssembledTurn, error) {
 	return api.AssembledTurn{}, unavailable("turns")
@@ -210,6 +215,9 @@ func (Absent) EmitTrace(context.Context, string, json.RawMessage) error { return
 func (Absent) ToolOutput(context.Context, events.SessionID, events.EffectID) (string, error) {
 	return "", unavailable("tool output")
 }
+
+// Now implements [TimerHost] with the zero time.
+func (Absent) Now() time.Time { return time.Time{} }
 
 // ResolveAt implements [TimerHost].
 func (Absent) ResolveAt(context.Context, events.SessionID, events.EffectID, time.Time, events.ToolResult) error {

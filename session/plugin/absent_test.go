@@ -22,6 +22,9 @@ func TestAbsent(t *testing.T) {
 	for i := range capabilities.NumMethod() {
 		name := capabilities.Method(i).Name
 		method := host.MethodByName(name)
+		if name == "Now" { // it has no error
+			continue
+		}
 		args := []reflect.Value{reflect.ValueOf(context.Background())}
 		for j := 1; j < method.Type().NumIn(); j++ {
 			args = append(args, reflect.Zero(method.Type().In(j)))

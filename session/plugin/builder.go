@@ -93,6 +93,16 @@ func (b *Builder) External() []api.ExternalPlugin {
 	return list
 }
 
+// LeftOut are the tools that factories leave out.
+func (b *Builder) LeftOut() (list []api.LeftOutTool) {
+	for _, f := range b.factories {
+		if l, ok := f.(LeavesOut); ok {
+			list = append(list, l.LeftOut()...)
+		}
+	}
+	return list
+}
+
 // BuildStack builds a session's stack from every factory that wants the session, in order. A nil snapshot restores
 // nothing. The stack is live until [Stack.Close]. A second live stack of the same session is refused.
 func (b *Builder) BuildStack(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Stack, error) {

@@ -60,6 +60,9 @@ type TurnHost interface {
 	CancelTurn(ctx context.Context, id events.SessionID, turn events.TurnID) error
 	// StartTurn runs a turn to its end.
 	StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error)
+	// AnswerByTurn requests a turn of a child whose end resolves a pending call of this session, with an [api.AgentState] as its JSON. See
+	// [Call.CompletionKey] for the key. No node waits for the turn. A session that is no child of this one is [api.ErrForbidden].
+	AnswerByTurn(ctx context.Context, key events.EffectID, child events.SessionID, req api.TurnRequest) error
 }
 
 // GraphHost appends to the session graph.
@@ -125,6 +128,8 @@ type TraceHost interface {
 
 // TimerHost sets timers.
 type TimerHost interface {
+	// Now is the servers' time, which decides when a timer is due. The clocks of nodes may be wrong.
+	Now() time.Time
 	// ResolveAt resolves a pending call with a result at a time, on any node. See [Call.CompletionKey] for the key.
 	// The first timer of a key wins.
 	ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error

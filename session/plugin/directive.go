@@ -22,8 +22,8 @@ type Directive struct {
 	Args     json.RawMessage
 	Result   *Result
 	Events   []json.RawMessage
-	Name     string // of a trace event
-	Payload  json.RawMessage
+	Name     string          // of a trace event
+	Payload  json.RawMessage // of a trace event, or places
 }
 
 // Abort stops the turn. From a tool hook it fails the call only.
@@ -76,6 +76,14 @@ func AskWithin(question string, within time.Duration) Directive {
 	return Directive{Kind: events.DirectiveAskApproval, Message: question, Within: within}
 }
 
+// JudgePlaces records where the files and directories of a call's arguments are, by argument, as rules judged them: paths
+// without links, below the root of the files or absolute. The call gets them as its Places, also on another node. The last
+// such directive wins.
+func JudgePlaces(places map[string]string) Directive {
+	payload, _ := json.Marshal(places) // texts always have a form
+	return Directive{Kind: events.DirectiveJudgePlaces, Payload: payload}
+}
+
 // allowed reports whether a directive may occur at a point. The package documentation has the table.
 func (d Directive) allowed(point events.HookPoint) bool {
 	tool := point == events.PointBeforeTool || point == events.PointAfterTool
@@ -84,7 +92,7 @@ func (d Directive) allowed(point events.HookPoint) bool {
 		return point != events.PointAfterTurn
 	case events.DirectiveEnqueue:
 		return point != events.PointBeforeTool
-	case events.DirectiveReplaceArgs, events.DirectiveAskApproval:
+	case events.DirectiveReplaceArgs, events.DirectiveAskApproval, events.DirectiveJudgePlaces:
 		return point == events.PointBeforeTool
 	case events.DirectiveShortCircuit:
 		return tool
@@ -131,6 +139,8 @@ func (d Directive) checkValues() error {
 		return errors.New("arguments are no JSON")
 	case d.Kind == events.DirectiveReplaceArgs:
 		return events.CheckJSON("arguments", d.Args)
+	case d.Kind == events.DirectiveJudgePlaces:
+		return json.Unmarshal(d.Payload, new(map[string]string))
 	case d.Kind == events.DirectiveEmitTrace && len(d.Payload) > 0:
 		return checkValue("payload", d.Payload)
 	}
@@ -157,7 +167,7 @@ func checkDirectives(point events.HookPoint, list []Owned[Directive]) error {
 func checkRules(list []Owned[Directive]) error {
 	for i := range list {
 		switch kind := list[i].Value.Kind; kind {
-		case events.DirectiveAbort, events.DirectiveAskApproval, events.DirectiveEmitEvents, events.DirectiveEmitTrace:
+		case events.DirectiveAbort, events.DirectiveAskApproval, events.DirectiveEmitEvents, events.DirectiveEmitTrace, events.DirectiveJudgePlaces:
 		default:
 			return &HookError{Plugin: list[i].Plugin, Point: string(events.PointBeforeTool), Err: fmt.Errorf("directive %q is not allowed in AuthorizeToolCall", kind)}
 		}

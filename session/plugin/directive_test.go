@@ -84,6 +84,7 @@ var matrix = []struct {
 	{plugin.Emit(json.RawMessage(`1`)), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
 	{plugin.Trace("x", nil), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
 	{plugin.Ask("really?"), []events.HookPoint{events.PointBeforeTool}},
+	{plugin.JudgePlaces(map[string]string{"path": "a"}), []events.HookPoint{events.PointBeforeTool}},
 }
 
 // TestDirectiveMatrix returns every directive at every point, between allowed ones. Either the list contains it, or
@@ -136,6 +137,7 @@ func TestDirectiveGarbage(t *testing.T) {
 		"event":       plugin.Emit(json.RawMessage(`1`), json.RawMessage(`{"a":`)),
 		"no_event":    plugin.Emit(nil),
 		"payload":     plugin.Trace("x", json.RawMessage(`no`)),
+		"places":      {Kind: events.DirectiveJudgePlaces, Payload: json.RawMessage(`{"path":1}`)},
 		"message":     plugin.Enqueue(events.Message{Role: "stranger"}),
 		"part":        plugin.Enqueue(events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: "smell"}}}),
 	} {
@@ -167,7 +169,7 @@ func TestHookOrder(t *testing.T) {
 func TestAuthorizeRefusesChanges(t *testing.T) {
 	t.Parallel()
 	may := map[events.DirectiveKind]bool{
-		events.DirectiveAbort: true, events.DirectiveAskApproval: true, events.DirectiveEmitEvents: true, events.DirectiveEmitTrace: true,
+		events.DirectiveAbort: true, events.DirectiveAskApproval: true, events.DirectiveEmitEvents: true, events.DirectiveEmitTrace: true, events.DirectiveJudgePlaces: true,
 	}
 	for _, tc := range matrix {
 		s := stack(t, plugin.Func("rules", func(r *plugin.Registrar) error {

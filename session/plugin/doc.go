@@ -59,13 +59,15 @@
 //	Enqueue                      yes          yes         yes         no           next checkpoint
 //	CreateSession, Emit, Trace   yes          yes         yes         yes          yes
 //	ReplaceArgs, Ask, AskWithin  no           no          no          yes          no
+//	JudgePlaces                  no           no          no          yes          no
 //	ShortCircuit                 no           no          no          yes          replaces the result
 //
 // What runs is what the rules judged. All hooks before a call see the model's own arguments, and the last ReplaceArgs
 // wins. Then the hooks of [Registrar.AuthorizeToolCall] see the arguments that won, wherever their plugin is in the
 // stack. They abort the call or ask for an approval, which shows the same arguments, and nothing replaces these
 // afterwards. The same holds for calls inside of calls, of code and in the background. A plugin that refuses calls in
-// BeforeToolCall judges the model's arguments only.
+// BeforeToolCall judges the model's arguments only. A path can lead elsewhere by the time that the call runs: rules about paths
+// record where they lead, with [JudgePlaces], and the tool works there or not at all.
 //
 // # What runs again after a crash
 //

@@ -79,6 +79,12 @@ type Selective interface{ Wants(BuildContext) bool }
 // Reporting is a factory of a plugin that runs as programs of its own.
 type Reporting interface{ Report() api.ExternalPlugin }
 
+// LeavesOut is a factory that leaves out tools which users may expect.
+type LeavesOut interface {
+	// LeftOut are the tools that sessions do not have, with the reason. It must not block.
+	LeftOut() []api.LeftOutTool
+}
+
 // Extending is a factory that contributes payloads to the stack's extensions.
 type Extending interface {
 	// Extensions returns payloads by extension id.

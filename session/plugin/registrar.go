@@ -91,8 +91,8 @@ func (r *Registrar) BeforeToolCall(fn HookFunc[ToolContext]) {
 
 // AuthorizeToolCall adds a hook that decides whether a call may run. It runs after all hooks of
 // [Registrar.BeforeToolCall], and its input has the arguments that the call would run with: those of the last
-// [ReplaceArgs], else the model's. It can return [Abort], [Ask], [AskWithin], [Emit] and [Trace]; it cannot change the
-// call. It does not run where a hook before the call has aborted it. An error fails the call.
+// [ReplaceArgs], else the model's. It can return [Abort], [Ask], [AskWithin], [JudgePlaces], [Emit] and [Trace]; it cannot
+// change the call. It does not run where a hook before the call has aborted it. An error fails the call.
 func (r *Registrar) AuthorizeToolCall(fn HookFunc[ToolContext]) {
 	r.c.authorize = append(r.c.authorize, owned(r, fn))
 }

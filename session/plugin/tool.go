@@ -28,6 +28,12 @@ type Tool struct {
 	// Portable means that the handler needs nothing of the turn's process: no plugin state and no nested calls.
 	// A node without the tool role sends the call to a node that has this role.
 	Portable bool
+	// Where is where a call of the tool runs now, as of the process that is asked. A call that runs elsewhere goes to a node
+	// with the tool role that has the tool here. It must not block. nil: here.
+	Where func() Where
+	// Stays means that a call goes on in its process while people think: [Call.Ask] returns their answer. Where the process
+	// ends meanwhile, the call is lost or runs again, as its effects say.
+	Stays bool
 	// Holder chooses which instance of an external program gets a call that must not run twice. It returns "" where none
 	// is free. The history records the choice before the call starts: after a takeover the same instance gets the call.
 	// nil: the tool runs in the node's process. For a call with Inner set the handler chooses the instance itself.
@@ -50,7 +56,26 @@ type Tool struct {
 	Examples  []json.RawMessage  // example arguments, which must match Schema
 }
 
-// Retry is the retry policy of failed calls. Only a [Failure] with Safe set is retried.
+// Where is where a tool runs.
+type Where int
+
+// Values of [Where].
+const (
+	WhereHere      Where = iota // in this process
+	WhereElsewhere              // on another node
+	WhereNowhere                // no node has it
+)
+
+// At is [Tool.Where], which may be nil.
+func (t *Tool) At() Where {
+	if t.Where == nil {
+		return WhereHere
+	}
+	return t.Where()
+}
+
+// Retry is the retry policy of failed calls. Only a [Failure] with Safe set is retried. Further attempts of a call of a
+// turn are in the history before they begin.
 type Retry struct {
 	Attempts int           // total number of attempts; 0 and 1 mean no retry
 	Base     time.Duration // before the second attempt; doubles
@@ -61,15 +86,16 @@ type Retry struct {
 type Call struct {
 	Session events.SessionID
 	Turn    events.TurnID
-	Effect  events.EffectID // unique in the session
-	ID      events.CallID   // from the model's reply
-	Key     string          // idempotency key: the same for the tool and its hooks, every attempt, on every worker
-	Attempt int             // from 1
-	Holder  string          // that the history names, see [Tool.Holder]
-	Again   bool            // an earlier worker may have started the call
-	Inner   bool            // another call made it, or it runs in the background: no event names its Holder
-	Once    bool            // the history says that the call must not run twice, whatever this node's tool declares
-	Host    ToolHost        // capabilities of the session; nil for tools that run without a session
+	Effect  events.EffectID   // unique in the session
+	ID      events.CallID     // from the model's reply
+	Key     string            // idempotency key: the same for the tool and its hooks, every attempt, on every worker
+	Attempt int               // from 1
+	Holder  string            // that the history names, see [Tool.Holder]
+	Again   bool              // an earlier worker may have started the call
+	Inner   bool              // another call made it, or it runs in the background: no event names its Holder
+	Once    bool              // the history says that the call must not run twice, whatever this node's tool declares
+	Places  map[string]string // where rules judged the files and directories of the arguments to be, see [JudgePlaces]; nil: no rule did
+	Host    ToolHost          // capabilities of the session; nil for tools that run without a session
 
 	pending *bool // set by CompletionKey
 	nested  NestedFunc

@@ -38,8 +38,9 @@ func Parse(field string, data []byte) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// Compile checks a schema and prepares it for validation. Errors: an [*events.FieldError] of the field that is
-// [events.ErrInvalid] or [events.ErrTooLarge].
+// Compile checks a schema and prepares it for validation, so that what is accepted here is what a value is compared with: in the
+// dialect that its $schema names. A schema of a dialect that this process does not know accepts every value: what has
+// the schema judges the value. Errors: an [*events.FieldError] of the field that is [events.ErrInvalid] or [events.ErrTooLarge].
 func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -48,7 +49,16 @@ func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
 	if err := check(field, data); err != nil {
 		return nil, err
 	}
-	resolved, err := s.Resolve(nil)
+	known := *s
+	switch name := strings.TrimSuffix(s.Schema, "#"); name {
+	case "", "https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft/2020-12/schema", "http://json-schema.org/schema", "https://json-schema.org/schema":
+		known.Schema = ""
+	case "http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema":
+		known.Schema = "http://json-schema.org/draft-07/schema#" // the library compares all of it
+	default:
+		known = jsonschema.Schema{}
+	}
+	resolved, err := known.Resolve(nil)
 	if err != nil {
 		return nil, invalid(field, err.Error())
 	}

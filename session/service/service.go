@@ -37,7 +37,7 @@ type Config struct {
 // version of the service, for service discovery.
 const version = "1.0.0"
 
-// Serve answers requests until stop is called. stop accepts no more requests, and waits for the running ones until
+// Serve answers requests, and reads of clients, until stop is called. stop accepts no more requests, and waits for the running ones until
 // its ctx ends; then it cancels them.
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
@@ -57,7 +57,14 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	return s.Stop, nil
+	stopReads, err := b.ServeReads(bus.Clients, max(cfg.Concurrency/4, 1))
+	if err != nil {
+		return nil, errors.Join(err, s.Stop(context.Background()))
+	}
+	return func(ctx context.Context) error {
+		stopReads()
+		return s.Stop(ctx)
+	}, nil
 }
 
 // streaming makes a completion send its deltas, where the client receives them.
@@ -210,7 +217,7 @@ func callerOf(user string) string {
 // actorOf is a user's name in histories: the part before the tenant's name.
 func actorOf(user string) (string, error) {
 	name, _, _ := strings.Cut(user, "@")
-	if err := events.CheckToken("user", name); err != nil {
+	if err := events.CheckCaller("user", name); err != nil {
 		return "", err
 	}
 	return name, nil

@@ -124,8 +124,8 @@ func EndLine(r *projector.TurnRecord) string {
 	if u := r.Usage; !u.IsZero() {
 		list = append(list, UsageLine(u))
 	}
-	if r.StartedAt != 0 && r.CompletedAt > r.StartedAt {
-		list = append(list, (time.Duration(r.CompletedAt-r.StartedAt) * time.Millisecond).String())
+	if lasted := r.Lasted(); lasted > 0 {
+		list = append(list, (time.Duration(lasted) * time.Millisecond).String())
 	}
 	return strings.Join(list, ", ")
 }

@@ -36,6 +36,7 @@ type Call struct {
 	Holder   string                    // instance of a plugin that has the call; empty if the worker runs it
 	Resolved *events.ToolResult        // the result, if the call was pending
 	Answer   *events.ToolApprovalGiven // the answer to its approval request
+	Places   []byte                    // as the rules judged them, see [events.ToolApprovalAsked]
 }
 
 // Parked is [Needs.Parked] of the needs of a state.
@@ -84,7 +85,7 @@ func (o *Needs) calls(s *projector.State, t *projector.Turn) {
 		}
 		call := Call{
 			Index: int64(i), Effect: ToolEffect(t.ID, t.Iteration, int64(i)),
-			ID: c.ID, Tool: c.Tool, Args: c.Args, Blob: c.Blob, Holder: c.Holder,
+			ID: c.ID, Tool: c.Tool, Args: c.Args, Blob: c.Blob, Holder: c.Holder, Places: c.Places,
 		}
 		if r := t.Resolution(call.Effect); r != nil {
 			call.Resolved = &r.Result

@@ -3,6 +3,7 @@ package turn
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -103,25 +104,35 @@ func (m *machine) classify(r *events.ModelReplied, calls []projector.Call) (even
 		if prompt := r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheWrite; r.Usage.Output == 0 && window > 0 && prompt*100 >= window*95 {
 			return provider(string(events.StopContextOverflow))
 		}
-		return events.EndIncomplete, events.Issue{Kind: "provider", Code: string(r.Stop)}
+		return events.EndIncomplete, events.Issue{Kind: "provider", Code: string(r.Stop), Message: limitText(m.s.Config.MaxOutputTokens)}
 	case events.StopContextOverflow, events.StopContentFilter, events.StopProviderError:
 		return provider(string(r.Stop))
 	case events.StopCancelled:
 		return events.EndCancelled, events.Issue{}
-	case events.StopEnd, events.StopToolUse, events.StopUnknown:
+	case events.StopUnknown:
+		return provider("unknown_end")
+	case events.StopEnd, events.StopToolUse:
 	}
 	if len(calls) > 0 {
 		return "", events.Issue{}
 	}
-	if !hasText(r.Parts) && !m.t.AnyResult {
+	if !hasText(r.Parts) {
 		return provider("empty_response")
 	}
 	return events.EndFinished, events.Issue{}
 }
 
+// limitText is the reason of a turn whose reply its limit cut off.
+func limitText(limit int64) string {
+	if limit == 0 {
+		return "the reply was cut off at the model's or the provider's limit of output tokens: max_output_tokens of the session sets one"
+	}
+	return fmt.Sprintf("the reply was cut off at %d tokens: max_output_tokens of the session sets the limit", limit)
+}
+
 func hasText(parts []events.Part) bool {
 	for i := range parts {
-		if parts[i].Kind == events.PartText && (parts[i].Text != "" || !parts[i].Blob.IsZero()) {
+		if parts[i].Kind == events.PartText && (strings.TrimSpace(parts[i].Text) != "" || !parts[i].Blob.IsZero()) {
 			return true
 		}
 	}

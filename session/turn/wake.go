@@ -82,7 +82,7 @@ func DueEvents(s *projector.State, now events.Millis) []events.Event {
 	}
 	for i := range t.Asks {
 		if a := &t.Asks[i]; !a.Answered && a.Until != 0 && a.Until <= now && len(list) < maxDueEvents {
-			list = append(list, events.Of(t.ID, &events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "no answer came in time"}))
+			list = append(list, events.Of(t.ID, &events.ToolApprovalGiven{Effect: a.Effect, By: events.ByTimer, Reason: "no answer came in time"}))
 		}
 	}
 	return list

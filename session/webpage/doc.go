@@ -6,13 +6,14 @@
 //
 // The files are plain ES modules and one style sheet, embedded as they are in the folder files. Their content security
 // policy allows scripts, styles and requests of the same origin only, and images of data URLs. It allows no inline
-// script, no evaluation of text, and no assignment of text as HTML (trusted types). Replies of models and results of
+// script, no evaluation of text, and no assignment of text as HTML (trusted types: their one policy makes the address of the worker). Replies of models and results of
 // tools are hostile: the page makes every node by its tag and puts data into text nodes and attributes of fixed names.
 //
 // # Modules
 //
 //	app.js            sign-in, routes, the shell
-//	api.js            requests and streams of server-sent events, with the token
+//	api.js            requests, with the token
+//	stream.js, worker.js    streams of server-sent events, which all tabs have by one connection
 //	history.js        the fold of a session's commits; a view of it at any sequence
 //	session.js        one session: what it follows, its tabs, the scrubber
 //	conversation.js, timeline.js, graph.js, events.js, compare.js, inspector.js, scrubber.js, talk.js    parts of a session's page
@@ -23,5 +24,6 @@
 //	dom.js, parts.js, format.js       nodes, bodies and texts
 //	virtual.js                        lists of which only the rows near the viewport are in the document
 //
-// The token is in the tab's sessionStorage, and in the header Authorization of requests. It is in no URL.
+// The token is in the tab's sessionStorage, in the worker's memory while a tab follows a session, and in the header Authorization of
+// requests. It is in no URL.
 package webpage

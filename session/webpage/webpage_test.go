@@ -50,7 +50,7 @@ func TestPolicy(t *testing.T) {
 	for _, at := range []string{"/", "/page/app.js", "/page/app.css", settingsPath, "/page/nothing"} {
 		got := serve(t, http.MethodGet, at) //nolint:bodyclose // a recorder's
 		policy := got.Header.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self';", "img-src 'self' data:;", "frame-ancestors 'none'", "form-action 'none'", "base-uri 'none'", "require-trusted-types-for 'script'"} {
+		for _, want := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self';", "img-src 'self' data:;", "frame-ancestors 'none'", "form-action 'none'", "base-uri 'none'", "require-trusted-types-for 'script'", "trusted-types lash"} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("%s: got the policy %q, want %q in it", at, policy, want)
 			}
@@ -77,6 +77,48 @@ func TestFiles(t *testing.T) {
 		}
 		if f.mediaType == "" {
 			t.Errorf("%s: got no media type", at)
+		}
+	}
+}
+
+// TestLookupsAreInMaps finds every access by a computed name in the page's scripts. A text from outside may be a word of the
+// language, such as "constructor", that each object has: only places in lists, and names of the page's own, may be looked up so;
+// all else is in a Map or a Set.
+func TestLookupsAreInMaps(t *testing.T) {
+	t.Parallel()
+	var (
+		texts   = regexp.MustCompile(`(^|\s)//.*|"(?:[^"\\]|\\.)*"`)
+		lookups = regexp.MustCompile(`[\w$.#?]*[\w$)\]](?:\?\.)?\[((?:[^\[\]]|\[[^\[\]]*\])+)\]`)
+		// place is an index of a list: a number, a variable that counts, or what only numbers have.
+		place   = regexp.MustCompile(`^(\d+|[ijn]|begin|end[AB]|frame|gone|index|mid|next|now|this\.(seen|laid|frame)|n\.(frame|parent\.index))(\+\+| [+-] 1)?$|^Number\(|^Math\.|^\(?\w+\.(indexOf|findIndex)\(|^head\.seq - 1 - from$`)
+		pattern = regexp.MustCompile(`^([.\\]|$)`) // a class of a regular expression, or a text in quotes
+		own     = map[string]string{
+			"u[k]": "a name of USAGE or NAMES", "u?.[k]": "a name of NAMES", "sum[k]": "a name of USAGE or NAMES", "was[k]": "a name of USAGE", "entry.usage[k]": "a name of USAGE",
+			"other[k]": "a name of NAMES", "row[k]": "a name of NAMES", "r[name]": "a name of NAMES", "node[name]": "one of the names before it", "ICONS[name]": "a name of a button",
+			"this[go]": "a method that a fact names", "this[it.type]": "a type of a row",
+		}
+	)
+	h, err := New(Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for at, f := range h.(handler) {
+		if !strings.HasSuffix(at, ".js") {
+			continue
+		}
+		for i, line := range strings.Split(string(f.plain), "\n") {
+			for _, m := range lookups.FindAllStringSubmatch(texts.ReplaceAllString(line, ""), -1) {
+				found[m[0]] = true
+				if own[m[0]] == "" && !place.MatchString(m[1]) && !pattern.MatchString(m[1]) {
+					t.Errorf("%s:%d: got %s, want a Map or a Set: an object has more names than were put into it", at, i+1, m[0])
+				}
+			}
+		}
+	}
+	for name := range own {
+		if !found[name] {
+			t.Errorf("%s: got none, want it off the list", name)
 		}
 	}
 }

@@ -58,8 +58,8 @@ func TestStart(t *testing.T) {
 	s, h := backgroundBuild(t), &backgroundHost{}
 	for args, want := range map[string]events.MonitorSpec{
 		`{"id":"m","command":"x"}`:                             {ID: "m", Command: "x", Cwd: "/srv"},
-		`{"id":"m","command":"x","cwd":"a/b"}`:                 {ID: "m", Command: "x", Cwd: "/srv/a/b"},
-		`{"id":"m","command":"x","cwd":"/tmp","timeout_ms":9}`: {ID: "m", Command: "x", Cwd: "/tmp", TimeoutMillis: 9},
+		`{"id":"m","command":"x","cwd":"a/b"}`:                 {ID: "m", Command: "x", Cwd: "/srv", Place: "a/b"},
+		`{"id":"m","command":"x","cwd":"/tmp","timeout_ms":9}`: {ID: "m", Command: "x", Cwd: "/srv", Place: "/tmp", TimeoutMillis: 9},
 		`{"id":"m","command":"x","persistent":true}`:           {ID: "m", Command: "x", Cwd: "/srv", Persistent: true, RestartOnRestore: true},
 		`{"id":"m","command":"x","notify_only":true}`:          {ID: "m", Command: "x", Cwd: "/srv", Wake: events.WakeNotify},
 		`{"id":"m","command":"x","timeout_ms":3600000}`:        {ID: "m", Command: "x", Cwd: "/srv", TimeoutMillis: 3600000},

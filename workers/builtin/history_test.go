@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/builtintest"
 	"github.com/lash-go/lash/workers/builtin/history"
@@ -87,16 +90,30 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// TestNearTheLimit shows the newest turns alone, whole, from a question on.
+// TestNearTheLimit shows the newest turns alone, whole, from a question on, and says what is left out.
 func TestNearTheLimit(t *testing.T) {
 	t.Parallel()
 	list := conversation(6, 4000)
 	got := prune(t, history.Options{ResultBytes: 1 << 20}, 4000, 4000, list) // half of 3000 tokens: one turn of 1000
-	if len(got) != 4 || got[0].Text() != "question 5" {
-		t.Fatalf("got %d messages from %q on, want the last turn", len(got), got[0].Text())
+	if len(got) != 5 || !strings.Contains(got[0].Text(), "20 earlier messages of this conversation are left out") || got[1].Text() != "question 5" {
+		t.Fatalf("got %d messages from %q on, want a note and the last turn", len(got), got[0].Text())
 	}
-	if one := prune(t, history.Options{}, 100, 100, list); len(one) != 4 {
-		t.Errorf("a turn above the window: got %d messages, want the whole turn", len(one))
+	if one := prune(t, history.Options{}, 100, 100, list); len(one) != 5 {
+		t.Errorf("a turn above the window: got %d messages, want a note and the whole turn", len(one))
+	}
+}
+
+// TestWindowHoldsReply: what a reply may have is kept free in the window, whatever the percent of pruning is.
+func TestWindowHoldsReply(t *testing.T) {
+	t.Parallel()
+	s := builtintest.Build(t, plugin.BuildContext{}, history.Factory(history.Options{}))
+	list := conversation(5, 12_000) // 15 000 tokens
+	for most, full := range map[int64]bool{0: false, 20_000: false, 28_000: true} {
+		state := builtintest.State(t, events.Config{ContextWindow: 40_000, MaxOutputTokens: most})
+		got, err := s.PrepareContext(t.Context(), plugin.TransformContext{State: state}, plugin.Prepared{Messages: list})
+		if changed := fmt.Sprint(got.Messages) != fmt.Sprint(list); err != nil || changed != full {
+			t.Errorf("replies of %d tokens: pruned %v, %v, want %v", most, changed, err, full)
+		}
 	}
 }
 
@@ -105,7 +122,11 @@ type model struct {
 	plugin.Absent
 	says  string
 	err   error
-	asked []events.Message
+	asked []events.Message // by the last request
+	ends  []events.StopReason
+	most  int64 // tokens that the window holds; 0: any
+	calls int
+	sizes []int64
 }
 
 func (m *model) Complete(_ context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
@@ -113,7 +134,18 @@ func (m *model) Complete(_ context.Context, req plugin.CompletionRequest, source
 		return plugin.Completion{}, errors.New("source " + source)
 	}
 	m.asked = req.Messages
-	return plugin.Completion{Text: m.says}, m.err
+	size := projector.Tokens(req.Messages)
+	if m.most > 0 && size > m.most {
+		m.sizes = append(m.sizes, -size)
+		return plugin.Completion{}, fmt.Errorf("complete: %w", api.ErrContextOverflow)
+	}
+	m.sizes = append(m.sizes, size)
+	reply := plugin.Completion{Text: m.says, Stop: events.StopEnd}
+	if m.calls < len(m.ends) {
+		reply.Stop = m.ends[m.calls]
+	}
+	m.calls++
+	return reply, m.err
 }
 
 // TestCompact: the model summarises what is older than the part that stays.
@@ -146,7 +178,7 @@ func TestCompactFails(t *testing.T) {
 	t.Parallel()
 	long, short := builtintest.State(t, events.Config{}, conversation(4, 40_000)...), builtintest.State(t, events.Config{}, conversation(2, 10)...)
 	s := builtintest.Build(t, plugin.BuildContext{}, history.Factory(history.Options{}))
-	if _, err := s.Compact(t.Context(), plugin.TransformContext{State: long, Host: &model{}}); err == nil || !strings.Contains(err.Error(), "the model gave no summary") {
+	if _, err := s.Compact(t.Context(), plugin.TransformContext{State: long, Host: &model{}}); err == nil || !errors.Is(err, api.ErrCompletion) || !strings.Contains(err.Error(), "was blank") {
 		t.Errorf("no summary: got %v, want an error", err)
 	}
 	if _, err := s.Compact(t.Context(), plugin.TransformContext{State: long, Host: &model{err: errors.New("no model")}}); err == nil || !strings.Contains(err.Error(), "no model") {
@@ -155,5 +187,53 @@ func TestCompactFails(t *testing.T) {
 	host := &model{says: "x"}
 	if got, err := s.Compact(t.Context(), plugin.TransformContext{State: short, Host: host}); err != nil || len(got.Value.Nodes) > 0 || host.asked != nil {
 		t.Errorf("short conversation: got %+v, %v, asked %d messages, want nothing", got.Value, err, len(host.asked))
+	}
+}
+
+// TestSummaryIsWhole: a reply that is no whole summary is asked for once more, and never takes the place of a conversation.
+func TestSummaryIsWhole(t *testing.T) {
+	t.Parallel()
+	s := builtintest.Build(t, plugin.BuildContext{}, history.Factory(history.Options{Keep: 1500}))
+	state := builtintest.State(t, events.Config{}, conversation(4, 4000)...)
+	cut := events.StopOutputLimit
+	for name, c := range map[string]struct {
+		says  string
+		ends  []events.StopReason
+		calls int
+		why   string
+	}{
+		"whole":        {"all of it", []events.StopReason{events.StopEnd}, 1, ""},
+		"cut_once":     {"half of it", []events.StopReason{cut, events.StopEnd}, 2, ""},
+		"cut_twice":    {"half of it", []events.StopReason{cut, cut}, 2, "was cut off by the limit of its length"},
+		"refused":      {"no", []events.StopReason{events.StopContentFilter, events.StopContentFilter}, 2, "was refused"},
+		"blank":        {" \n", nil, 2, "was blank"},
+		"unknown_end":  {"half", []events.StopReason{events.StopUnknown, events.StopUnknown}, 2, `ended with "unknown"`},
+		"refused_then": {"fine", []events.StopReason{events.StopContentFilter, events.StopEnd}, 2, ""},
+	} {
+		host := &model{says: c.says, ends: c.ends}
+		got, err := s.Compact(t.Context(), plugin.TransformContext{State: state, Host: host})
+		if host.calls != c.calls || (err == nil) != (c.why == "") || (err == nil) != (len(got.Value.Nodes) == 1) || err != nil && (!errors.Is(err, api.ErrCompletion) || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %d calls, got %+v, %v, want %d calls and the reason %q", name, host.calls, got.Value, err, c.calls, c.why)
+		}
+	}
+}
+
+// TestCompactInParts: a conversation that is larger than the window is summarised part by part, and no part is lost.
+func TestCompactInParts(t *testing.T) {
+	t.Parallel()
+	s := builtintest.Build(t, plugin.BuildContext{}, history.Factory(history.Options{Keep: 1000, ResultBytes: 1 << 20}))
+	list := conversation(12, 8000) // of 2000 tokens each
+	for name, c := range map[string]struct{ window, most int64 }{"window": {10_000, 9_000}, "refusals": {0, 9_000}} {
+		host := &model{says: "so far", most: c.most}
+		got, err := s.Compact(t.Context(), plugin.TransformContext{State: builtintest.State(t, events.Config{ContextWindow: c.window}, list...), Host: host})
+		if err != nil || len(got.Value.Nodes) != 1 || host.calls < 3 {
+			t.Errorf("%s: %d calls, got %+v, %v, want a summary of several parts", name, host.calls, got.Value, err)
+		}
+		if refused := slices.ContainsFunc(host.sizes, func(n int64) bool { return n < 0 }); refused != (c.window == 0) {
+			t.Errorf("%s: sizes of requests are %d", name, host.sizes)
+		}
+		if first := host.asked[1].Text(); first != "Summary of the conversation so far:\n\nso far" {
+			t.Errorf("%s: the last part begins with %q, want the summary of those before", name, first)
+		}
 	}
 }

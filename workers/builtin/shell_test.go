@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/builtintest"
 	"github.com/lash-go/lash/workers/builtin/shell"
@@ -19,6 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	// Profiles of login shells must not affect the tests.
 	_ = os.Setenv("HOME", "/no-home")
+	runtest.Select()
 	goleak.VerifyTestMain(m)
 }
 

@@ -26,6 +26,7 @@ type subagentHost struct {
 	states  []events.TaskState
 	turns   []api.TurnRequest
 	waited  bool
+	answers events.EffectID // call that the last turn answers
 }
 
 func (h *subagentHost) SnapshotCurrent(context.Context) (*projector.State, error) {
@@ -58,6 +59,11 @@ func (h *subagentHost) StartTurn(_ context.Context, _ events.SessionID, req api.
 	return api.AssembledTurn{Output: api.AssistantOutput{SafeText: "forty-two"}}, nil
 }
 
+func (h *subagentHost) AnswerByTurn(_ context.Context, key events.EffectID, _ events.SessionID, req api.TurnRequest) error {
+	h.turns, h.answers = append(h.turns, req), key
+	return nil
+}
+
 func (h *subagentHost) StartTurnStream(_ context.Context, _ events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
 	h.turns = append(h.turns, req)
 	return req.ID, nil, nil
@@ -68,11 +74,19 @@ func spawn(t *testing.T, cfg subagent.Config, h *subagentHost, key, args string)
 	return builtintest.Call(t, builtintest.Build(t, plugin.BuildContext{}, subagent.Factory(cfg)), plugin.Call{Host: h, Key: key}, "spawn_agent", args)
 }
 
-// TestSpawn creates an agent with the options of its parent, and waits for its answer.
+// TestSpawn creates an agent with the options of its parent, whose turn answers the call. An inner call waits for the answer itself.
 func TestSpawn(t *testing.T) {
 	t.Parallel()
+	for _, inner := range []bool{false, true} {
+		testSpawn(t, inner)
+	}
+}
+
+func testSpawn(t *testing.T, inner bool) {
+	t.Helper()
 	h := &subagentHost{}
-	got, err := spawn(t, subagent.Config{}, h, "k1", `{"capability":"explore","task":"count"}`)
+	s := builtintest.Build(t, plugin.BuildContext{}, subagent.Factory(subagent.Config{}))
+	got, err := builtintest.Call(t, s, plugin.Call{Host: h, Key: "k1", Effect: "t1/0/0", Inner: inner}, "spawn_agent", `{"capability":"explore","task":"count"}`)
 	if err != nil || len(h.created) != 1 || len(h.tasks) != 1 || len(h.turns) != 1 {
 		t.Fatalf("got %d sessions, %d tasks, %d turns, %v, want one of each", len(h.created), len(h.tasks), len(h.turns), err)
 	}
@@ -83,8 +97,11 @@ func TestSpawn(t *testing.T) {
 	if k := h.tasks[0]; k.Of != events.TaskSubagent || k.Child != made.ID || k.ID != events.TaskID(made.ID) || k.Close != events.CloseCancel {
 		t.Errorf("task: got %+v, want one of the session, which ends with it", k)
 	}
-	if !slices.Equal(h.states, []events.TaskState{events.TaskRunning, events.TaskWaiting}) || !strings.Contains(got.Text, `"answer":"forty-two"`) || !h.waited {
-		t.Errorf("got %s with the states %v, want the answer, running and then waiting", got.Text, h.states)
+	switch {
+	case inner && (!slices.Equal(h.states, []events.TaskState{events.TaskRunning, events.TaskWaiting}) || !strings.Contains(got.Text, `"answer":"forty-two"`) || !h.waited):
+		t.Errorf("inner: got %s with the states %v, want the answer, running and then waiting", got.Text, h.states)
+	case !inner && (!slices.Equal(h.states, []events.TaskState{events.TaskRunning}) || !got.Pending || h.waited || h.answers != "t1/0/0"):
+		t.Errorf("got %+v with the states %v, and a turn that answers %q, want it pending", got, h.states, h.answers)
 	}
 }
 

@@ -20,6 +20,8 @@ type alarms struct {
 	result events.ToolResult
 }
 
+func (*alarms) Now() time.Time { return time.Now() }
+
 func (h *alarms) ResolveAt(_ context.Context, _ events.SessionID, effect events.EffectID, at time.Time, result events.ToolResult) error {
 	h.effect, h.at, h.result = effect, at, result
 	return nil

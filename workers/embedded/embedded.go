@@ -86,7 +86,7 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 	if l.server, err = busembed.Start(busembed.Config{StoreDir: cfg.StoreDir, Profile: cfg.Profile}); err != nil {
 		return l, advised(err)
 	}
-	if l.bus, err = bus.Open(ctx, bus.Config{Options: []nats.Option{l.server.InProcess()}, Logger: cfg.Logger, Keys: cfg.Keys}); err != nil {
+	if l.bus, err = bus.Open(ctx, bus.Config{Options: []nats.Option{l.server.InProcess()}, Free: l.server.Free, Logger: cfg.Logger, Keys: cfg.Keys}); err != nil {
 		return l, err
 	}
 	keys, err := keyring.Open(keyring.Dir(cfg.StoreDir), time.Now())
@@ -108,11 +108,12 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 	return l, nil
 }
 
-// checkModel is [llm.CheckModel] of the configured model. Without a list the first call has the provider's error.
+// checkModel is [llm.CheckModel] of the configured model. Where the list lacks it, or there is none, the first call shows
+// whether it answers.
 func (cfg *Config) checkModel(ctx context.Context) error {
 	err := llm.CheckModel(ctx, cfg.Provider, cfg.Model, func(err error) {
 		if cfg.Logger != nil {
-			cfg.Logger.Warn("model is not checked: the provider gives no list", zap.String("model", cfg.Model), zap.Error(err))
+			cfg.Logger.Warn("the list of the provider does not show the model", zap.String("model", cfg.Model), zap.Error(err))
 		}
 	})
 	if err != nil {

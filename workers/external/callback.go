@@ -1,6 +1,8 @@
 package external
 
 import (
+	"context"
+	"math"
 	"net/http"
 	"time"
 
@@ -49,13 +51,29 @@ func (o *instanceCall) callback(instance string, in *wire.Callback) {
 		return
 	}
 	o.callbacks.Go(func() {
-		answer := o.perform(in)
-		if answer == nil || o.ctx.Err() != nil {
-			return
+		ctx, end := outlive(o.ctx, callbackGrace)
+		defer end()
+		if answer := o.perform(ctx, in); answer != nil {
+			o.callbacks.End(in.ID, answer, time.Now())
+			o.answer(instance, in.ID, answer)
 		}
-		o.callbacks.End(in.ID, answer, time.Now())
-		o.answer(instance, in.ID, answer)
 	})
+}
+
+// callbackGrace is how long a callback may run after its call has ended. It is less than [wire.CallbackLate]: the end of a call must not
+// leave it unknown whether its last callback was performed.
+const callbackGrace = 2 * time.Second
+
+// outlive is a context that ends a time after ctx does.
+func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	late := time.AfterFunc(math.MaxInt64, func() { cancel(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { late.Reset(grace) })
+	return longer, func() {
+		stop()
+		late.Stop()
+		cancel(nil)
+	}
 }
 
 func (o *instanceCall) answer(instance, id string, answer *wire.CallbackAnswer) {
@@ -72,7 +90,7 @@ func (o *instanceCall) answer(instance, id string, answer *wire.CallbackAnswer) 
 }
 
 // perform performs a callback; nil: there is no answer now.
-func (o *instanceCall) perform(in *wire.Callback) *wire.CallbackAnswer {
+func (o *instanceCall) perform(ctx context.Context, in *wire.Callback) *wire.CallbackAnswer {
 	a := o.p.api.Load()
 	switch {
 	case in.Path == wire.AskPath:
@@ -84,7 +102,7 @@ func (o *instanceCall) perform(in *wire.Callback) *wire.CallbackAnswer {
 	case a == nil:
 		return callback.Problem(http.StatusServiceUnavailable, "unavailable", "", "this node performs no callbacks")
 	}
-	return a.Perform(o.ctx, o.caller(), in)
+	return a.Perform(ctx, o.caller(), in)
 }
 
 // caller is the call as the API knows it.

@@ -69,7 +69,7 @@ func TestCallbacksStayInTheirSession(t *testing.T) {
 	o := &instanceCall{p: p, plugin: "notes", in: &wire.Call{CallID: wire.CallID{Session: "own", Call: "t/0/0"}}, ctx: t.Context()}
 	statuses := make(map[int]int)
 	ask := func(method, path, body string) {
-		a := o.perform(&wire.Callback{ID: "c" + events.DerivedID("", method, path, body), Method: method, Path: path, Body: json.RawMessage(body)})
+		a := o.perform(t.Context(), &wire.Callback{ID: "c" + events.DerivedID("", method, path, body), Method: method, Path: path, Body: json.RawMessage(body)})
 		statuses[a.Status]++
 		if strings.Contains(string(a.Body), marker) {
 			t.Errorf("%s %s %s: got %d and %.300s", method, path, body, a.Status, a.Body)

@@ -50,7 +50,7 @@ func TestCallbacksHaveListedRights(t *testing.T) {
 				}
 				path := map[string]string{"createSession": "/v1/sessions", "submitTurn": "/v1/sessions/own/turns"}[id]
 				o := &instanceCall{p: p, plugin: "notes", in: &wire.Call{CallID: wire.CallID{Session: "own", Call: "t/0/0"}}, ctx: t.Context()}
-				a := o.perform(&wire.Callback{ID: fmt.Sprint("c", id, i, len(list)), Method: http.MethodPost, Path: path, Body: json.RawMessage(body)})
+				a := o.perform(t.Context(), &wire.Callback{ID: fmt.Sprint("c", id, i, len(list)), Method: http.MethodPost, Path: path, Body: json.RawMessage(body)})
 				if refused := a.Status >= 400 && strings.Contains(string(a.Body), `the right \"configure\"`); refused != (len(list) == 1) {
 					t.Errorf("%v: %s: got %d %s, want it refused for its right: %t", list, body, a.Status, a.Body, len(list) == 1)
 				}

@@ -121,6 +121,7 @@ func (c *Checker) run(ctx context.Context, s *projector.State) (in turn.Hooks, e
 			return in, fmt.Errorf("the protocol has no prompt: %w", err)
 		}
 	}
+	defer h.At.Hold()()
 	in, ran := h.Run(ctx).(turn.Hooks)
 	if !ran {
 		return in, context.Cause(ctx)

@@ -19,6 +19,7 @@ const maxReplyBytes = 64 << 20
 // deltas of a part equal the part's Text.
 type assembly struct {
 	endpoint *Endpoint
+	request  *Request
 	sink     func(Delta)
 	size     int // bytes received
 
@@ -32,6 +33,8 @@ type assembly struct {
 	id      string
 	refused bool
 	ended   *End // nil until the endpoint says it
+	events  int  // received
+	content int  // pieces and ends received
 }
 
 type pieceID struct {
@@ -48,29 +51,38 @@ type pieceIndex struct {
 type assembled struct {
 	part      events.Part
 	id        string
+	indexed   bool // its begin had an index
+	begun     bool // not by a piece that came before its begin
+	received  bool // a piece of the body
+	cut       bool
 	body      strings.Builder
+	tagged    tagged
 	tail      string // bytes of an incomplete character
 	whole     string // counts if body is empty
 	paragraph Number
 	signature strings.Builder
-	fields    map[string]json.RawMessage
+	fields    map[string][]json.RawMessage
 }
 
-func newAssembly(e *Endpoint, sink func(Delta)) *assembly {
+func newAssembly(e *Endpoint, req *Request, sink func(Delta)) *assembly {
 	if sink == nil {
 		sink = func(Delta) {}
 	}
 	return &assembly{
-		endpoint: e, sink: sink,
+		endpoint: e, request: req, sink: sink,
 		byID: map[pieceID]*assembled{}, byIndex: map[pieceIndex]*assembled{}, latest: map[events.PartKind]*assembled{},
 	}
 }
 
 // add takes an update over. The error is an [*Error] of kind malformed.
 func (a *assembly) add(u Update) error {
+	a.events++
 	a.model, a.id = cmp.Or(a.model, u.Model), cmp.Or(a.id, u.ID)
 	a.refused = a.refused || u.Refused
 	u.Usage.add(&a.usage)
+	if u.Whole && len(a.parts) > 0 {
+		u.Pieces = nil
+	}
 	for _, p := range u.Pieces {
 		if err := a.piece(p); err != nil {
 			return err
@@ -78,6 +90,7 @@ func (a *assembly) add(u Update) error {
 	}
 	if u.End != nil && (a.ended == nil || u.End.Reason != "") {
 		a.ended = u.End
+		a.content++
 	}
 	return nil
 }
@@ -86,10 +99,14 @@ func (a *assembly) piece(p Piece) error {
 	if !p.Begin && p.Text == "" && p.Signature == "" && p.Tool == "" && p.Call == "" && len(p.Fields) == 0 {
 		return nil // it says nothing
 	}
-	part := a.find(p)
-	if part.part.Kind == "" {
+	if p.Text != "" || p.Signature != "" || p.Tool != "" || !p.Begin {
+		a.content++
+	}
+	part, repeated := a.find(p)
+	if part.part.Kind == "" || repeated {
 		return nil
 	}
+	part.cut = part.cut || p.Cut
 	part.part.Call = cmp.Or(part.part.Call, p.Call)
 	if part.part.Tool == "" || !p.Whole && part.part.Tool != p.Tool {
 		part.part.Tool += p.Tool
@@ -97,19 +114,32 @@ func (a *assembly) piece(p Piece) error {
 	part.signature.WriteString(p.Signature)
 	for name, value := range p.Fields {
 		if part.fields == nil {
-			part.fields = map[string]json.RawMessage{}
+			part.fields = map[string][]json.RawMessage{}
 		}
-		part.fields[name] = value
+		if before := part.fields[name]; value[0] != '[' {
+			part.fields[name] = append(before[:0], value)
+		} else {
+			part.fields[name] = append(before, value)
+		}
 	}
 	return a.write(part, p)
 }
 
-// find returns the part that p continues, or begins one.
-func (a *assembly) find(p Piece) *assembled {
-	if found := a.known(p); found != nil && !p.Begin {
-		return found
+// find returns the part that p continues, or begins one. repeated: p is a call that was received before.
+func (a *assembly) find(p Piece) (part *assembled, repeated bool) {
+	found := a.known(p)
+	if found != nil && p.Kind == events.PartToolCall && p.Tool != "" && !p.Whole {
+		if next, again := found.followed(p); again {
+			return found, true
+		} else if next {
+			found = nil
+		}
 	}
-	part := &assembled{part: events.Part{Kind: p.Kind}, id: p.ID}
+	if found != nil && (!p.Begin || p.Item && p.ID != "" && !found.begun) {
+		found.begun = found.begun || p.Begin
+		return found, false
+	}
+	part = &assembled{part: events.Part{Kind: p.Kind}, id: p.ID, indexed: p.Index != nil, begun: p.Begin}
 	a.parts = append(a.parts, part)
 	a.latest[p.Kind] = part
 	if p.ID != "" {
@@ -121,33 +151,68 @@ func (a *assembly) find(p Piece) *assembled {
 			delete(a.byIndex, pieceIndex{"", *p.Index})
 		}
 	}
-	return part
+	return part, false
 }
 
-// known is the part that p continues, or nil. A new id at a known index is a new part: some endpoints number every call
-// 0. Without a name it is none: others make up an id for each piece of a call.
+// known is the part that p continues, or nil.
 func (a *assembly) known(p Piece) *assembled {
-	if found := a.byID[pieceID{p.Kind, p.ID}]; found != nil {
-		return found
-	}
-	found := a.latest[p.Kind]
+	var at *assembled
 	if p.Index != nil {
-		if left := a.byIndex[pieceIndex{"", *p.Index}]; left != nil {
-			return left
+		at = a.byIndex[pieceIndex{p.Kind, *p.Index}]
+		if left := a.byIndex[pieceIndex{"", *p.Index}]; left != nil && at == nil && p.Kind == events.PartToolCall && p.Tool == "" {
+			return left // arguments of a call that the endpoint runs itself
 		}
-		found = a.byIndex[pieceIndex{p.Kind, *p.Index}]
 	}
+	of := a.byID[pieceID{p.Kind, p.ID}]
+	if p.ID == "" {
+		of = nil
+	}
+	named := p.Kind == events.PartToolCall && p.Tool != ""
 	switch {
-	case found == nil, p.ID == "":
-		return found
-	case found.id == "":
-		found.id = p.ID
-		a.byID[pieceID{p.Kind, p.ID}] = found
-		return found
-	case p.Kind == events.PartToolCall && p.Tool == "":
-		return found
+	case p.Item && of != nil:
+		return of
+	case at != nil && (p.ID == "" || at.id == p.ID):
+		return at
+	case at != nil && at.id == "":
+		at.id = p.ID
+		a.byID[pieceID{p.Kind, p.ID}] = at
+		return at
+	case p.Item && p.ID != "":
+		return nil
+	case at != nil && of == nil && !named: // some endpoints make up an id for each piece
+		return at
+	case at != nil: // and others number every call 0
+		return of
+	case named && (p.Index != nil || p.ID != "" && of == nil):
+		return nil
+	case of != nil:
+		return of
 	}
-	return nil
+	latest := a.latest[p.Kind]
+	if latest != nil && latest.indexed && p.Index != nil {
+		return nil
+	}
+	return latest
+}
+
+// followed reports whether a piece with a name is the next call after that of part, which it would continue otherwise, or
+// the same call again.
+func (part *assembled) followed(p Piece) (next, again bool) {
+	order := p.Index == nil && p.ID == ""
+	if part.part.Tool == "" {
+		return false, false
+	}
+	if args := strings.TrimSpace(p.Text); !strings.HasPrefix(args, "{") || !order && !json.Valid([]byte(args)) {
+		return order && p.Tool != part.part.Tool, false
+	}
+	body := part.body.String()
+	switch {
+	case !json.Valid([]byte(body)):
+		return order && p.Tool != part.part.Tool, false
+	case !order && p.Tool == part.part.Tool && p.Text == body:
+		return false, true
+	}
+	return true, false
 }
 
 func (a *assembly) write(part *assembled, p Piece) error {
@@ -155,14 +220,14 @@ func (a *assembly) write(part *assembled, p Piece) error {
 	if fragment == "" {
 		return nil
 	}
-	if p.Whole {
-		if part.body.Len() > 0 || part.tail != "" {
-			return nil
-		}
-		if p.Kind == events.PartToolCall {
-			part.whole, fragment = fragment, ""
-			a.size += len(part.whole)
-		}
+	switch {
+	case p.Whole && part.received:
+		return nil
+	case p.Whole && p.Kind == events.PartToolCall:
+		part.whole, fragment = fragment, ""
+		a.size += len(part.whole)
+	default:
+		part.received = true
 	}
 	if p.Paragraph != part.paragraph && part.body.Len() > 0 {
 		fragment = "\n\n" + fragment
@@ -175,7 +240,7 @@ func (a *assembly) write(part *assembled, p Piece) error {
 	text := part.tail + fragment
 	cut := len(text) - incomplete(text)
 	part.tail = text[cut:]
-	a.append(part, text[:cut])
+	a.push(part, text[:cut])
 	return nil
 }
 
@@ -198,31 +263,72 @@ func (a *assembly) end(err error) (Response, error) {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return res, own
 	}
-	if a.ended == nil {
-		return res, cmp.Or(err, errors.New("the stream ended before the reply did"))
+	switch {
+	case a.ended != nil:
+	case err != nil:
+		return res, err
+	case a.events == 0:
+		return res, errors.New("the endpoint answered with nothing")
+	default:
+		return res, unfinished(CodeUnknownEnd, "the stream ended before the reply did")
+	}
+	end := *a.ended
+	stop, failed := end.stop(a.request.Sampling.Stop)
+	if failed {
+		return res, a.endpoint.failed(0, Failure{Type: end.Reason, Message: "the endpoint ended the reply with " + end.Reason})
+	}
+	for _, part := range a.parts {
+		a.flush(part)
 	}
 	calls := false
 	for _, part := range a.parts {
 		p, keep := a.finish(part)
-		calls = calls || keep && p.Kind == events.PartToolCall
-		if keep && p.Kind == events.PartToolCall && p.Tool == "" {
-			return res, Malformed("a call without a name")
+		if !keep {
+			continue
 		}
-		if keep {
-			res.Parts = append(res.Parts, p)
+		if p.Kind == events.PartToolCall {
+			if calls = true; p.Tool == "" {
+				return res, Malformed("a call without a name")
+			}
+			if part.cut && (stop == events.StopEnd || stop == events.StopToolUse) {
+				stop, end.Detail = events.StopUnknown, "the call of "+p.Tool+" is not complete"
+			}
 		}
+		res.Parts = append(res.Parts, p)
 	}
-	detail := a.ended.Detail
-	switch res.Stop = a.ended.stop(); {
+	switch res.Stop = stop; {
 	case res.Stop == events.StopEnd && calls:
 		res.Stop = events.StopToolUse
 	case res.Stop == events.StopEnd && a.refused:
-		res.Stop, detail = events.StopContentFilter, "the model refused"
+		res.Stop, end.Detail = events.StopContentFilter, "the model refused"
 	}
 	if res.Stop == events.StopUnknown || res.Stop == events.StopContentFilter {
-		res.Detail = a.endpoint.redact(detail)
+		res.Detail = a.endpoint.redact(end.Detail)
 	}
 	return res, nil
+}
+
+// flush adds what was held of a part.
+func (a *assembly) flush(part *assembled) {
+	tail := part.tail
+	part.tail = ""
+	a.push(part, tail)
+	if to := part.tagged.thought; part.tagged.state == thinking {
+		a.append(to, part.tagged.held)
+	} else {
+		a.append(part, part.tagged.held)
+	}
+}
+
+// push adds whole characters to a part.
+func (a *assembly) push(part *assembled, text string) {
+	switch part.part.Kind {
+	case "":
+	case events.PartText:
+		a.say(part, text)
+	default:
+		a.append(part, text)
+	}
 }
 
 // finish returns a part, and whether it is one of the reply: empty text is none, nor is empty reasoning without Meta. A
@@ -231,10 +337,8 @@ func (a *assembly) finish(part *assembled) (p events.Part, keep bool) {
 	if part.part.Kind == "" {
 		return p, false
 	}
-	a.append(part, part.tail)
-	part.tail = ""
 	p = part.part
-	p.Meta = a.endpoint.meta(part)
+	p.Meta = a.endpoint.meta(part, a.request.Model)
 	if p.Kind != events.PartToolCall {
 		p.Text = part.body.String()
 		return p, p.Text != "" || p.Kind == events.PartReasoning && len(p.Meta) > 0

@@ -80,29 +80,38 @@ func TestAssemblyJoinsPieces(t *testing.T) {
 	think := func(id string, index *llm.Number, s string) llm.Piece {
 		return llm.Piece{Kind: events.PartReasoning, ID: id, Index: index, Text: s}
 	}
+	item := func(p llm.Piece) llm.Piece { p.Item = true; return p }
 	begun := func(p llm.Piece) llm.Piece { p.Begin = true; return p }
 	whole := func(p llm.Piece) llm.Piece { p.Whole = true; return p }
 	for name, c := range map[string]struct {
 		pieces []llm.Piece
 		want   string
 	}{
-		"order":              {[]llm.Piece{text("", nil, "a"), think("", nil, "h"), text("", nil, "b"), think("", nil, "m")}, "text ab|reasoning hm"},
-		"index":              {[]llm.Piece{call("", at(0), "f", "1"), call("", at(1), "g", "2"), call("", at(0), "", "1")}, "f 11|g 2"},
-		"new_id_known_index": {[]llm.Piece{call("a", at(0), "f", "1"), call("b", at(0), "g", "2"), call("", at(0), "", "2")}, "f 1|g 22"},
-		"id_before_index":    {[]llm.Piece{call("a", at(0), "f", "1"), call("b", at(0), "g", "2"), call("a", at(0), "", "1")}, "f 11|g 2"},
-		"id_comes_later":     {[]llm.Piece{call("", at(0), "f", "1"), call("a", at(0), "", "1"), call("a", nil, "", "1")}, "f 111"},
-		"nameless_ids":       {[]llm.Piece{call("a", at(0), "f", "1"), call("b", at(0), "", "2"), call("c", nil, "", "3")}, "f 123"},
-		"kind_is_its_own":    {[]llm.Piece{call("a", at(1), "f", "1"), think("r", at(1), "hm"), call("a", at(1), "", "2")}, "f 12|reasoning hm"},
-		"same_index_begins":  {[]llm.Piece{begun(call("", at(1), "f", "1")), begun(call("", at(1), "g", "2")), call("", at(1), "", "2")}, "f 1|g 22"},
-		"name_in_pieces":     {[]llm.Piece{call("", at(0), "re", ""), call("", at(0), "ad", "{}"), call("", at(0), "read", "")}, "read {}"},
-		"name_repeated":      {[]llm.Piece{call("", at(0), "read", ""), call("", at(0), "read", "{}")}, "read {}"},
-		"left_out":           {[]llm.Piece{begun(llm.Piece{Index: at(0)}), text("", at(0), "no"), begun(text("", at(0), "")), text("", at(0), "ok")}, "text ok"},
-		"whole_alone":        {[]llm.Piece{whole(call("", at(0), "f", "1")), whole(text("", at(1), "a"))}, "f 1|text a"},
-		"whole_after_pieces": {[]llm.Piece{call("", at(0), "f", "1"), whole(call("", at(0), "f", "9")), text("", at(1), "a"), whole(text("", at(1), "z"))}, "f 1|text a"},
-		"whole_before":       {[]llm.Piece{whole(call("", at(0), "f", "9")), call("", at(0), "", "1")}, "f 1"},
-		"no_arguments":       {[]llm.Piece{call("", nil, "f", " ")}, "f {}"},
-		"empty":              {[]llm.Piece{text("", nil, ""), call("", nil, "", ""), think("", nil, "h"), text("", nil, "a")}, "reasoning h|text a"},
-		"paragraphs":         {[]llm.Piece{think("", at(0), "a"), {Kind: events.PartReasoning, Index: at(0), Text: "b", Paragraph: 1}, {Kind: events.PartReasoning, Index: at(0), Text: "c", Paragraph: 1}}, "reasoning a\n\nbc"},
+		"order":                  {[]llm.Piece{text("", nil, "a"), think("", nil, "h"), text("", nil, "b"), think("", nil, "m")}, "text ab|reasoning hm"},
+		"index":                  {[]llm.Piece{call("", at(0), "f", "1"), call("", at(1), "g", "2"), call("", at(0), "", "1")}, "f 11|g 2"},
+		"new_id_known_index":     {[]llm.Piece{call("a", at(0), "f", "1"), call("b", at(0), "g", "2"), call("", at(0), "", "2")}, "f 1|g 22"},
+		"id_before_index":        {[]llm.Piece{call("a", at(0), "f", "1"), call("b", at(0), "g", "2"), call("a", at(0), "", "1")}, "f 11|g 2"},
+		"id_comes_later":         {[]llm.Piece{call("", at(0), "f", "1"), call("a", at(0), "", "1"), call("a", nil, "", "1")}, "f 111"},
+		"nameless_ids":           {[]llm.Piece{call("a", at(0), "f", "1"), call("b", at(0), "", "2"), call("c", nil, "", "3")}, "f 123"},
+		"kind_is_its_own":        {[]llm.Piece{call("a", at(1), "f", "1"), think("r", at(1), "hm"), call("a", at(1), "", "2")}, "f 12|reasoning hm"},
+		"same_index_begins":      {[]llm.Piece{begun(call("", at(1), "f", "1")), begun(call("", at(1), "g", "2")), call("", at(1), "", "2")}, "f 1|g 22"},
+		"name_in_pieces":         {[]llm.Piece{call("", at(0), "re", ""), call("", at(0), "ad", "{}"), call("", at(0), "read", "")}, "read {}"},
+		"name_repeated":          {[]llm.Piece{call("", at(0), "read", ""), call("", at(0), "read", "{}")}, "read {}"},
+		"left_out":               {[]llm.Piece{begun(llm.Piece{Index: at(0)}), text("", at(0), "no"), begun(text("", at(0), "")), text("", at(0), "ok")}, "text no|text ok"},
+		"whole_alone":            {[]llm.Piece{whole(call("", at(0), "f", "1")), whole(text("", at(1), "a"))}, "f 1|text a"},
+		"whole_after_pieces":     {[]llm.Piece{call("", at(0), "f", "1"), whole(call("", at(0), "f", "9")), text("", at(1), "a"), whole(text("", at(1), "z"))}, "f 1|text a"},
+		"whole_before":           {[]llm.Piece{whole(call("", at(0), "f", "9")), call("", at(0), "", "1")}, "f 1"},
+		"whole_in_order":         {[]llm.Piece{call("", nil, "f", "{}"), call("", nil, "f", "{}"), call("", nil, "g", `{"a"`), call("", nil, "", ":1}")}, `f {}|f {}|g {"a":1}`},
+		"whole_at_one_index":     {[]llm.Piece{call("", at(0), "f", `{"a":1}`), call("", at(0), "f", `{"a":2}`), call("", at(0), "g", `{"a":2}`)}, `f {"a":1}|f {"a":2}|g {"a":2}`},
+		"whole_with_one_id":      {[]llm.Piece{call("a", at(0), "f", `{"a":1}`), call("a", at(0), "g", `{"a":1}`)}, `f {"a":1}|g {"a":1}`},
+		"whole_repeated":         {[]llm.Piece{call("a", at(0), "f", `{"a":1}`), call("a", at(0), "f", `{"a":1}`)}, `f {"a":1}`},
+		"one_id_two_indices":     {[]llm.Piece{call("a", at(0), "f", `{"a"`), call("a", at(1), "g", `{"b"`), call("", at(0), "", ":1}"), call("", at(1), "", ":2}")}, `f {"a":1}|g {"b":2}`},
+		"name_repeated_in_order": {[]llm.Piece{call("", nil, "f", `{"a"`), call("", nil, "f", ":1}")}, `f {"a":1}`},
+		"item_is_its_id":         {[]llm.Piece{item(begun(call("a", at(1), "f", ""))), item(think("r", at(1), "h")), item(begun(call("b", at(1), "g", ""))), item(call("a", at(1), "", "1")), item(call("b", at(7), "", "2")), item(think("r", at(9), "m"))}, "f 1|reasoning hm|g 2"},
+		"item_before_begin":      {[]llm.Piece{item(call("a", at(0), "", "1")), item(begun(call("a", at(0), "f", "")))}, "f 1"},
+		"no_arguments":           {[]llm.Piece{call("", nil, "f", " ")}, "f {}"},
+		"empty":                  {[]llm.Piece{text("", nil, ""), call("", nil, "", ""), think("", nil, "h"), text("", nil, "a")}, "reasoning h|text a"},
+		"paragraphs":             {[]llm.Piece{think("", at(0), "a"), {Kind: events.PartReasoning, Index: at(0), Text: "b", Paragraph: 1}, {Kind: events.PartReasoning, Index: at(0), Text: "c", Paragraph: 1}}, "reasoning a\n\nbc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +155,7 @@ func TestAssemblyEnds(t *testing.T) {
 		"limit_with_calls": {[]llm.Update{call, end("length")}, events.StopOutputLimit, ""},
 		"refused":          {[]llm.Update{{Refused: true}, end("completed")}, events.StopContentFilter, "the model refused"},
 		"filter":           {[]llm.Update{end("content_filter")}, events.StopContentFilter, "why [redacted]"},
-		"unknown":          {[]llm.Update{end("eos")}, events.StopUnknown, "why [redacted]"},
+		"unknown":          {[]llm.Update{end("steered")}, events.StopUnknown, "why [redacted]"},
 		"none_after_known": {[]llm.Update{end("stop"), end("")}, events.StopEnd, ""},
 		"latest":           {[]llm.Update{end("stop"), end("length")}, events.StopOutputLimit, ""},
 	} {
@@ -171,7 +180,7 @@ func TestVendorFieldsOfEndpoint(t *testing.T) {
 		t.Fatalf("got %+v and %v, want one part", res.Parts, err)
 	}
 	own := (&llm.Endpoint{Name: "p", Base: "https://host/v1"}).Own(res.Parts[0])
-	want := llm.Vendor{From: "p host", ID: "r", Fields: map[string]json.RawMessage{"signature": json.RawMessage(`"SIG"`), "n": json.RawMessage("[1]")}}
+	want := llm.Vendor{From: "p host", Model: "m", ID: "r", Fields: map[string]json.RawMessage{"signature": json.RawMessage(`"SIG"`), "n": json.RawMessage("[1]")}}
 	if !reflect.DeepEqual(own, want) {
 		t.Errorf("got %+v, want %+v", own, want)
 	}

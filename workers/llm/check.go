@@ -14,8 +14,8 @@ const (
 	maxListedModels = 40
 )
 
-// ModelError is a model that no call can name: there is none, the provider's list lacks it, or the provider refuses the
-// key.
+// ModelError is a model that no call can name, because there is none or the provider refuses the key, or that the
+// provider's list lacks.
 type ModelError struct {
 	Provider string
 	Model    string   // empty: missing
@@ -38,11 +38,11 @@ func (e *ModelError) Error() string {
 // Unwrap returns the error of the provider's list.
 func (e *ModelError) Unwrap() error { return e.Err }
 
-// CheckModel refuses a missing model, one that the provider's list lacks, and any model where the provider refuses the
-// key. It accepts every model of a provider that is no [Lister]. Where the list fails for another reason, it accepts a named
-// model, because the provider may be down, and passes the error to unchecked, which may be nil. It waits up to 10 s.
-// Errors: a [*ModelError].
-func CheckModel(ctx context.Context, p Provider, model string, unchecked func(error)) error {
+// CheckModel refuses a missing model, and any model where the provider refuses the key. It accepts every model of a provider
+// that is no [Lister]. It passes to warn, which may be nil, why a named model may not answer: the provider's list lacks it,
+// which lists of gateways do for models that they have, as a [*ModelError]; or the error of the list, as the provider may be
+// down. It waits up to 10 s. Errors: a [*ModelError].
+func CheckModel(ctx context.Context, p Provider, model string, warn func(error)) error {
 	lister, ok := p.(Lister)
 	if !ok {
 		return nil
@@ -51,16 +51,19 @@ func CheckModel(ctx context.Context, p Provider, model string, unchecked func(er
 	defer cancel()
 	names, err := lister.Models(ctx)
 	failed, _ := errors.AsType[*Error](err)
+	lacks := &ModelError{Provider: p.ID(), Model: model, Models: slices.Sorted(slices.Values(names)), Err: err}
 	switch {
-	case model != "" && err != nil && (failed == nil || failed.Kind != KindAuth):
-		if unchecked != nil {
-			unchecked(err)
-		}
+	case model == "", failed != nil && failed.Kind == KindAuth:
+		return lacks
+	case err == nil && slices.Contains(names, model):
 		return nil
-	case model != "" && slices.Contains(names, model):
-		return nil
+	case err == nil:
+		err = lacks
 	}
-	return &ModelError{Provider: p.ID(), Model: model, Models: slices.Sorted(slices.Values(names)), Err: err}
+	if warn != nil {
+		warn(err)
+	}
+	return nil
 }
 
 // ShortList is a list of names in one line, shortened.

@@ -1,11 +1,15 @@
 package llm_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -46,7 +50,7 @@ func ids(messages []events.Message) (calls []events.CallID, results map[events.C
 
 func TestDialogPairsCallsAndResults(t *testing.T) {
 	t.Parallel()
-	got, err := llm.Dialog([]events.Message{
+	got, err := new(llm.Endpoint).Dialog([]events.Message{
 		say(events.RoleAssistant, call("a"), call("b"), call("a"), call("")),
 		say(events.RoleSystem, events.Part{Kind: events.PartText, Text: "note"}),
 		say(events.RoleUser, result("a", "1"), result("a", "3"), result("x", "orphan")),
@@ -68,10 +72,10 @@ func TestDialogPairsCallsAndResults(t *testing.T) {
 	for _, m := range got {
 		roles = append(roles, m.Role)
 	}
-	if want := []events.Role{events.RoleAssistant, events.RoleUser, events.RoleSystem, events.RoleUser}; !reflect.DeepEqual(roles, want) {
+	if want := []events.Role{events.RoleUser, events.RoleAssistant, events.RoleUser}; !reflect.DeepEqual(roles, want) {
 		t.Errorf("roles: got %q, want %q", roles, want)
 	}
-	if text := got[3].Text(); !strings.Contains(text, "orphan") {
+	if text := got[2].Text(); !strings.Contains(text, "orphan") {
 		t.Errorf("result without a call: got %q, want its text", text)
 	}
 }
@@ -86,7 +90,7 @@ func TestDialogKeepsItsBeginning(t *testing.T) {
 		for i := range rapid.IntRange(1, 12).Draw(t, "turns") {
 			id := rapid.SampledFrom([]events.CallID{"", "a", "call_1", "call_2", "call_3"}).Draw(t, "id")
 			history = append(history, say(events.RoleAssistant, call(id)), say(events.RoleUser, result(id, strconv.Itoa(i))))
-			got, err := llm.Dialog(history, identity)
+			got, err := new(llm.Endpoint).Dialog(history, identity)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,10 +136,72 @@ func TestRetryAfterWithoutDate(t *testing.T) {
 
 func TestToolNames(t *testing.T) {
 	t.Parallel()
-	name := llm.ToolNames([]llm.Tool{{Name: "fs.read"}})
+	offer := new(llm.Endpoint).Offer([]llm.Tool{{Name: "fs.read"}})
 	for in, want := range map[string]string{"fs.read": "fs.read", "fs.write": "fs_write", "": "unknown", "é x": "__x"} {
-		if got := name(in); got != want {
+		if got := offer.ToolName(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
+}
+
+// TestDialogOrder: whatever a history has, the system is first and once, then the user, who is last too, and no two messages
+// in a row have one role; nothing is blank.
+func TestDialogOrder(t *testing.T) {
+	t.Parallel()
+	words := rapid.SampledFrom([]string{"", " \n", "a", "\xff"})
+	rapid.Check(t, func(t *rapid.T) {
+		var history []events.Message
+		for range rapid.IntRange(0, 8).Draw(t, "messages") {
+			m := say(rapid.SampledFrom([]events.Role{events.RoleSystem, events.RoleUser, events.RoleAssistant}).Draw(t, "role"))
+			for range rapid.IntRange(0, 3).Draw(t, "parts") {
+				m.Parts = append(m.Parts, rapid.SampledFrom([]events.Part{
+					{Kind: events.PartText, Text: words.Draw(t, "text")},
+					{Kind: events.PartReasoning, Text: words.Draw(t, "thought")},
+					call("a"), result("a", words.Draw(t, "result")),
+					{Kind: events.PartAttachment, MediaType: "image/png", Text: words.Draw(t, "data")},
+				}).Draw(t, "part"))
+			}
+			history = append(history, m)
+		}
+		got, err := new(llm.Endpoint).Dialog(history, identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := events.Role("")
+		for i, m := range got {
+			if m.Role == last || m.Role == events.RoleSystem && i > 0 || m.Role == events.RoleAssistant && last != events.RoleUser {
+				t.Fatalf("message %d: %s after %q in %+v", i, m.Role, last, got)
+			}
+			last = m.Role
+			for _, p := range m.Parts {
+				separator := m.Role == events.RoleAssistant && p.Text == "\n\n"
+				if p.Kind != events.PartToolCall && p.Kind != events.PartReasoning && strings.TrimSpace(p.Text) == "" && !separator || !utf8.ValidString(p.Text) {
+					t.Fatalf("message %d has a %s of %q", i, p.Kind, p.Text)
+				}
+			}
+		}
+		if last != events.RoleUser {
+			t.Fatalf("got %+v, want a message of the user", got)
+		}
+	})
+}
+
+func TestValidUnicode(t *testing.T) {
+	t.Parallel()
+	units := []string{"a", `\\`, `\"`, `\n`, `\u0041`, `\ud83d`, `\uDE00`, `\ud83d\ude00`, `\\ud83d`, "\xff", "é", "\xed\xa0\xbd"}
+	rapid.Check(t, func(t *rapid.T) {
+		in := `{"x":["` + strings.Join(rapid.SliceOfN(rapid.SampledFrom(units), 0, 8).Draw(t, "units"), "") + `"]}`
+		got := llm.ValidUnicode([]byte(in))
+		var want, have any // encoding/json reads such halves, and each such byte, as U+FFFD
+		runs := regexp.MustCompile("\uFFFD+")
+		one := func(text string) []byte { return []byte(runs.ReplaceAllString(text, "\uFFFD")) }
+		_ = json.Unmarshal([]byte(in), &want)
+		if err := json.Unmarshal(got, &have); err != nil || string(one(fmt.Sprint(have))) != string(one(fmt.Sprint(want))) {
+			t.Fatalf("%s: got %s, %v", in, got, err)
+		}
+		rest := regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..`).ReplaceAllString(string(got), "")
+		if regexp.MustCompile(`\\u[dD][89a-fA-F]`).MatchString(rest) || !utf8.Valid(got) {
+			t.Fatalf("%s: got %s, want no half", in, got)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -8,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // Endpoint is an HTTP API that streams its replies as server-sent events. It is for adapters. It follows no redirects and
@@ -25,12 +28,31 @@ type Endpoint struct {
 	NeedsKey bool         // a call without a key fails before it is sent
 	Header   http.Header  // of each request, with the key
 	Client   *http.Client // its redirect policy is not used. Defaults to http.DefaultClient.
+
+	query  url.Values // of each request
+	extra  []string   // values of it and of headers, which are in no error
+	scaled scaled
+	forms  forms
+	limits sync.Map // tokenLimit by model
 }
 
-// Check refuses a base that is no URL, or has parts that an endpoint's base cannot have, and a key that cannot be in a
-// header. Errors do not have them.
+// Check refuses a base that is no URL, or has parts that an endpoint's base cannot have, and a key, or a header, that cannot
+// be in a request. Errors do not have them.
 func (e *Endpoint) Check() error {
-	return errors.Join(checkBaseURL(e.Base), checkKey(e.Key))
+	return errors.Join(checkBaseURL(e.Base), checkKey(e.Key), checkHeader(e.Header))
+}
+
+// With adds headers, which replace those of the same names, and a query to each request. Errors have none of their values.
+func (e *Endpoint) With(header http.Header, query url.Values) *Endpoint {
+	e.query = query
+	for name, values := range header {
+		e.Header[http.CanonicalHeaderKey(name)] = values
+		e.extra = append(e.extra, values...)
+	}
+	for _, values := range query {
+		e.extra = append(e.extra, values...)
+	}
+	return e
 }
 
 // Host is the host of the base, with its port if it has one.
@@ -54,11 +76,32 @@ func (e *Endpoint) Server() (address string, port int64) {
 	return u.Hostname(), port
 }
 
-// Complete posts body as JSON, and assembles the reply from what decode says of each event. decode runs in this goroutine.
-// The response and the errors are those of [Provider].
-func (e *Endpoint) Complete(ctx context.Context, path string, body any, decode func(ServerEvent) (Update, error), sink func(Delta)) (Response, error) {
-	a := newAssembly(e, sink)
-	err := e.stream(ctx, path, body, func(event ServerEvent) (done bool, err error) {
+// Complete posts the body of a request as JSON, and assembles the reply from what decode says of each event; a response that
+// is one JSON document is one event. decode runs in this goroutine. The response and the errors are those of [Provider]. A request that the
+// endpoint refuses for a field of the limit of output tokens is made once more as the endpoint wants it, see [tokenLimit].
+func (e *Endpoint) Complete(ctx context.Context, req *Request, path string, body map[string]any, decode func(ServerEvent) (Update, error), sink func(Delta)) (Response, error) {
+	limit, _ := e.limits.Load(req.Model)
+	if known, ok := limit.(tokenLimit); ok {
+		known.set(body, req)
+	}
+	res, err := e.complete(ctx, req, path, body, decode, sink)
+	if limit, ok := limitOf(err, body, req); ok {
+		e.limits.Store(req.Model, limit)
+		limit.set(body, req)
+		res, err = e.complete(ctx, req, path, body, decode, sink)
+	}
+	return res, err
+}
+
+func (e *Endpoint) complete(caller context.Context, req *Request, path string, body any, decode func(ServerEvent) (Update, error), sink func(Delta)) (Response, error) {
+	a := newAssembly(e, req, sink)
+	quiet, ctx := listen(caller, req.Silence)
+	defer quiet.stop()
+	whole, err := e.stream(ctx, path, body, func(event ServerEvent) (done bool, err error) {
+		if bytes.HasPrefix(event.Data, []byte("[DONE]")) {
+			return true, a.add(Update{End: &End{Detail: "[DONE] without a reason"}})
+		}
+		before := a.content
 		u, err := decode(event)
 		if err == nil {
 			err = a.add(u)
@@ -66,47 +109,91 @@ func (e *Endpoint) Complete(ctx context.Context, path string, body any, decode f
 		if err == nil && u.Failure != nil {
 			err = e.failed(0, *u.Failure)
 		}
+		if a.content > before {
+			quiet.heard(a.ended != nil)
+		}
 		return u.Done, err
 	})
+	if quiet.passed(err) && a.ended != nil {
+		err = nil // only the usage is lost
+	}
+	if whole && err == nil && a.ended == nil {
+		err = &Error{Kind: KindMalformed, Message: "the endpoint answered with something other than a stream"}
+	}
 	res, err := a.end(err)
 	if err != nil {
-		return Response{Usage: res.Usage, Model: res.Model}, e.callError(ctx, err)
+		if quiet.passed(err) {
+			err = quiet.failure()
+		}
+		return Response{Usage: res.Usage, Model: res.Model}, e.callError(caller, err)
 	}
 	return res, nil
 }
 
-// stream passes the events of the response to next until that is done.
-func (e *Endpoint) stream(ctx context.Context, path string, body any, next func(ServerEvent) (done bool, err error)) error {
+// stream passes the events of the response to next until that is done. whole: the response is one JSON document, which is one
+// event.
+func (e *Endpoint) stream(ctx context.Context, path string, body any, next func(ServerEvent) (done bool, err error)) (whole bool, err error) {
 	if e.NeedsKey && e.Key == "" {
-		return &Error{Kind: KindAuth, Message: "no API key"}
+		return false, &Error{Kind: KindAuth, Message: "no API key"}
 	}
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(body); err != nil {
-		return &Error{Kind: KindRequest, Message: "the request cannot be encoded: " + e.redact(err.Error()), Err: err}
+		return false, &Error{Kind: KindRequest, Message: "the request cannot be encoded: " + e.redact(err.Error()), Err: err}
 	}
-	res, err := e.send(ctx, http.MethodPost, path, "", &encoded)
+	res, err := e.send(ctx, http.MethodPost, path, "", bytes.NewReader(ValidUnicode(encoded.Bytes())))
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if err := e.checkStream(res); err != nil {
-		return err
+	if res.StatusCode < 200 || res.StatusCode >= 300 {
+		return false, e.refusal(res)
 	}
-	for events := NewEventReader(&limited{Reader: res.Body, left: maxStream}); ; {
+	in := bufio.NewReader(&limited{Reader: res.Body, left: maxStream})
+	switch first, err := firstByte(in); {
+	case err != nil && err != io.EOF: //nolint:errorlint // the reader's own
+		return false, err
+	case first == '<':
+		return false, &Error{Kind: KindMalformed, Status: res.StatusCode, Message: "the endpoint answered with a web page"}
+	case first == '{' || first == '[':
+		document, err := io.ReadAll(in)
+		if err != nil {
+			return false, err
+		}
+		if json.Valid(document) {
+			_, err := next(ServerEvent{Data: bytes.TrimSpace(document)})
+			return true, err
+		}
+		in = bufio.NewReader(bytes.NewReader(document))
+	}
+	for events := NewEventReader(in); ; {
 		event, err := events.Next()
 		if err == io.EOF { //nolint:errorlint // the reader's own
-			return nil
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		if event.Data = bytes.TrimSpace(event.Data); len(event.Data) == 0 {
 			continue
 		}
 		if done, err := next(event); done || err != nil {
-			return err
+			return false, err
+		}
+	}
+}
+
+// firstByte is the first byte of a text that is neither white space nor a byte order mark. Up to 64 KiB of white space are
+// skipped, and none of in is used up.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for n := 1; ; n++ {
+		begin, err := in.Peek(n)
+		if err != nil {
+			return 0, err
+		}
+		if rest := bytes.TrimLeft(begin, blanks+"\uFEFF"); len(rest) > 0 && utf8.FullRune(rest) {
+			return rest[0], nil
 		}
 	}
 }
@@ -121,7 +208,7 @@ func (e *Endpoint) send(ctx context.Context, method, path, query string, body io
 	if err != nil {
 		return nil, err
 	}
-	req.URL.RawQuery = query
+	req.URL.RawQuery = strings.Trim(query+"&"+e.query.Encode(), "&")
 	req.Header = e.Header.Clone()
 	if req.Header == nil {
 		req.Header = http.Header{}
@@ -137,25 +224,10 @@ func (e *Endpoint) send(ctx context.Context, method, path, query string, body io
 	return client.Do(req)
 }
 
-// checkStream converts a response other than a stream to an error, of which it reads the first 64 KiB. A successful
-// response of type JSON or HTML is not a stream: some endpoints respond 200 to everything.
-func (e *Endpoint) checkStream(res *http.Response) error {
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	ok := res.StatusCode >= 200 && res.StatusCode < 300
-	if ok && media != "application/json" && media != "text/html" {
-		return nil
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxFailure))
-	if ok && err != nil {
-		return err
-	}
-	if ok && media == "text/html" {
-		return &Error{Kind: KindMalformed, Status: res.StatusCode, Message: "the endpoint answered with a web page"}
-	}
-	f, found := ParseFailure(body)
-	if ok && !found {
-		return &Error{Kind: KindMalformed, Status: res.StatusCode, Message: "the endpoint answered with something other than a stream"}
-	}
+// refusal is the error of a response, of which it reads the first 64 KiB.
+func (e *Endpoint) refusal(res *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFailure))
+	f, _ := ParseFailure(body)
 	failed := e.failed(res.StatusCode, f)
 	failed.RetryAfter = retryAfter(res.Header, time.Now())
 	return failed
@@ -167,9 +239,22 @@ func (e *Endpoint) failed(status int, f Failure) *Error {
 		Kind:    f.kind(status),
 		Status:  status,
 		Code:    e.redact(cmp.Or(f.Code, f.Type)),
-		Message: cmp.Or(e.redact(f.Message), strings.TrimSpace("no explanation "+http.StatusText(status))),
-		Raw:     rawBody(f.Raw, e.Key),
+		Message: Clip(cmp.Or(e.redact(f.Message), strings.TrimSpace("no explanation "+http.StatusText(status))) + mend(cmp.Or(status, f.status()))),
+		Raw:     rawBody(f.Raw, e.redact),
 	}
+}
+
+// mend is what to do about a status that another try does not change.
+func mend(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return " (check the API key of the endpoint)"
+	case http.StatusForbidden:
+		return " (check what the API key of the endpoint may do, and the model's name)"
+	case http.StatusNotFound:
+		return " (check the base URL of the endpoint, and the model's name)"
+	}
+	return ""
 }
 
 // Models reads a list of models, which has the same form in OpenAI's and Anthropic's APIs. An endpoint without one is an
@@ -240,11 +325,21 @@ func cancelled(ctx context.Context) error {
 // hides reports whether an error must not be wrapped: it contains the key, or it reports the end of a context although
 // the caller's has not ended (a timeout of the client).
 func (e *Endpoint) hides(err error) bool {
-	return e.Key != "" && strings.Contains(fmt.Sprintf("%+v", err), e.Key) ||
+	return slices.ContainsFunc(e.secrets(), func(s string) bool { return strings.Contains(fmt.Sprintf("%+v", err), s) }) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func (e *Endpoint) redact(text string) string { return redact(text, e.Key) }
+func (e *Endpoint) redact(text string) string {
+	for _, s := range e.secrets() {
+		text = redact(text, s)
+	}
+	return redact(text, "")
+}
+
+// secrets are the key, and the values that [Endpoint.With] added.
+func (e *Endpoint) secrets() []string {
+	return slices.DeleteFunc(append([]string{e.Key}, e.extra...), func(s string) bool { return s == "" })
+}
 
 // limited limits a body. It is the only limit of what maxReplyBytes does not count, such as names and items without text.
 type limited struct {

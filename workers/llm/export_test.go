@@ -4,7 +4,7 @@ package llm
 var (
 	RetryAfter = retryAfter
 	Redact     = redact
-	RawBody    = rawBody
+	RawBody    = func(body []byte, key string) string { return rawBody(body, (&Endpoint{Key: key}).redact) }
 )
 
 // Limits of a reply.
@@ -15,7 +15,7 @@ const (
 
 // Assemble joins updates to a response.
 func Assemble(sink func(Delta), updates ...Update) (Response, error) {
-	a := newAssembly(&Endpoint{Name: "p", Base: "https://host/v1", Key: "sk-secret"}, sink)
+	a := newAssembly(&Endpoint{Name: "p", Base: "https://host/v1", Key: "sk-secret"}, &Request{Model: "m"}, sink)
 	for _, u := range updates {
 		if err := a.add(u); err != nil {
 			return a.end(err)

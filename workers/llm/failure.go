@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -15,15 +16,23 @@ type Failure struct {
 	Raw     []byte // all of what was sent
 }
 
-// ParseFailure reads {"error": {...}}, {"error": "text"}, the same without the envelope or in an array, and
-// {"detail": ...}. It reports whether it found any. Without, the message is the body.
+// ParseFailure reads an error in any known form: {"error": {...}} or {"error": "text"}, the same without the envelope or in a
+// list, {"errors": [...]}, {"detail": ...}, and the members that gateways have for a text and a code. It reports whether it
+// found any. Without, the message is the body.
 func ParseFailure(body []byte) (Failure, bool) {
 	f, ok := parseFailure(body)
 	if !ok {
 		f.Message = string(body)
 	}
+	f.Message = innermost(f.Message)
 	f.Raw = body
 	return f, ok
+}
+
+// FailureIn is the error of an event that is not one of its wire's own; ok is false if it is none.
+func FailureIn(e ServerEvent) (f Failure, ok bool) {
+	f, ok = ParseFailure(e.Data)
+	return f, ok || e.Name == "error"
 }
 
 func parseFailure(body []byte) (Failure, bool) {
@@ -35,11 +44,16 @@ func parseFailure(body []byte) (Failure, bool) {
 	if json.Unmarshal(body, &members) != nil {
 		return Failure{}, false
 	}
-	if inner := members["error"]; IsSet(inner) {
-		return innerFailure(inner), true
+	for _, name := range []string{"error", "errors"} {
+		if inner := members[name]; IsSet(inner) && string(inner) != "[]" && string(inner) != "{}" && string(inner) != "false" {
+			f := innerFailure(inner)
+			f.Code = cmp.Or(f.Code, plain(members["code"]), plain(members["status"]))
+			return f, true
+		}
 	}
-	if detail, ok := members["detail"]; ok {
-		return Failure{Message: plain(detail)}, true
+	if status := members["base_resp"]; IsSet(status) { // MiniMax's, which successes have too
+		f := innerFailure(status)
+		return f, f.Code != "" && f.Code != "0"
 	}
 	f := innerFailure(body)
 	return f, f.Message != ""
@@ -49,11 +63,53 @@ func parseFailure(body []byte) (Failure, bool) {
 func IsSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func innerFailure(body []byte) Failure {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {
 		return Failure{Message: plain(body)}
 	}
-	return Failure{Message: plain(members["message"]), Type: plain(members["type"]), Code: plain(members["code"])}
+	first := func(names ...string) string {
+		for _, name := range names {
+			if text := plain(members[name]); text != "" {
+				return text
+			}
+		}
+		return ""
+	}
+	f := Failure{
+		Message: first("message", "msg", "error_msg", "status_msg", "detail", "error_description"),
+		Type:    first("type", "status"), Code: first("code", "error_code", "status_code"),
+	}
+	var meta struct{ Raw json.RawMessage } // OpenRouter's: what its provider sent
+	if json.Unmarshal(members["metadata"], &meta) == nil && IsSet(meta.Raw) {
+		f.Message = strings.TrimSpace(f.Message + ": " + plain(meta.Raw))
+	}
+	return f
+}
+
+// innermost is the text of an error that a gateway passes on as JSON within its own text.
+func innermost(text string) string {
+	const depth = 4
+	for range depth {
+		at := strings.IndexByte(text, '{')
+		if at < 0 {
+			return text
+		}
+		var inner json.RawMessage
+		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&inner) != nil {
+			return text
+		}
+		f, ok := parseFailure(inner)
+		if !ok || f.Message == "" {
+			return text
+		}
+		text = strings.TrimRight(text[:at], " :-\n") + ": " + f.Message
+		text = strings.TrimPrefix(text, ": ")
+	}
+	return text
 }
 
 // plain is a JSON string's value, and any other JSON as it stands; null is empty.
@@ -67,56 +123,51 @@ func plain(raw json.RawMessage) string {
 
 func (f Failure) is(names ...string) bool {
 	for _, n := range names {
-		if f.Code == n || f.Type == n {
+		if strings.EqualFold(f.Code, n) || strings.EqualFold(f.Type, n) {
 			return true
 		}
 	}
 	return false
 }
 
-// kind is the class of a failure; status is 0 inside a stream. Sources: https://docs.anthropic.com/en/api/errors,
-// https://platform.openai.com/docs/guides/error-codes.
+// kind is the class of a failure; status is 0 inside a stream, and where an endpoint answers 200 to everything: then the code may
+// be one. A status that says that the request can never succeed decides, whatever the type is called. Sources:
+// https://docs.anthropic.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes.
 func (f Failure) kind(status int) ErrorKind {
 	if status < http.StatusMultipleChoices {
-		status, _ = strconv.Atoi(f.Code)
+		status = f.status()
 	}
 	switch {
-	case f.is("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"),
-		f.is("invalid_api_key", "authentication_error", "permission_error"):
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
 		return KindAuth
-	case f.is("context_length_exceeded", "exceed_context_size_error", "request_too_large"), status == http.StatusBadRequest && f.overflows():
+	case status == http.StatusNotFound:
+		return KindRequest
+	case f.is("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"),
+		f.is("invalid_api_key", "authentication_error", "permission_error", "permission_denied", "unauthenticated"):
+		return KindAuth
+	case f.overflows():
 		return KindOverflow
 	case f.is("rate_limit_exceeded", "rate_limit_error"):
 		return KindRateLimit
 	case f.is("overloaded_error"):
 		return KindServer
-	case status >= http.StatusMultipleChoices:
+	case status >= http.StatusMultipleChoices && status < 600:
 		return statusKind(status)
-	case f.overflows():
-		return KindOverflow
-	case f.is("invalid_request_error", "not_found_error", "invalid_prompt", "data_residency_mismatch"), f.forbidden():
+	case f.is("invalid_request_error", "not_found_error", "invalid_prompt", "data_residency_mismatch", "invalid_argument"), f.forbidden():
 		return KindRequest
 	}
 	return KindServer
 }
 
+// status is a code that is an HTTP status, or 0.
+func (f Failure) status() int {
+	n, _ := strconv.Atoi(f.Code)
+	return n
+}
+
 // forbidden reports whether the code is that of a policy, or of an image that is not accepted.
 func (f Failure) forbidden() bool {
 	return strings.Contains(f.Code, "image") || strings.HasSuffix(f.Code, "_policy") || strings.HasSuffix(f.Code, "_policy_violation")
-}
-
-// overflows searches the text, because most endpoints have no code for this error.
-func (f Failure) overflows() bool {
-	text := strings.ToLower(f.Message)
-	for _, s := range []string{
-		"context length", "context size", "context window", "exceeds the maximum number of tokens",
-		"prompt is too long", "exceed context limit", // Anthropic's
-	} {
-		if strings.Contains(text, s) {
-			return true
-		}
-	}
-	return false
 }
 
 // statusKind is the class of an HTTP status, for a response without a better reason.

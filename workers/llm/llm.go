@@ -42,6 +42,7 @@ type Request struct {
 	MaxOutputTokens int64  // 0: the adapter's default
 	Effort          string // reasoning effort in the provider's spelling; empty sends none
 	Sampling        events.Sampling
+	Silence         time.Duration // longest wait for the first content of the reply, and for more; 0: no limit
 
 	Messages []events.Message // every tool call is followed by its result; system messages may be anywhere
 	Tools    []Tool           // sorted by name
@@ -83,6 +84,10 @@ type Response struct {
 	Model  string // as reported by the provider
 	ID     string // of the reply, as reported by the provider; may be empty
 	Detail string // diagnostic of a bad stop, at most 4000 characters
+
+	Accepted bool // a recorded reply that its agent went on with: [Response.Finished] takes it as it is
+
+	Foreign int64 // parts of the request whose signatures and fields were left out: they are those of another endpoint or model
 }
 
 // Delta is a part of a reply, for display. Only the Response is recorded.
@@ -103,6 +108,10 @@ const (
 	KindRequest   ErrorKind = "invalid_request"  // other 4xx
 	KindOverflow  ErrorKind = "context_overflow" // the prompt does not fit the window
 	KindMalformed ErrorKind = "malformed"        // the provider violated its own format
+
+	// KindUnfinished is a reply that no turn may act on, see [Response.Finished]. The same request is made once more, no
+	// oftener.
+	KindUnfinished ErrorKind = "unfinished"
 )
 
 // Error is a failed call.
@@ -128,7 +137,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Retryable reports whether the same request may succeed later.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindTransport, KindRateLimit, KindServer, KindMalformed:
+	case KindTransport, KindRateLimit, KindServer, KindMalformed, KindUnfinished:
 		return true
 	case KindAuth, KindRequest, KindOverflow:
 		return false

@@ -3,6 +3,7 @@ package llm
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 )
@@ -17,7 +18,8 @@ type ServerEvent struct {
 }
 
 // EventReader reads server-sent events. Source: https://html.spec.whatwg.org/multipage/server-sent-events.html. It has no
-// use for the fields "id" and "retry": a reply is not resumed.
+// use for the fields "id" and "retry": a reply is not resumed. Beside the form of its source it reads a field "error", which is an
+// event of that name, and a line of JSON alone.
 type EventReader struct {
 	in    *bufio.Reader
 	begun bool
@@ -41,6 +43,9 @@ func (r *EventReader) Next() (ServerEvent, error) {
 		if err != nil {
 			return ServerEvent{}, err
 		}
+		if !has && len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line) { // no field: an endpoint that fails forgets the form
+			return ServerEvent{Name: e.Name, Data: append(r.data, line...)}, nil
+		}
 		if len(line) == 0 {
 			if has {
 				e.Data = r.data[:len(r.data)-1]
@@ -54,7 +59,10 @@ func (r *EventReader) Next() (ServerEvent, error) {
 		switch string(field) { // empty: a comment
 		case "event":
 			e.Name = string(value)
-		case "data":
+		case "data", "error": // llama.cpp's
+			if string(field) == "error" {
+				e.Name = "error"
+			}
 			if len(r.data)+len(value) > maxEvent {
 				return ServerEvent{}, tooLarge()
 			}

@@ -27,7 +27,7 @@ func (endless) Close() error { return nil }
 func TestEndlessStream(t *testing.T) {
 	t.Parallel()
 	events, event := 0, "data: "+strings.Repeat("x", 1<<10)+"\n\n"
-	_, err := answering(endless(event)).Complete(t.Context(), "x", nil, func(llm.ServerEvent) (llm.Update, error) {
+	_, err := answering(endless(event)).Complete(t.Context(), &llm.Request{}, "x", nil, func(llm.ServerEvent) (llm.Update, error) {
 		events++
 		return llm.Update{}, nil
 	}, nil)
@@ -64,7 +64,7 @@ func TestRequest(t *testing.T) {
 		}
 		return nil, errors.New("no network")
 	})}}
-	_, _ = e.Complete(t.Context(), "chat/completions", map[string]any{"t": "<a&b>"}, nil, nil)
+	_, _ = e.Complete(t.Context(), &llm.Request{}, "chat/completions", map[string]any{"t": "<a&b>"}, nil, nil)
 	if want := "https://host/a%2Fb/v1/chat/completions"; got.URL.String() != want {
 		t.Errorf("got %s, want %s", got.URL, want)
 	}

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	maxMessage  = 4000      // characters of Error.Message and Response.Detail
-	maxStream   = 256 << 20 // bytes of the body of a reply
-	maxFailure  = 64 << 10  // bytes of the body of an error
-	maxModels   = 4 << 20   // bytes of a list of models
-	minSecret   = 8         // bytes
-	longestWait = time.Hour // a longer wait is a mistake or an attack
+	maxMessage  = 4000             // characters of Error.Message and Response.Detail
+	maxStream   = 256 << 20        // bytes of the body of a reply
+	maxFailure  = 64 << 10         // bytes of the body of an error
+	maxModels   = 4 << 20          // bytes of a list of models
+	minSecret   = 8                // bytes
+	longestWait = 1000 * time.Hour // a longer wait is a mistake or an attack
 )
 
 // Clip cuts text to the limit of a diagnostic in a history: 4000 characters of valid UTF-8.
@@ -45,9 +45,9 @@ func redact(text, secret string) string {
 	return Clip(strings.TrimSpace(text))
 }
 
-// rawBody is a response body that is safe to record, see [redact]. JSON is encoded again: escapes in the body could hide
-// a secret.
-func rawBody(body []byte, secret string) string {
+// rawBody is a response body that is safe to record, by a function that removes secrets. JSON is encoded again: escapes in
+// the body could hide a secret.
+func rawBody(body []byte, redact func(string) string) string {
 	var value any
 	var plain bytes.Buffer
 	encoder := json.NewEncoder(&plain)
@@ -55,12 +55,12 @@ func rawBody(body []byte, secret string) string {
 	if json.Unmarshal(body, &value) == nil && encoder.Encode(value) == nil {
 		body = plain.Bytes()
 	}
-	return redact(string(body), secret)
+	return redact(string(body))
 }
 
 // retryAfter is the wait that a response requests: retry-after-ms, else Retry-After in seconds (with fractions) or as
 // a date. A date counts from the response's Date, or else from now. The result is 0 for no or an invalid value, and
-// at most one hour.
+// at most 1000 hours.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if wait, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return wait
@@ -101,7 +101,20 @@ func checkBaseURL(raw string) error {
 	case u.User != nil:
 		return errors.New("base URL: must not hold credentials")
 	case u.RawQuery != "", u.Fragment != "":
-		return errors.New("base URL: must not have a query or fragment")
+		return errors.New("base URL: must not have a query or fragment; a query is a setting of its own")
+	}
+	return nil
+}
+
+// checkHeader rejects names and values that no header can have.
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		if name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+			return fmt.Errorf("header %.60q: must be a name of letters, digits, and - _ . in it", name)
+		}
+		if strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
+			return fmt.Errorf("header %s: must have no line end", name)
+		}
 	}
 	return nil
 }
@@ -114,24 +127,6 @@ func checkKey(key string) error {
 		}
 	}
 	return nil
-}
-
-// Schema returns the top-level members of a tool's input schema, raw. It adds the members type and properties, which
-// both chat APIs require. The error is an [*Error] of kind invalid_request.
-func Schema(t Tool) (map[string]json.RawMessage, error) {
-	schema := map[string]json.RawMessage{}
-	if len(t.InputSchema) > 0 {
-		if err := json.Unmarshal(t.InputSchema, &schema); err != nil || schema == nil {
-			return nil, &Error{Kind: KindRequest, Message: fmt.Sprintf("tool %s: input schema is not a JSON object", t.Name), Err: err}
-		}
-	}
-	if _, ok := schema["type"]; !ok {
-		schema["type"] = json.RawMessage(`"object"`)
-	}
-	if _, ok := schema["properties"]; !ok {
-		schema["properties"] = json.RawMessage(`{}`)
-	}
-	return schema, nil
 }
 
 // OutputSchema returns the top-level members of an output's schema, raw. The error is an [*Error] of kind

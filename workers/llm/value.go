@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lash-go/lash/events"
 )
 
 // TextOf is the text of a JSON string; null and a missing member are empty. It keeps bytes that are not UTF-8, which
@@ -33,6 +35,69 @@ func TextOf(raw json.RawMessage) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// Fragments are the pieces of a text of a kind: a JSON string, see [TextOf], or the pieces of a text, which may be of another
+// kind, in a list or one in an object. They have nothing but kind and text. Pieces of unknown kinds are left out. refused: one
+// of them is a refusal. Any other JSON is an [*Error] of kind malformed.
+func Fragments(kind events.PartKind, raw json.RawMessage) (list []Piece, refused bool, err error) {
+	const depth = 4 // a list of pieces, one of which is a list of pieces of thinking
+	return fragments(kind, raw, depth)
+}
+
+func fragments(kind events.PartKind, raw json.RawMessage, depth int) (list []Piece, refused bool, err error) {
+	raw = bytes.TrimLeft(raw, blanks)
+	switch {
+	case len(raw) == 0 || raw[0] != '[' && raw[0] != '{':
+		text, err := TextOf(raw)
+		return []Piece{{Kind: kind, Text: text}}, false, err
+	case depth == 0:
+		return nil, false, Malformed("lists in lists where a text stands")
+	case raw[0] == '{':
+		return fragment(kind, raw, depth)
+	}
+	var pieces []json.RawMessage
+	if err := Decode(raw, &pieces); err != nil {
+		return nil, false, err
+	}
+	for _, raw := range pieces {
+		inner, no, err := fragments(kind, raw, depth-1)
+		if err != nil {
+			return nil, false, err
+		}
+		list, refused = append(list, inner...), refused || no
+	}
+	return list, refused, nil
+}
+
+// fragment are the pieces of an object that is a piece of a text.
+func fragment(kind events.PartKind, raw json.RawMessage, depth int) (list []Piece, refused bool, err error) {
+	var p struct {
+		Type                                                        Label
+		Text, Thinking, Reasoning, Refusal, Summary, Content, Value json.RawMessage
+	}
+	if err := Decode(raw, &p); err != nil {
+		return nil, false, err
+	}
+	switch strings.TrimSuffix(string(p.Type), "_delta") {
+	case "", "text", "output_text", "input_text":
+	case "thinking", "reasoning", "reasoning_text", "summary_text":
+		kind = events.PartReasoning
+	case "refusal":
+		refused = true
+	default:
+		return nil, false, nil
+	}
+	for _, inner := range []json.RawMessage{p.Text, p.Thinking, p.Reasoning, p.Summary, p.Refusal, p.Content, p.Value} {
+		if IsSet(inner) {
+			list, no, err := fragments(kind, inner, depth-1)
+			return list, refused || no || IsSet(p.Refusal), err
+		}
+	}
+	if p.Type == "" {
+		return nil, false, Malformed("an object without a text where a text stands")
+	}
+	return nil, refused, nil
 }
 
 // ArgumentsOf is the text of a call's arguments: that of a JSON string, see [TextOf], or a JSON object, which some

@@ -1,112 +1,246 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/plugin/remote"
-	"github.com/lash-go/lash/session/plugin/wire"
 )
 
 // maxRuns is how many runs of the server a call is sent to that may repeat.
 const maxRuns = 3
 
-// program is a version of the server's tools as the code of an instance.
-type program struct {
-	s     *Source
-	offer *offer
-}
-
-var _ remote.Program = (*program)(nil)
-
-// ID implements [plugin.Factory].
-func (p *program) ID() string { return p.s.cfg.Server.Name }
-
-// Build implements [plugin.Factory]. The server runs in no node.
-func (p *program) Build(plugin.BuildContext) (plugin.Plugin, error) {
-	return nil, fmt.Errorf("server %s is a program of its own", p.ID())
-}
-
-// Manifest implements [remote.Program].
-func (p *program) Manifest() *wire.Manifest { return &p.offer.manifest }
-
-// Drain implements [remote.Program]. The server does not notice.
-func (*program) Drain() {}
-
-// Hook implements [remote.Program]. A server has no hooks.
-func (*program) Hook(context.Context, *wire.HookCall) *wire.HookResult {
-	return &wire.HookResult{Error: &wire.Error{Code: wire.CodeBadRequest, Field: "hook", Message: "the plugin has no hooks"}}
-}
-
-// Call implements [remote.Program].
-func (p *program) Call(ctx context.Context, in *wire.Call, caller remote.Caller) *wire.Outcome {
-	t := p.offer.byName[in.Tool]
+// call performs a call of a tool. What becomes of one without an answer:
+//
+//	the server shows that it has not run     a safe failure: the call runs again once, see [plugin.Tool.Retry]
+//	it may have run, and may repeat          sent again, three times in all
+//	it may have run, and must not run twice  lost
+func (s *Source) call(ctx context.Context, t *tool, in plugin.Call, args json.RawMessage) (plugin.Result, error) {
+	ctx, clock, end := limited(ctx, time.Duration(t.TimeoutMS)*time.Millisecond)
+	defer end()
 	for sent := 1; ; {
-		run, err := p.s.open(ctx)
+		run, err := s.open(ctx)
 		if err != nil {
-			return cancelledOr(ctx, p.unavailable("does not run"))
+			return plugin.Result{}, err
 		}
-		call := &activeCall{session: in.Session, caller: caller, server: p.ID(), warn: p.s.warn}
-		out, err := p.s.calls.do(ctx, run, call, func(ctx context.Context, token string) (*wire.Outcome, error) {
-			return t.call(ctx, run.client, in.Args, token)
+		call := &activeCall{session: in.Session, caller: in, clock: clock, server: s.name, warn: s.warn}
+		r, err := s.calls.do(ctx, run, call, func(ctx context.Context, token string) (plugin.Result, error) {
+			return t.run(ctx, run.client, args, token)
 		})
+		said, failed := errors.AsType[*plugin.Failure](err)
 		switch {
 		case err == nil:
-			return out
+			return r, nil
+		case failed:
+			return plugin.Result{}, said
+		case errors.Is(context.Cause(ctx), errLong):
+			return plugin.Result{}, failure(plugin.ClassTimeout, fmt.Sprintf("the server %s did not answer within %s", s.name, time.Duration(t.TimeoutMS)*time.Millisecond))
 		case ctx.Err() != nil:
-			return &wire.Outcome{Cancelled: true}
+			return plugin.Result{}, ctx.Err()
 		case errors.Is(err, errReplaced):
 			continue // it has no call
-		case call.missing.Load() && !call.asks:
-			run.end(errNoSession) // it has not run the call
-			if sent++; sent <= maxRuns {
-				continue
-			}
-			return p.unavailable("has no session")
 		}
-		if out := p.refusal(run, call, err); out != nil {
-			return out
+		out, fate := s.judge(run, call, err)
+		switch {
+		case out != nil:
+			return plugin.Result{}, out
+		case fate == runLost: // the server is started again
+			run.end(err)
+		case fate == sessionLost:
+			s.calls.leave(run)
 		}
 		switch {
-		case !t.repeatable || in.Once:
-			return nil // the server may have run it
+		case !t.Effects.Repeatable() || in.Once:
+			return plugin.Result{Outcome: events.OutcomeLost, Text: projector.LostText}, nil
 		case sent >= maxRuns:
-			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times", p.ID(), sent)) // an error may have the URL, with secrets
+			return plugin.Result{}, failure(plugin.ClassExternal, fmt.Sprintf("the server %s did not answer the call, %d times", s.name, sent)) // an error may have the URL, with secrets
 		}
 		sent++
 	}
 }
 
-// unavailable is the outcome of a call that no server has run.
-func (p *program) unavailable(what string) *wire.Outcome {
-	return &wire.Outcome{Failure: &wire.Failure{
-		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " " + what, Safe: true,
-	}}
+// errLong ends a call that takes too long.
+var errLong = errors.New("the call takes too long")
+
+// limited is a context that ends after a time, 0 is any. The clock can be stopped while people think; it then begins again.
+func limited(ctx context.Context, limit time.Duration) (of context.Context, clock *clock, end func()) {
+	of, cancel := context.WithCancelCause(ctx)
+	clock = newClock(limit, func() { cancel(errLong) })
+	return of, clock, func() { clock.think(1); cancel(nil) }
 }
 
-// refusal is the outcome of a call that the server has refused, not received, or answered with what cannot be read; nil: the server, or
-// its answer, is lost. A server that has asked questions has received the call, whatever becomes of the answers.
-func (p *program) refusal(run *serverRun, call *activeCall, err error) *wire.Outcome {
-	refused, answered := errors.AsType[*jsonrpc.Error](err)
-	switch {
-	case answered && !unanswered(refused):
-		return failure(plugin.ClassExecution, p.s.cfg.Server.withoutSecrets(refused.Message))
-	case notSent(err) && !call.asks:
-		return p.unavailable("is not reached")
-	case run.ctx.Err() != nil, answered: // a request over HTTP that has no answer ends alone: others go on
-		return nil
-	case run.intact():
-		return failure(plugin.ClassExternal, "the server's answer cannot be read: "+p.s.cfg.Server.redacted(err))
-	case errors.Is(err, mcp.ErrConnectionClosed), !run.http:
-		run.end(err) // the server is started again
+// clock ends a call after its time without the time in which people think.
+type clock struct {
+	mu    sync.Mutex
+	limit time.Duration
+	timer *time.Timer
+	asks  int // questions that wait
+}
+
+func newClock(limit time.Duration, end func()) *clock {
+	c := &clock{limit: cmp.Or(limit, math.MaxInt64)}
+	c.timer = time.AfterFunc(c.limit, end)
+	return c
+}
+
+// think adds questions that wait.
+func (c *clock) think(n int) {
+	if c == nil {
+		return
 	}
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asks += n; c.asks > 0 {
+		c.timer.Stop()
+	} else {
+		c.timer.Reset(c.limit)
+	}
+}
+
+// fate is what an unanswered call says of the run of its server.
+type fate int
+
+const (
+	callLost    fate = iota // others go on
+	sessionLost             // the session over HTTP may be gone
+	runLost
+)
+
+// judge is the failure of a call that has not run, or that the server has refused, or answered with what cannot be read; nil: the server may
+// have run it. A server that has asked questions has received the call, whatever becomes of the answers.
+func (s *Source) judge(run *serverRun, call *activeCall, err error) (out *plugin.Failure, of fate) {
+	refused, answered := errors.AsType[*jsonrpc.Error](err)
+	answered = answered && !unanswered(refused)
+	over := call.refused.Load()
+	switch {
+	case over != nil && !call.asks && over.renews(refused):
+		if over.status == http.StatusUnauthorized {
+			s.calls.leave(run)
+		} else { // the session is gone for all of its calls
+			run.end(errNoSession)
+		}
+		return s.refusedSafely("the server " + s.name + " refused the call: " + run.server.withoutSecrets(over.text(refused))), callLost
+	case answered && methodUnknown(refused) && !call.asks:
+		if run.http {
+			s.calls.leave(run)
+		}
+		return s.refusedSafely(run.server.withoutSecrets(refused.Message)), callLost
+	case answered:
+		return failure(plugin.ClassExecution, run.server.withoutSecrets(refused.Message)), callLost
+	case over != nil && over.status >= http.StatusInternalServerError:
+		return nil, sessionLost
+	case over != nil && over.proves() && !call.asks:
+		return failure(plugin.ClassExternal, "the server "+s.name+" refused the call: "+run.server.withoutSecrets(over.text(refused))), callLost
+	case notSent(err) && !call.asks:
+		return unavailable(s.name, "is not reached"), callLost
+	case run.ctx.Err() != nil, refused != nil: // a request over HTTP that has no answer ends alone: others go on
+		return nil, callLost
+	case run.intact():
+		return failure(plugin.ClassExternal, "the server's answer cannot be read: "+run.server.Redacted(err)), callLost
+	case errors.Is(err, mcp.ErrConnectionClosed), !run.http:
+		return nil, runLost
+	}
+	return nil, callLost
+}
+
+// refusedSafely is the failure of a call that the server has not run.
+func (s *Source) refusedSafely(message string) *plugin.Failure {
+	f := failure(plugin.ClassUnavailable, message)
+	f.Safe = true
+	return f
+}
+
+// refusal is how a server over HTTP has refused the request that has a call.
+type refusal struct {
+	status  int
+	session bool   // the request named a session
+	body    string // the begin of it
+	login   error  // why there is no other token; nil: there is one, or none was asked for
+}
+
+// aboutSession matches a message that says of the request's session alone that the server does not have it. A message that says something
+// else beside that may be about what the call did.
+var aboutSession = regexp.MustCompile(`(?i)^((bad request|not found|invalid request|error): )?(` +
+	`((no|an?) )?(valid|active|unknown|invalid|missing|expired|stale|bad|no|invalid or missing|invalid or expired|missing or invalid|could not find|cannot find)( such)? (mcp[- ])?session([- ]?id)?( (was )?(provided|given|found|header))?( for [-\w]+| with id [-\w]+|:? "?[-\w]+"?)?` +
+	`|(the |this |your )?(mcp[- ])?session([- ]?id)?( header)?( "?[-\w]+"?)?( (is|was|has|has been|does))?( not found| no longer (valid|exists|available)| invalid| unknown| missing| expired| closed| terminated| not exist| not initialized| required| not valid)( or (has )?(been )?(expired|invalid|closed|terminated|not found))?` +
+	`|(the )?server (is )?not initialized|no transport (was )?found for (the )?session([- ]?id)?)\.?$`)
+
+// noMethod matches what a server says that does not know a method.
+var noMethod = regexp.MustCompile(`(?i)^(unknown method|method( \S+)? (is )?not (found|supported|implemented)|no such method)\b.{0,80}$`)
+
+// renews reports whether the refusal shows that the call has not run, and that it may in another session, or with a token that is read again.
+func (r *refusal) renews(said *jsonrpc.Error) bool {
+	switch r.status {
+	case http.StatusUnauthorized:
+		return true
+	case http.StatusNotFound:
+		return r.session && (!r.answers() || aboutSession.MatchString(r.message()))
+	case http.StatusBadRequest:
+		return aboutSession.MatchString(r.message())
+	case http.StatusOK:
+		return r.session && aboutSession.MatchString(r.message())
+	}
+	return said != nil && methodUnknown(said)
+}
+
+// methodUnknown reports whether a server says that it has no method for calls.
+func methodUnknown(said *jsonrpc.Error) bool {
+	return said.Code == jsonrpc.CodeMethodNotFound && noMethod.MatchString(said.Message)
+}
+
+// message is a message of the protocol, as far as a refusal is one.
+type message struct {
+	ID      any    `json:"id"`
+	Message string `json:"message"`
+	Error   struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// told is the body as a message.
+func (r *refusal) told() (m message) {
+	_ = json.Unmarshal([]byte(r.body), &m) // another body has neither
+	return m
+}
+
+// answers reports whether the body is an answer to the request itself.
+func (r *refusal) answers() bool { return r.told().ID != nil }
+
+// message is what the body says.
+func (r *refusal) message() string {
+	m := r.told()
+	return strings.TrimSpace(cmp.Or(m.Error.Message, m.Message, r.body))
+}
+
+// proves reports whether the status shows that the server has not run the call.
+func (r *refusal) proves() bool {
+	return r.status >= http.StatusBadRequest && r.status < http.StatusInternalServerError && r.status != http.StatusRequestTimeout && r.status != http.StatusTooManyRequests
+}
+
+// text is what the server says.
+func (r *refusal) text(said *jsonrpc.Error) string {
+	if r.login != nil {
+		return r.login.Error()
+	}
+	if said != nil && !unanswered(said) && said.Message != "" {
+		return said.Message
+	}
+	return fmt.Sprintf("%d %s", r.status, http.StatusText(r.status))
 }
 
 // codeUnanswered is the code by which the client says that a request over HTTP failed on its way, or its answer. Its comment says
@@ -121,30 +255,32 @@ func notSent(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-func cancelledOr(ctx context.Context, out *wire.Outcome) *wire.Outcome {
-	if _, ok := errors.AsType[*remote.Cancelled](context.Cause(ctx)); ok {
-		return &wire.Outcome{Cancelled: true}
-	}
-	return out
-}
-
-// open is the run of the server. It waits for one while the server starts.
+// open is the run of the server. It waits for one while the server starts. Errors: a [*plugin.Failure] that says why there is none; that of
+// ctx's end.
 func (s *Source) open(ctx context.Context) (*serverRun, error) {
-	wait, cancel := context.WithTimeout(ctx, s.cfg.Server.startTimeout())
-	defer cancel()
+	limit := time.NewTimer(s.configured().startTimeout())
+	defer limit.Stop()
 	for {
 		s.mu.Lock()
-		run, changed := s.current, s.changed
+		run, changed, soon := s.current, s.changed, s.failed == "" || time.Until(s.next) <= startLimit
 		s.mu.Unlock()
 		if run != nil && run.ctx.Err() == nil {
 			return run, nil
 		}
-		select {
-		case <-changed:
-		case <-wait.Done():
-			return nil, context.Cause(wait)
-		case <-s.ctx.Done():
-			return nil, context.Cause(s.ctx)
+		if soon {
+			select {
+			case <-changed:
+				continue
+			case <-limit.C:
+			case <-s.ctx.Done():
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
+		f := unavailable(s.name, "does not run")
+		if why := s.trouble(); why != "" {
+			f.Message += ": " + why
+		}
+		return nil, f
 	}
 }

@@ -17,8 +17,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/plugin/remote"
-	"github.com/lash-go/lash/session/plugin/wire"
 )
 
 // calls are the calls that a server runs, by the tokens of their progress.
@@ -31,6 +29,16 @@ type calls struct {
 	// answer. The server may still work on them, and ask for them.
 	abandoned map[events.SessionID]bool
 	muted     bool // a question was refused, as it may be one of an abandoned call
+	replied   bool // to a call, since the last look
+	leaving   bool // the run ends with its last call
+}
+
+// answeredAny reports whether the server has answered a call since the last look.
+func (c *calls) answeredAny() (any bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	any, c.replied = c.replied, false
+	return any
 }
 
 // begin makes a run of the server the one of the calls that follow; nil: the server does not run.
@@ -40,20 +48,23 @@ func (c *calls) begin(run *serverRun) {
 	c.beginLocked(run)
 }
 
-func (c *calls) beginLocked(run *serverRun) { c.run, c.abandoned, c.muted = run, nil, false }
+func (c *calls) beginLocked(run *serverRun) {
+	c.run, c.abandoned, c.muted, c.leaving = run, nil, false, false
+}
 
 // activeCall is a call that a server runs.
 type activeCall struct {
 	ctx     context.Context //nolint:containedctx // of the call
 	session events.SessionID
-	caller  remote.Caller
+	caller  plugin.Call
+	clock   *clock
 	server  string // its name
 	number  int    // in the order of the starts
 	waiting int    // questions that the server asked without naming a call; under the mutex of calls
 	warn    func(text string, fields ...zap.Field) bool
-	asks    bool        // the server has answered the call with questions
-	sent    atomic.Bool // over HTTP: a request has the call
-	missing atomic.Bool // the server does not have the session of HTTP that this request names
+	asks    bool                    // the server has answered the call with questions
+	sent    atomic.Bool             // over HTTP: a request has the call
+	refused atomic.Pointer[refusal] // over HTTP: how the server has refused that request
 
 	mu    sync.Mutex
 	asked map[string]int // how often, by the digest of the question
@@ -66,14 +77,14 @@ var errReplaced = errors.New("the server is started again")
 
 // do performs a call in a run of the server. The server's progress and questions find it by the token, and by its context. Errors:
 // [errReplaced]; those of send.
-func (c *calls) do(ctx context.Context, run *serverRun, call *activeCall, send func(ctx context.Context, token string) (*wire.Outcome, error)) (out *wire.Outcome, err error) {
+func (c *calls) do(ctx context.Context, run *serverRun, call *activeCall, send func(ctx context.Context, token string) (plugin.Result, error)) (out plugin.Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(run.ctx, cancel)()
 	call.ctx, call.asked = ctx, make(map[string]int)
 	token := rand.Text()
 	if !c.add(run, token, call) {
-		return nil, errReplaced
+		return out, errReplaced
 	}
 	defer func() {
 		if p := recover(); p != nil { // the library reads results unchecked
@@ -109,6 +120,7 @@ func (c *calls) end(run *serverRun, token string, call *activeCall, abandoned bo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.byToken, token)
+	c.replied = c.replied || !abandoned
 	if c.run != run {
 		return false
 	}
@@ -118,10 +130,21 @@ func (c *calls) end(run *serverRun, token string, call *activeCall, abandoned bo
 		}
 		c.abandoned[call.session] = true
 	}
-	if renew = c.muted && len(c.byToken) == 0; renew {
+	if renew = (c.muted || c.leaving) && len(c.byToken) == 0; renew {
 		c.beginLocked(nil)
 	}
 	return renew
+}
+
+// leave ends a run of the server once its last call ends: other calls may still have their answers there.
+func (c *calls) leave(run *serverRun) {
+	c.mu.Lock()
+	busy := c.run == run && len(c.byToken) > 0
+	c.leaving = c.leaving || busy
+	c.mu.Unlock()
+	if !busy {
+		run.end(errNoSession)
+	}
 }
 
 // Why a question of the server belongs to no call.

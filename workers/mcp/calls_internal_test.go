@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 func newServerRun(t *testing.T) *serverRun {
@@ -40,31 +40,31 @@ func TestOwnerOfQuestions(t *testing.T) {
 		run := newServerRun(t)
 		c.begin(run)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := c.do(ctx, run, &activeCall{session: tc.session}, func(context.Context, string) (*wire.Outcome, error) {
+		_, err := c.do(ctx, run, &activeCall{session: tc.session}, func(context.Context, string) (plugin.Result, error) {
 			if tc.cancelled {
 				cancel()
 			}
-			return nil, tc.ended
+			return plugin.Result{}, tc.ended
 		})
 		cancel()
 		if !errors.Is(err, tc.ended) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.ended)
 		}
-		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) {
-			_, _ = c.do(t.Context(), run, &activeCall{session: "s3"}, func(context.Context, string) (*wire.Outcome, error) {
+		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (plugin.Result, error) {
+			_, _ = c.do(t.Context(), run, &activeCall{session: "s3"}, func(context.Context, string) (plugin.Result, error) {
 				if call, err := c.owner(); call != nil || !errors.Is(err, errSessions) {
 					t.Errorf("%s: a question while calls of two sessions run has an owner", name)
 				}
-				return nil, nil //nolint:nilnil // the outcome does not matter
+				return plugin.Result{}, nil
 			})
 			second := &activeCall{session: "s2"}
-			_, _ = c.do(t.Context(), run, second, func(context.Context, string) (*wire.Outcome, error) {
+			_, _ = c.do(t.Context(), run, second, func(context.Context, string) (plugin.Result, error) {
 				call, _ := c.owner()
 				if (call == second) != tc.asks {
 					t.Errorf("%s: a question while two calls of a session run: got %+v, want the second call: %t", name, call, tc.asks)
 				}
 				if !tc.asks {
-					return nil, nil //nolint:nilnil // the outcome does not matter
+					return plugin.Result{}, nil
 				}
 				c.answered(second)
 				if next, _ := c.owner(); next != second {
@@ -73,7 +73,7 @@ func TestOwnerOfQuestions(t *testing.T) {
 				if next, _ := c.owner(); next == second || next == nil {
 					t.Errorf("%s: the next question: got %+v, want the first call, which has none", name, next)
 				}
-				return nil, nil //nolint:nilnil // the outcome does not matter
+				return plugin.Result{}, nil
 			})
 			if call, err := c.owner(); (call != nil) != tc.asks || !tc.asks && !errors.Is(err, errAbandoned) {
 				t.Errorf("%s: a question has an owner: got %v, %v, want %t", name, call, err, tc.asks)
@@ -81,7 +81,7 @@ func TestOwnerOfQuestions(t *testing.T) {
 			if run.ctx.Err() != nil {
 				t.Errorf("%s: the server is started again during a call", name)
 			}
-			return nil, nil //nolint:nilnil // the outcome does not matter
+			return plugin.Result{}, nil
 		})
 		if err != nil {
 			t.Errorf("%s: second call: %v", name, err)
@@ -89,7 +89,7 @@ func TestOwnerOfQuestions(t *testing.T) {
 		if renewed := errors.Is(context.Cause(run.ctx), errRenew); renewed == tc.asks {
 			t.Errorf("%s: the server is started again: got %t", name, renewed)
 		}
-		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (*wire.Outcome, error) { return nil, nil }) //nolint:nilnil // as above
+		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (plugin.Result, error) { return plugin.Result{}, nil })
 		if errors.Is(err, errReplaced) == tc.asks {
 			t.Errorf("%s: a call after that: got %v", name, err)
 		}

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin/wire"
-	"github.com/lash-go/lash/workers/external"
+	"github.com/lash-go/lash/workers/mcp/oauth"
 )
 
 // DefaultTimeout is the limit of a call where the file has none.
@@ -51,6 +52,12 @@ type Server struct {
 
 	// BySession leaves the tools out of sessions until a caller adds them, as a tool source of the server's name.
 	BySession bool
+
+	// OAuth is how this node becomes a client of a server behind OAuth, where Headers have no Authorization. Without a File it does not.
+	OAuth oauth.Config
+
+	bearer *atomic.Value          // string: the token of the last request over HTTP, which errors do not have
+	again  func() (Server, error) // reads the references of the file again: what they name may have changed. nil: there are none
 }
 
 // entry is a server in the file. Editors have further fields, which are ignored.
@@ -74,12 +81,13 @@ type settings struct {
 	TimeoutMS int64                     `json:"timeout_ms"`
 	StartMS   int64                     `json:"start_timeout_ms"`
 	BySession bool                      `json:"by_session"`
+	OAuth     oauth.Config              `json:"oauth"`
 }
 
 // Parse reads a file with the field mcpServers, as editors have it, and returns the servers that are not disabled, by
 // name. In args, env, url and headers ${NAME} and ${env:NAME} stand for a variable, which getenv looks up,
 // ${NAME:-TEXT} for TEXT where it is empty, and ${file:PATH} for the content of a file, which readFile reads, without the space around it. The
-// field lash of a server has the settings of this package: effects, tools, sandbox, timeout_ms, start_timeout_ms and by_session. Errors: an
+// field lash of a server has the settings of this package: effects, tools, sandbox, timeout_ms, start_timeout_ms, by_session and oauth. Errors: an
 // [*events.FieldError] of a field.
 func Parse(data []byte, getenv func(string) string, readFile func(string) ([]byte, error)) ([]Server, error) {
 	var file struct {
@@ -101,6 +109,7 @@ func Parse(data []byte, getenv func(string) string, readFile func(string) ([]byt
 		if err != nil {
 			return nil, err
 		}
+		s.again = func() (Server, error) { return e.server("mcpServers."+name, name, references{getenv, readFile}) }
 		list = append(list, s)
 	}
 	return list, checkNames(list)
@@ -132,7 +141,7 @@ func (e *entry) server(field, name string, refs references) (s Server, err error
 		}
 	}
 	s = Server{
-		Name: name, Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools, BySession: own.BySession,
+		Name: name, Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools, BySession: own.BySession, OAuth: own.OAuth, bearer: new(atomic.Value),
 		Timeout:      cmp.Or(time.Duration(own.TimeoutMS)*time.Millisecond, DefaultTimeout),
 		StartTimeout: cmp.Or(time.Duration(own.StartMS)*time.Millisecond, DefaultStartTimeout),
 	}
@@ -147,6 +156,11 @@ func (e *entry) server(field, name string, refs references) (s Server, err error
 	}
 	if s.Headers, err = refs.resolveAll(field+".headers", e.Headers); err != nil {
 		return s, err
+	}
+	for name, text := range map[string]*string{"client_id": &s.OAuth.ClientID, "client_secret": &s.OAuth.ClientSecret, "file": &s.OAuth.File} {
+		if err := refs.resolve(field+".lash.oauth."+name, text); err != nil {
+			return s, err
+		}
 	}
 	s.URL = e.URL
 	if err := refs.resolve(field+".url", &s.URL); err != nil {
@@ -167,6 +181,12 @@ func (s *Server) check(field, kind string) error {
 		return invalid(field+".type", "is %.40q, want stdio or http", kind)
 	case s.URL != "" && (err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https"):
 		return invalid(field+".url", "want http or https, and a host")
+	case s.URL == "" && !reflect.ValueOf(s.OAuth).IsZero():
+		return invalid(field+".lash.oauth", "is for servers with a url")
+	case s.OAuth.Machine && (s.OAuth.ClientID == "" || s.OAuth.ClientSecret == ""):
+		return invalid(field+".lash.oauth.machine", "needs client_id and client_secret")
+	case s.OAuth.ClientSecret != "" && s.OAuth.Issuer == "":
+		return invalid(field+".lash.oauth.issuer", "is missing: client_secret goes to no other authorization server")
 	case s.Timeout < 0:
 		return invalid(field+".lash.timeout_ms", "is negative")
 	case s.StartTimeout < 0:
@@ -238,20 +258,15 @@ func invalid(field, format string, args ...any) error {
 	return &events.FieldError{Field: field, Reason: fmt.Sprintf(format, args...), Err: events.ErrInvalid}
 }
 
-// Plugin is the server as a plugin of the nodes: they keep the names of its tools for it, and its calls may ask people.
-func (s *Server) Plugin() external.Plugin {
-	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}, Callbacks: []string{wire.AskOperation}, BySession: s.BySession}
-}
-
 // leastSecret is the length below which a value is no secret: it is also in texts that are none.
 const leastSecret = 6
 
 // maxErrorText limits the text of an error in the log: an error may quote what a server sent.
 const maxErrorText = 2 << 10
 
-// redacted is the text of an error without the path, the query and the user of the URL, and without values of headers and of the
+// Redacted is the text of an error without the path, the query and the user of the URL, and without values of headers and of the
 // environment: all of these may be secrets.
-func (s *Server) redacted(err error) string {
+func (s *Server) Redacted(err error) string {
 	text := fmt.Sprint(err)
 	if at, failed := url.Parse(s.URL); failed == nil && at.Host != "" { // check has refused any other URL
 		password, _ := at.User.Password()
@@ -275,6 +290,11 @@ func (s *Server) withoutSecrets(text string) string {
 			values = append(append(values, value), strings.Fields(value)...) // a header may have a word before the secret
 		}
 	}
+	if s.bearer != nil {
+		token, _ := s.bearer.Load().(string)
+		values = append(values, token)
+	}
+	values = append(values, s.OAuth.ClientSecret)
 	return strings.ToValidUTF8(hide(text, values...), "\uFFFD")
 }
 

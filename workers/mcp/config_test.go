@@ -1,10 +1,10 @@
 package mcp_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +32,19 @@ func TestParse(t *testing.T) {
 		},
 		{Name: "web", URL: "https://h/mcp", Env: map[string]string{}, Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: mcp.DefaultTimeout, StartTimeout: mcp.DefaultStartTimeout},
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	if has, wants := text(t, got), text(t, want); err != nil || has != wants {
+		t.Errorf("got %s, %v\nwant %s", has, err, wants)
 	}
+}
+
+// text is the JSON of servers.
+func text(t *testing.T, list []mcp.Server) string {
+	t.Helper()
+	data, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // TestParseRefused reads files that are wrong. Each error names the field, and none has a secret.

@@ -37,6 +37,12 @@ const questionsAtOnce = 4
 // maxQuestionBytes limits the JSON of a question. An approval has less of it.
 const maxQuestionBytes = 64 << 10
 
+// Limits of an approval, in bytes.
+const (
+	maxQuestion = 4000
+	maxDetails  = 32 << 10
+)
+
 // guarded handles the messages that a server sends by itself. The library reads some of them unchecked, in goroutines of its own,
 // where a panic ends the process.
 func (s *Source) guarded(next mcp.MethodHandler) mcp.MethodHandler {
@@ -147,7 +153,7 @@ func questionOf(p *mcp.ElicitParams) (q question, err error) {
 	if q.text = strings.TrimSpace(q.text); q.text == "" {
 		return q, errors.New("message: is empty")
 	}
-	q.text = events.Clip(q.text, wire.MaxQuestion/2, "...") // the rest is for what an answer lacks
+	q.text = events.Clip(q.text, maxQuestion/2, "...") // the rest is for what an answer lacks
 	if p.RequestedSchema == nil {
 		return q, nil
 	}
@@ -155,8 +161,8 @@ func questionOf(p *mcp.ElicitParams) (q question, err error) {
 	if err != nil {
 		return q, fmt.Errorf("requestedSchema: %w", err)
 	}
-	if len(form) > wire.MaxAskDetails/2 {
-		return q, fmt.Errorf("requestedSchema: has %d bytes, limit is %d", len(form), wire.MaxAskDetails/2)
+	if len(form) > maxDetails/2 {
+		return q, fmt.Errorf("requestedSchema: has %d bytes, limit is %d", len(form), maxDetails/2)
 	}
 	if q.form, err = schema.Parse("requestedSchema", form); err == nil {
 		_, err = schema.Compile("requestedSchema", q.form)
@@ -164,8 +170,24 @@ func questionOf(p *mcp.ElicitParams) (q question, err error) {
 	if err != nil {
 		return q, err
 	}
-	q.details, err = json.Marshal(map[string]json.RawMessage{"requestedSchema": form})
+	details := map[string]any{"requestedSchema": json.RawMessage(form)}
+	if defaults := q.defaults(); len(defaults) > 0 {
+		details["defaults"] = defaults // what an answer without these fields has
+	}
+	q.details, err = json.Marshal(details)
 	return q, err
+}
+
+// defaults are the defaults of the fields. The library gives none to fields that are required.
+func (q *question) defaults() map[string]any {
+	all := make(map[string]any)
+	for name, field := range q.form.Properties {
+		var value any
+		if field != nil && json.Unmarshal(field.Default, &value) == nil {
+			all[name] = value
+		}
+	}
+	return all
 }
 
 // content is what the reason of an answer says: the JSON of an object, or the value of the only field.
@@ -182,24 +204,28 @@ func (q *question) content(reason string) (map[string]any, error) {
 			return nil, fmt.Errorf("the text is no JSON: %w", err)
 		}
 	case len(names) == 1:
-		if value, ok := single(q.form.Properties[names[0]].Type, reason); ok {
+		if field := q.form.Properties[names[0]]; reason == "" && field.Default != nil {
+			break // the default
+		} else if value, ok := single(field.Type, reason); ok {
 			content[names[0]] = value
 		}
 	case reason != "":
 		return nil, fmt.Errorf("want the JSON of an object with %s", strings.Join(names, ", "))
 	}
-	form, err := schema.Compile("requestedSchema", q.form)
-	if err == nil {
-		err = form.ApplyDefaults(&content)
+	for name, value := range q.defaults() {
+		if _, given := content[name]; !given {
+			content[name] = value
+		}
 	}
+	form, err := schema.Compile("requestedSchema", q.form)
 	if err == nil {
 		err = form.Validate(content)
 	}
 	return content, err
 }
 
-// single is a text as the value of the only field. An empty one confirms a field that is true or false; else the field has
-// no value.
+// single is a text as the value of the only field. An empty one confirms a field that is true or false, and has no default; else the field
+// has no value.
 func single(kind, text string) (value any, ok bool) {
 	switch {
 	case text == "" && kind == "boolean":
@@ -217,6 +243,8 @@ func (c *activeCall) ask(ctx context.Context, text string, details json.RawMessa
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
+	c.clock.think(1)
+	defer c.clock.think(-1)
 	sum := sha256.Sum256(slices.Concat([]byte(text), []byte{0}, details))
 	digest := hex.EncodeToString(sum[:])[:16]
 	for {

@@ -11,13 +11,11 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // patient are people who answer once answer is closed, or not at all. asked has an element for each question.
 type patient struct {
-	people
-
 	asked  chan struct{}
 	answer chan struct{}
 }
@@ -45,10 +43,10 @@ func TestQuestionOutlivesItsCall(t *testing.T) {
 		started, ended, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		go func() { // ends with end
 			defer close(over)
-			_, _ = s.calls.do(ctx, run, &activeCall{session: "s", caller: p, server: "srv", warn: s.warn}, func(context.Context, string) (*wire.Outcome, error) {
+			_, _ = s.calls.do(ctx, run, &activeCall{session: "s", caller: plugin.Call{}.WithAsk(p.Ask), server: "srv", warn: s.warn}, func(context.Context, string) (plugin.Result, error) {
 				close(started)
 				<-ended
-				return nil, nil //nolint:nilnil // the outcome does not matter
+				return plugin.Result{}, nil
 			})
 		}()
 		<-started
@@ -72,4 +70,34 @@ func TestQuestionOutlivesItsCall(t *testing.T) {
 		t.Errorf("got %+v, want the answer", answer)
 	}
 	endFirst()
+}
+
+// TestDefaultsOfQuestions answers questions whose fields have defaults: people see them with the form, and an accepted answer has them where
+// it leaves a field out.
+func TestDefaultsOfQuestions(t *testing.T) {
+	t.Parallel()
+	const many = `{"type":"object","properties":{"name":{"type":"string","default":"Ann"},"age":{"type":"integer","default":30},"score":{"type":"number","default":9.5},"status":{"type":"string","enum":["on","off"],"default":"on"},"ok":{"type":"boolean","default":true},"free":{"type":"string"}},"required":["name"]}`
+	const all = `{"age":30,"name":"Ann","ok":true,"score":9.5,"status":"on"}`
+	for name, c := range map[string]struct{ form, reason, defaults, want string }{
+		"none_given":    {many, "", all, all},
+		"empty_object":  {many, "{}", all, all},
+		"some_given":    {many, `{"name":"Bob","ok":false}`, all, `{"age":30,"name":"Bob","ok":false,"score":9.5,"status":"on"}`},
+		"only_field":    {`{"type":"object","properties":{"a":{"type":"string","default":"x"}}}`, "", `{"a":"x"}`, `{"a":"x"}`},
+		"only_false":    {`{"type":"object","properties":{"a":{"type":"boolean","default":false}}}`, "", `{"a":false}`, `{"a":false}`},
+		"only_required": {`{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}`, "", "", `{"a":true}`},
+		"no_default":    {`{"type":"object","properties":{"a":{"type":"string"}}}`, "", "", `{}`},
+	} {
+		q, err := questionOf(&mcp.ElicitParams{Message: "m", RequestedSchema: json.RawMessage(c.form)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown struct {
+			Defaults json.RawMessage `json:"defaults"`
+		}
+		content, err := q.content(c.reason)
+		got, _ := json.Marshal(content)
+		if json.Unmarshal(q.details, &shown) != nil || string(shown.Defaults) != c.defaults || string(got) != c.want || err != nil {
+			t.Errorf("%s: got the defaults %s and the content %s, %v, want %s and %s", name, shown.Defaults, got, err, c.defaults, c.want)
+		}
+	}
 }

@@ -6,28 +6,45 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 )
 
-// exactKey names, in the metadata of a result, the text of its structured part. The library decodes numbers of that part as float64,
-// which has 53 bits for digits. A text that is not the same value, which a server may set itself, does not count.
-const exactKey = "lash/structured"
+// exactKey names, in the metadata of a result, what the server sent as content and structured content, as text: the library decodes numbers
+// as float64, and refuses a result of which it cannot read one part. taskKey marks a tool that runs as a task only: the library does not
+// have that field.
+const (
+	exactKey = "lash/result"
+	taskKey  = "lash/task"
+)
 
-// exact reads messages, one a line, and adds the text of a structured result to its metadata where numbers may lose digits. All else is
-// as it was read.
+var (
+	errMore   = errors.New("something follows the value")
+	errBroken = errors.New("a message is no JSON")
+)
+
+// framing is how a stream separates messages.
+type framing int
+
+const (
+	inLines  framing = iota // one a line
+	inEvents                // one in the lines with data of a server-sent event
+	inOne                   // one in all
+)
+
+// exact reads messages, and changes them as [exactMessage] says.
 type exact struct {
 	io.Closer
-	from  *bufio.Reader
-	whole bool   // what is read is one message
-	ready []byte // to be returned
-	rest  bool   // the next bytes continue a line that is longer than maxMessage
-	err   error  // after ready
+	from    *bufio.Reader
+	framing framing
+	noise   func(line string) // receives lines that are no messages, of inLines
+	ready   []byte            // to be returned
+	event   []byte            // lines with data of the event that is being read
+	rest    bool              // the next bytes continue a line, or an event, that is longer than maxMessage
+	err     error             // after ready
 }
 
-// exactOf reads messages of r: one a line, or one in all.
-func exactOf(r io.ReadCloser, whole bool) *exact {
-	return &exact{Closer: r, from: bufio.NewReaderSize(r, 32<<10), whole: whole}
+func exactOf(r io.ReadCloser, by framing) *exact {
+	return &exact{Closer: r, from: bufio.NewReaderSize(r, 32<<10), framing: by}
 }
 
 // Read implements [io.Reader].
@@ -56,7 +73,7 @@ func (e *exact) hasLine() bool {
 
 // fill reads the next message.
 func (e *exact) fill() {
-	if e.whole {
+	if e.framing == inOne {
 		e.ready, e.err = io.ReadAll(e.from) // a reader below bounds it
 		if e.err == nil {
 			e.ready, _ = exactMessage(e.ready)
@@ -64,116 +81,171 @@ func (e *exact) fill() {
 		}
 		return
 	}
-	var line []byte
+	line, ended := e.line()
+	switch {
+	case e.framing == inEvents:
+		e.ready = e.eventWith(line, ended)
+		return
+	case e.rest || !ended:
+		e.ready = line
+	default:
+		e.ready = e.message(line)
+	}
+	e.rest = !ended
+}
+
+// line reads a line with its end. ended is false for a part of one that is longer than maxMessage.
+func (e *exact) line() (line []byte, ended bool) {
 	for {
 		part, err := e.from.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if line = append(line, part...); e.rest || len(line) > maxMessage {
-				e.ready, e.rest = line, true
-				return
-			}
-			continue
+		if line = append(line, part...); !errors.Is(err, bufio.ErrBufferFull) {
+			e.err = err
+			return line, true
 		}
-		line = append(line, part...)
-		if e.ready, e.err = line, err; !e.rest {
-			e.ready = exactLine(line)
+		if e.rest || len(line) > maxMessage {
+			return line, false
 		}
-		e.rest = false
-		return
 	}
 }
 
-// floatDigits is how many digits float64 has exactly.
-const floatDigits = 15
+// begins is how most messages begin.
+const begins = `{"jsonrpc"`
 
-// hasLongNumber reports whether a number may have more digits than float64. Some texts look like one.
-func hasLongNumber(data []byte) bool {
-	digits := 0
-	for _, c := range data {
-		switch {
-		case '0' <= c && c <= '9':
-			if digits++; digits > floatDigits {
-				return true
-			}
-		case c != '.':
-			digits = 0
-		}
-	}
-	return false
-}
-
-// exactLine is a line with one message, or of a stream of events.
-func exactLine(line []byte) []byte {
-	message, event := bytes.CutPrefix(line, []byte("data:"))
-	with, changed := exactMessage(message)
+// message is the message of a line. Servers print other text beside their messages, also before one in its line: such noise is skipped.
+// A message that is broken stays, and ends the server.
+func (e *exact) message(line []byte) []byte {
+	text := bytes.TrimSpace(line)
+	at := bytes.Index(text, []byte(begins))
 	switch {
-	case !changed:
+	case len(text) == 0:
+		return nil
+	case at > 0 && !json.Valid(text) && json.Valid(text[at:]):
+		e.noise(string(text[:at]))
+		text = text[at:]
+	case !bytes.Contains(text, []byte(`"jsonrpc"`)), text[0] != '{' && (text[0] != '[' || !json.Valid(text)):
+		e.noise(string(text))
+		return nil
+	}
+	if !json.Valid(text) { // the library would wait for the rest of it
+		e.err = errBroken
+		return nil
+	}
+	text, _ = exactMessage(text)
+	return append(text, '\n')
+}
+
+// eventWith is what can be passed on after another line of a stream of events: its lines with data wait for the end of their event, unless
+// they are too long.
+func (e *exact) eventWith(line []byte, ended bool) []byte {
+	text := bytes.TrimRight(line, "\r\n")
+	over := ended && len(text) == 0 || e.err != nil
+	switch {
+	case e.rest:
+		e.rest = !over
 		return line
-	case event:
-		with = slices.Concat([]byte("data: "), with)
+	case !ended, len(e.event)+len(line) > maxMessage:
+		e.rest = true
+		line, e.event = append(e.event, line...), nil
+		return line
+	case bytes.HasPrefix(text, []byte("data:")):
+		e.event = append(e.event, line...)
+		line = nil
 	}
-	return append(with, '\n')
+	if !over || len(e.event) == 0 {
+		return line
+	}
+	held := e.event
+	e.event = nil
+	if with, changed := exactMessage(dataOf(held)); changed {
+		held = append(append([]byte("data: "), with...), '\n')
+	}
+	return append(held, line...)
 }
 
-// exactText is the JSON of a value with the digits of a text; empty where the text is not that value. data is the value as [json.Marshal]
-// writes it.
-func exactText(text string, data []byte) string {
-	var v any
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber()
-	if dec.Decode(&v) != nil {
-		return ""
+// dataOf joins the data of an event's lines.
+func dataOf(event []byte) []byte {
+	var data [][]byte
+	for line := range bytes.Lines(event) {
+		data = append(data, bytes.TrimPrefix(bytes.TrimRight(line, "\r\n"), []byte("data:")))
 	}
-	exact, err := json.Marshal(v) // each field once
-	if err != nil || json.Unmarshal(exact, &v) != nil {
-		return ""
-	}
-	if same, err := json.Marshal(v); err != nil || !bytes.Equal(same, data) {
-		return ""
-	}
-	return string(exact)
+	return bytes.Join(data, []byte("\n"))
 }
 
-// exactMessage adds the text of a structured result to its metadata, if it has long numbers. A message that would be longer than
-// [maxMessage] with it stays as it is.
+// exactMessage keeps the content of a call's result as text in its metadata, and marks the tools of a list that run as tasks only. A message
+// that would be longer than [maxMessage] then stays as it is.
 func exactMessage(message []byte) (with []byte, changed bool) {
-	if !bytes.Contains(message, []byte(`"structuredContent"`)) || !hasLongNumber(message) {
+	called := bytes.Contains(message, []byte(`"content"`)) || bytes.Contains(message, []byte(`"structuredContent"`))
+	if !called && !bytes.Contains(message, []byte(`"taskSupport"`)) {
 		return message, false
 	}
-	var m, result, meta map[string]json.RawMessage
-	if json.Unmarshal(message, &m) != nil || json.Unmarshal(m["result"], &result) != nil || !hasLongNumber(result["structuredContent"]) {
+	var m, result map[string]json.RawMessage
+	if json.Unmarshal(message, &m) != nil || json.Unmarshal(m["result"], &result) != nil || result == nil {
 		return message, false
 	}
-	if had := result["_meta"]; had != nil && json.Unmarshal(had, &meta) != nil {
-		return message, false // the library refuses it
+	switch {
+	case result["tools"] != nil:
+		changed = markTasks(result)
+	case result["content"] != nil, result["structuredContent"] != nil:
+		changed = keepContent(result)
 	}
-	structured := result["structuredContent"]
-	if len(message)+len(structured)+bytes.Count(structured, []byte{'"'})+bytes.Count(structured, []byte{'\\'}) > maxMessage {
+	if !changed {
 		return message, false
 	}
-	var text bytes.Buffer
-	if json.Compact(&text, structured) != nil {
-		return message, false
-	}
-	if meta == nil {
-		meta = make(map[string]json.RawMessage)
-	}
-	var errs [4]error
-	meta[exactKey], errs[0] = unescaped(text.String())
-	result["_meta"], errs[1] = unescaped(meta)
-	m["result"], errs[2] = unescaped(result)
-	with, errs[3] = unescaped(m)
-	if errors.Join(errs[:]...) != nil || len(with) >= maxMessage {
+	m["result"] = unescaped(result)
+	if with = unescaped(m); len(with) >= maxMessage {
 		return message, false
 	}
 	return with, true
 }
 
-// unescaped is the JSON of a value. It leaves <, > and & as they are: escaped, a message could be twelve times as long.
-func unescaped(v any) ([]byte, error) {
+// keepContent keeps what a result has as content in its metadata.
+func keepContent(result map[string]json.RawMessage) bool {
+	var meta map[string]json.RawMessage
+	if had := result["_meta"]; had != nil && json.Unmarshal(had, &meta) != nil {
+		return false // the library refuses it
+	}
+	if meta == nil {
+		meta = make(map[string]json.RawMessage)
+	}
+	kept := make(map[string]json.RawMessage)
+	for _, field := range []string{"content", "structuredContent"} {
+		if value := result[field]; value != nil {
+			kept[field] = value
+			delete(result, field)
+		}
+	}
+	meta[exactKey] = unescaped(string(unescaped(kept)))
+	result["_meta"], result["content"] = unescaped(meta), json.RawMessage("[]")
+	return true
+}
+
+// markTasks marks the tools of a list that run as tasks only.
+func markTasks(result map[string]json.RawMessage) (changed bool) {
+	var tools []map[string]json.RawMessage
+	if json.Unmarshal(result["tools"], &tools) != nil {
+		return false
+	}
+	for _, tool := range tools {
+		var execution struct {
+			TaskSupport string `json:"taskSupport"`
+		}
+		if json.Unmarshal(tool["execution"], &execution) == nil && strings.EqualFold(execution.TaskSupport, "required") {
+			tool["_meta"], changed = json.RawMessage(`{"`+taskKey+`":true}`), true
+		}
+	}
+	if changed {
+		result["tools"] = unescaped(tools)
+	}
+	return changed
+}
+
+// unescaped is the JSON of a value of JSON. It leaves <, > and & as they are: escaped, a message could be twelve times as long.
+func unescaped(v any) json.RawMessage {
 	var out bytes.Buffer
 	w := json.NewEncoder(&out)
 	w.SetEscapeHTML(false)
-	err := w.Encode(v)
-	return bytes.TrimSuffix(out.Bytes(), []byte{'\n'}), err
+	if w.Encode(v) != nil {
+		return json.RawMessage("null") // no value of JSON does that
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte{'\n'})
 }

@@ -3,72 +3,83 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"math/big"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 )
 
-// TestExactResults reads messages whose structured results have numbers of many digits: the metadata has the text of the result, and all
-// other lines are as they were.
+// TestExactResults reads messages with results of calls: the metadata has the text of the content. All other messages are as they were, and
+// lines that are no messages are noise.
 func TestExactResults(t *testing.T) {
 	t.Parallel()
-	const number = `{"id":9007199254740993}`
-	result := `{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":` + number + `,"_meta":{"a":1}}}`
-	long := `{"text":"` + strings.Repeat("x", 100<<10) + `"}`
-	unchanged := []string{
+	others := []string{
 		`{"jsonrpc":"2.0","method":"notifications/message","params":{"structuredContent":9007199254740993}}`,
-		`{"id":1,"result":{"structuredContent":{"id":5},"content":[{"text":"9007199254740993"}]}}`,
-		`{"id":1,"result":{"structuredContent":{"id":9007199254740993},"_meta":7}}`,
-		`{"id":1,"result":{"structuredContent":{"id":9007199254740993}`, "", ": comment", long,
+		`{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"id":5},"_meta":7}}`, `{"jsonrpc":"2.0","id":2,"result":{"messages":[{"content":{"type":"text"}}]}}`,
 	}
-	for name, tc := range map[string]struct {
-		prefix string
-		whole  bool
-	}{"lines": {"", false}, "events": {"data: ", false}, "whole": {"", true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text := tc.prefix + result + "\n"
-			if !tc.whole {
-				text = strings.Join(unchanged, "\n") + "\n" + text + strings.Join(unchanged, "\n")
-			}
-			data, err := io.ReadAll(iotest.OneByteReader(exactOf(io.NopCloser(strings.NewReader(text)), tc.whole)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-			got := lines[0]
-			if !tc.whole {
-				got = lines[len(unchanged)]
-				for i, want := range unchanged {
-					if lines[i] != want || lines[len(unchanged)+1+i] != want {
-						t.Errorf("line %d: got %.100q and %.100q, want %.100q", i, lines[i], lines[len(unchanged)+1+i], want)
+	noise := []string{`Starting "server"`, `{"level":"info"}`, `[info] "jsonrpc" is on`, "42", `{"a":"{\"jsonrpc\":1}"}`}
+	for name, c := range map[string]struct {
+		framing framing
+		end     string // of a line
+		breaks  bool   // the message has several lines
+	}{
+		"lines": {inLines, "\n", false}, "events": {inEvents, "\n", false}, "event_of_lines": {inEvents, "\n", true}, "crlf": {inEvents, "\r\n", true}, "whole": {inOne, "\n", true},
+	} {
+		for _, content := range []string{`"structuredContent":{"id":9007199254740993}`, `"structuredContent":{"x":1e400}`, `"content":[{"type":"none"}]`, `"content":"text"`} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				result := `{"jsonrpc":"2.0","id":1,` + "\n" + `"result":{` + content + `,"_meta":{"a":1}}}`
+				if !c.breaks {
+					result = strings.ReplaceAll(result, "\n", "")
+				}
+				text, around := result, ""
+				switch c.framing {
+				case inLines:
+					around = strings.Join(others, "\n") + "\n"
+					text = around + strings.Join(noise, "\n") + "\n\n" + "[log] " + result + "\n" + around
+				case inOne:
+				case inEvents:
+					around = "data: " + strings.Join(others, c.end+c.end+"data: ") + c.end + c.end + ": comment" + c.end
+					text = around + "data: " + strings.ReplaceAll(result, "\n", c.end+"data: ") + c.end + c.end + around
+				}
+				var skipped []string
+				e := exactOf(io.NopCloser(iotest.OneByteReader(strings.NewReader(text))), c.framing)
+				e.noise = func(line string) { skipped = append(skipped, line) }
+				data, err := io.ReadAll(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, before := strings.CutPrefix(string(data), around)
+				got, after := strings.CutSuffix(got, around)
+				if !before || !after {
+					t.Errorf("got %.2000q, want the other lines as they were: %.2000q", data, around)
+				}
+				if want := append(slices.Clone(noise), "[log] "); c.framing == inLines && !slices.Equal(skipped, want) {
+					t.Errorf("noise: got %q, want %q", skipped, want)
+				}
+				var m struct {
+					Result struct {
+						Content           json.RawMessage
+						StructuredContent json.RawMessage
+						Meta              map[string]any `json:"_meta"`
 					}
 				}
-			}
-			var m struct {
-				Result struct {
-					StructuredContent json.RawMessage
-					Meta              map[string]any `json:"_meta"`
+				if err := json.Unmarshal([]byte(strings.TrimPrefix(got, "data: ")), &m); err != nil {
+					t.Fatalf("%v: %q", err, got)
 				}
-			}
-			if err := json.Unmarshal([]byte(strings.TrimPrefix(got, tc.prefix)), &m); err != nil {
-				t.Fatalf("%v: %q", err, got)
-			}
-			if string(m.Result.StructuredContent) != number || m.Result.Meta[exactKey] != number || m.Result.Meta["a"] != 1.0 {
-				t.Errorf("got %s, want it with %s in the metadata", got, number)
-			}
-		})
+				if r := m.Result; r.StructuredContent != nil || string(r.Content) != "[]" || r.Meta[exactKey] != "{"+content+"}" || r.Meta["a"] != 1.0 {
+					t.Errorf("got %s, want %s in the metadata", got, content)
+				}
+			})
+		}
 	}
 }
 
 // TestExactReaderIsBounded reads a line without end: it is passed on in parts, so that the reader above refuses it.
 func TestExactReaderIsBounded(t *testing.T) {
 	t.Parallel()
-	e := exactOf(io.NopCloser(endlessLine{}), false)
+	e := exactOf(io.NopCloser(endlessLine{}), inLines)
 	if n, err := io.CopyN(io.Discard, e, 4*maxMessage); n != 4*maxMessage || err != nil {
 		t.Fatalf("got %d bytes, %v", n, err)
 	}
@@ -87,56 +98,14 @@ func (endlessLine) Read(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// TestExactNumbers reads numbers of all lengths before and after the point: the text of each that float64 does not have exactly is kept.
-func TestExactNumbers(t *testing.T) {
-	t.Parallel()
-	const digits = "1234567891234567891234"
-	kept := 0
-	for whole := 1; whole <= len(digits); whole++ {
-		for part := range len(digits) {
-			for _, form := range []string{"%s", "-%s", "%se2", `{"a":[1,%s],"b":"10.0.0.1"}`} {
-				number := digits[:whole]
-				if part > 0 {
-					number += "." + digits[:part]
-				}
-				text := fmt.Sprintf(form, number)
-				out, changed := exactMessage([]byte(`{"id":1,"result":{"structuredContent":` + text + `}}`))
-				var float float64
-				if err := json.Unmarshal([]byte(number), &float); err != nil {
-					t.Fatal(err)
-				}
-				exact, _ := new(big.Rat).SetString(number)
-				shown, _ := new(big.Rat).SetString(strconv.FormatFloat(float, 'g', -1, 64))
-				if !changed && exact.Cmp(shown) != 0 {
-					t.Errorf("%s: loses digits", text)
-				}
-				var m struct {
-					Result struct {
-						Meta map[string]string `json:"_meta"`
-					}
-				}
-				if err := json.Unmarshal(out, &m); err != nil || changed && m.Result.Meta[exactKey] != text {
-					t.Errorf("%s: got %s, %v", text, out, err)
-				}
-				if changed {
-					kept++
-				}
-			}
-		}
-	}
-	if kept == 0 {
-		t.Error("no number is kept")
-	}
-}
-
 // TestLongExactMessagesAreBounded reads results of characters that are longer in JSON, of sizes up to the limit of a message: with the text of
 // its result, none is longer than four times its line, or than the limit. One that would be is as it was.
 func TestLongExactMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"a", "<", `\"`, "\u2028", "&quot;", "123456789012345 ", `\\`} {
 		for _, size := range []int{1 << 10, 1 << 20, maxMessage / 2, maxMessage - 200} {
-			line := `{"id":1,"result":{"structuredContent":{"n":9007199254740993,"text":"` + strings.Repeat(text, size/len(text)) + `"}}}` + "\n"
-			out, err := io.ReadAll(exactOf(io.NopCloser(strings.NewReader(line)), false))
+			line := `{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"n":9007199254740993,"text":"` + strings.Repeat(text, size/len(text)) + `"}}}` + "\n"
+			out, err := io.ReadAll(exactOf(io.NopCloser(strings.NewReader(line)), inLines))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,15 +1,22 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
+
+	"github.com/lash-go/lash/workers/mcp/oauth"
 )
 
 // Limits of requests that are no calls: answers to the server, notifications, lists, and the request for its stream. The library gives
@@ -19,12 +26,18 @@ const (
 	othersWait   = 10 * time.Second // for the head of the answer
 )
 
-func (s *Server) overHTTP(ctx context.Context, pace *pace) *mcp.StreamableClientTransport {
+func (s *Server) overHTTP(ctx context.Context, pace *pace) (*mcp.StreamableClientTransport, error) {
 	through := &headed{
-		headers: s.Headers, streams: rate.NewLimiter(streamsPerSecond, streamsAtOnce), pace: pace,
+		server: s, headers: s.Headers, streams: rate.NewLimiter(streamsPerSecond, streamsAtOnce), pace: pace,
 		life: ctx, others: make(chan struct{}, othersAtOnce), wait: othersWait,
 	}
-	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: through, CheckRedirect: sameHost}, MaxEventSize: maxMessage}
+	if s.OAuth.File != "" && !slices.ContainsFunc(slices.Collect(maps.Keys(s.Headers)), func(name string) bool { return strings.EqualFold(name, "authorization") }) {
+		var err error
+		if through.tokens, err = oauth.NewSource(s.URL, s.OAuth); err != nil {
+			return nil, err
+		}
+	}
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: through, CheckRedirect: sameHost}, MaxEventSize: maxMessage}, nil
 }
 
 // sameHost refuses redirects to another host: the headers may have secrets.
@@ -42,7 +55,9 @@ const maxRedirects = 10
 
 // headed sends requests with headers, and paces and bounds the answers.
 type headed struct {
+	server  *Server
 	headers map[string]string
+	tokens  *oauth.Source // nil: none
 	streams *rate.Limiter // of requests that open one
 	pace    *pace
 	life    context.Context //nolint:containedctx // of the run
@@ -72,8 +87,21 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range h.headers {
 		r.Header.Set(name, value)
 	}
+	token, err := h.authorize(r)
+	if err != nil {
+		release()
+		end(err)
+		return nil, err
+	}
 	carries := call != nil && r.Method == http.MethodPost && call.sent.CompareAndSwap(false, true)
 	answer, err := h.send(r, call, end)
+	var login error
+	if err == nil && h.tokens != nil && oauth.WantsAuthorization(answer) {
+		answer, login = h.renewed(r, call, token, answer, end)
+		if login != nil && !carries {
+			err = login
+		}
+	}
 	switch {
 	case err != nil:
 		release()
@@ -82,19 +110,102 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil // it has no stream
 		}
 		return nil, err
-	case carries && answer.StatusCode == http.StatusNotFound && r.Header.Get(sessionHeader) != "":
-		call.missing.Store(true)
 	case carries && answer.StatusCode >= 300 && answer.StatusCode < 400:
 		call.sent.Store(false) // the next request has the call
 	}
 	answer.Body = &ending{h.body(ctx, answer), func() { release(); end(nil) }}
+	if carries {
+		return answer, noteRefusal(call, r, answer, login)
+	}
 	return answer, nil
 }
 
-// sessionHeader names the session of a request. A server that does not have it answers with 404, and has not handled the request. Only
-// the answer to the request that has the call says so of the call: the library sends requests for the rest of an answer, and the cancel,
-// in the call's context, too, when the server may have run it.
+// authorize gives a request the token that there is, and returns it.
+func (h *headed) authorize(r *http.Request) (token string, err error) {
+	if h.tokens == nil {
+		return "", nil
+	}
+	if token, err = h.tokens.Token(r.Context()); err != nil {
+		return "", h.login(err)
+	}
+	if token != "" {
+		h.server.bearer.Store(token)
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return token, nil
+}
+
+// renewed gets another token after a refusal, and sends a request that has no call again with it. The call's own next attempt has
+// another token.
+func (h *headed) renewed(r *http.Request, call *activeCall, token string, refusal *http.Response, end context.CancelCauseFunc) (*http.Response, error) {
+	token, err := h.tokens.Renew(r.Context(), token, refusal)
+	if err != nil {
+		return refusal, h.login(err)
+	}
+	h.server.bearer.Store(token)
+	if call != nil || r.GetBody == nil && r.Body != nil && r.Body != http.NoBody {
+		return refusal, nil
+	}
+	_ = refusal.Body.Close()
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	again.Header.Set("Authorization", "Bearer "+token)
+	return h.send(again, call, end)
+}
+
+// login is an error of a source of tokens, with what to do.
+func (h *headed) login(err error) error {
+	if errors.Is(err, oauth.ErrLogin) {
+		return fmt.Errorf("%w: lash-node mcp login %s --mcp FILE", err, h.server.Name)
+	}
+	return err
+}
+
+// sessionHeader names the session of a request.
 const sessionHeader = "Mcp-Session-Id"
+
+// noteRefusal notes how a server refuses the request that has a call. Only the answer to that one says so of the call: the library sends
+// requests for the rest of an answer, and the cancel, in the call's context, too, when the server may have run it.
+func noteRefusal(call *activeCall, r *http.Request, answer *http.Response, login error) error {
+	over := &refusal{status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", login: login}
+	switch {
+	case answer.StatusCode >= http.StatusBadRequest:
+		body, err := io.ReadAll(io.LimitReader(answer.Body, maxErrorText))
+		over.body = string(body)
+		answer.Body = &ending{io.NopCloser(io.MultiReader(bytes.NewReader(body), answer.Body)), closer(answer.Body)}
+		call.refused.Store(over)
+		return err
+	case answer.StatusCode != http.StatusOK || isStream(answer):
+		return nil
+	}
+	body, err := io.ReadAll(answer.Body) // it is bounded
+	answer.Body = &ending{io.NopCloser(bytes.NewReader(body)), closer(answer.Body)}
+	var m struct {
+		ID    any             `json:"id"`
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &m) == nil && m.Error != nil {
+		over.body = string(m.Error)
+		call.refused.Store(over)
+		if m.ID == nil {
+			answer.StatusCode = http.StatusBadRequest // the library would end the session: an error of no request
+		}
+	}
+	return err
+}
+
+// closer is a function that closes a body.
+func closer(body io.Closer) func() { return func() { _ = body.Close() } }
+
+// isStream reports whether an answer is a stream of events.
+func isStream(answer *http.Response) bool {
+	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+}
 
 // send sends a request. Of those that are no calls, few wait at once, and not for long.
 func (h *headed) send(r *http.Request, call *activeCall, end context.CancelCauseFunc) (*http.Response, error) {
@@ -127,11 +238,10 @@ func (e *ending) Close() error {
 // body reads an answer at the pace of the server. One that is no stream is one message, however many lines it has, and is bounded: the
 // client reads all of it into memory. The transport itself bounds the events of a stream.
 func (h *headed) body(ctx context.Context, answer *http.Response) io.ReadCloser {
-	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
 	paced := h.pace.of(ctx, answer.Body)
-	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") {
-		return exactOf(paced, false)
+	if isStream(answer) {
+		return exactOf(paced, inEvents)
 	}
 	paced.whole = true
-	return exactOf(&bounded{paced, maxMessage}, true)
+	return exactOf(&bounded{paced, maxMessage}, inOne)
 }

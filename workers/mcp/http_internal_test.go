@@ -13,7 +13,7 @@ import (
 )
 
 // TestMissingSession sends requests of a call to servers that answer with all sequences of codes. Only a 404 in answer to the request
-// that has the call, to its last address, says that the server has not handled the call.
+// that has the call, to its last address, says that the server has not handled the call, and that it may in another session.
 func TestMissingSession(t *testing.T) {
 	t.Parallel()
 	codes := []int{http.StatusOK, http.StatusTemporaryRedirect, http.StatusNotFound, http.StatusServiceUnavailable}
@@ -57,5 +57,6 @@ func missing(t *testing.T, method, session string, codes ...int) bool {
 		}
 		_ = answer.Body.Close()
 	}
-	return call.missing.Load()
+	over := call.refused.Load()
+	return over != nil && over.renews(nil)
 }

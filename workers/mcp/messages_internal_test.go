@@ -11,22 +11,13 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // people grant every question.
-type people struct{}
-
-func (people) Output(string, string) {}
-func (people) Request(context.Context, string, string, string, json.RawMessage) (int, json.RawMessage, error) {
-	return 404, nil, nil
-}
-
-func (people) Ask(context.Context, string, string, json.RawMessage) (events.ToolApprovalGiven, error) {
+func people(context.Context, string, string, json.RawMessage) (events.ToolApprovalGiven, error) {
 	return events.ToolApprovalGiven{Granted: true, Reason: `{"a":"x"}`}, nil
 }
 
@@ -47,15 +38,19 @@ func FuzzMessages(f *testing.F) {
 		request("elicitation/create", `{"message":"m","mode":"url","url":"http://x"}`),
 		request("sampling/createMessage", `{"messages":[null]}`) + request("roots/list", `null`) + request("ping", `[]`),
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":null}}` + "\n" + `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n",
-		result(3, `{"tools":[null,{"name":"x","inputSchema":null}]}`) + result(4, `{"content":[{"type":"text","text":"x"}]}`),
-		result(3, `{"tools":[]}`) + result(4, `{"inputRequests":{"a":null}}`),
-		result(3, `{"tools":[]}`) + result(4, `{"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"properties":{"a":{"type":"string","oneOf":[null]}}}}}}}`),
-		result(3, `{"tools":[]}`) + result(4, `{"content":[{"type":"resource"},{"type":"tool_result","content":[null]}],"structuredContent":{"a":1}}`),
+		result(2, `{"tools":[null,{"name":"x","inputSchema":null}]}`) + result(3, `{"content":[{"type":"text","text":"x"}]}`),
+		result(2, `{"tools":[]}`) + result(3, `{"inputRequests":{"a":null}}`),
+		result(2, `{"tools":[]}`) + result(3, `{"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"properties":{"a":{"type":"string","oneOf":[null]}}}}}}}`),
+		result(2, `{"tools":[]}`) + result(3, `{"content":[{"type":"resource"},{"type":"tool_result","content":[null]}],"structuredContent":{"a":1}}`),
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		s := &Source{log: zap.NewNop(), warned: rate.NewLimiter(1, 1), asking: make(chan struct{}, questionsAtOnce), fresh: make(chan struct{}, 1), changed: make(chan struct{})}
+		all, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := all.newSource(&Server{Name: "x", Command: "x"})
 		in, said := io.Pipe()
 		heard, out := io.Pipe()
 		done := make(chan struct{})
@@ -64,10 +59,8 @@ func FuzzMessages(f *testing.F) {
 			for lines := bufio.NewScanner(heard); lines.Scan(); {
 				line := lines.Text()
 				switch {
-				case strings.Contains(line, `"method":"server/discover"`):
-					_, _ = io.WriteString(said, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`+"\n")
 				case strings.Contains(line, `"method":"initialize"`):
-					_, _ = io.WriteString(said, `{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`+"\n")
+					_, _ = io.WriteString(said, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`+"\n")
 				case strings.Contains(line, `"method":"tools/list"`):
 					go func() { _, _ = said.Write(sent); _ = said.Close() }() // ends with the reader
 				}
@@ -76,23 +69,23 @@ func FuzzMessages(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		w := &watched{transport: &mcp.IOTransport{Reader: in, Writer: out}}
-		client, err := s.newClient().Connect(ctx, w, nil)
+		client, err := s.client.Connect(ctx, w, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := &serverRun{client: client, read: w}
+		run := &serverRun{client: client, read: w, server: s.configured()}
 		run.ctx, run.end = context.WithCancelCause(ctx)
 		s.set(run)
 		called := make(chan struct{})
 		go func() { // ends with the session
 			defer close(called)
-			_, _ = s.calls.do(ctx, run, &activeCall{session: "s", caller: people{}, warn: s.warn}, func(ctx context.Context, token string) (*wire.Outcome, error) {
+			_, _ = s.calls.do(ctx, run, &activeCall{session: "s", caller: plugin.Call{}.WithAsk(people), warn: s.warn}, func(ctx context.Context, token string) (plugin.Result, error) {
 				for range 2 { // whichever of the ids it has
-					if out, err := callOf("x")(ctx, client, json.RawMessage(`{}`), token); err == nil {
+					if out, err := callTool(ctx, client, "x", json.RawMessage(`{}`), token); err == nil {
 						return out, nil
 					}
 				}
-				return nil, nil //nolint:nilnil // the outcome does not matter
+				return plugin.Result{}, nil
 			})
 		}()
 		_, _ = (&Server{Name: "x"}).listed(ctx, client)
@@ -114,5 +107,5 @@ func (s *Server) listed(ctx context.Context, client *mcp.ClientSession) (o *offe
 			err = invalidMessage("a list", p)
 		}
 	}()
-	return s.offerOf(ctx, client, zap.NewNop())
+	return s.offerOf(ctx, client)
 }

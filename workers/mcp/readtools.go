@@ -10,59 +10,73 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/session/plugin"
 )
+
+// reader is a tool that reads the resources or the prompts of a server.
+type reader struct {
+	description string // of the server that %s names
+	schema      string
+	read        func(context.Context, *mcp.ClientSession, json.RawMessage) (plugin.Result, error)
+}
+
+// readers are the tools that read, by the name after that of the server.
+func readers() map[string]reader {
+	const page = `{"type":"object","properties":{"cursor":{"type":"string","description":"From the page before; the first page has none"}}}`
+	return map[string]reader{
+		"list_resources": {"Lists the resources of %s, a page at a time, and the templates of their URIs.", page, listResources},
+		"read_resource":  {"Returns the content of a resource of %s.", `{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`, readResource},
+		"list_prompts":   {"Lists the prompts that %s has, a page at a time.", page, listPrompts},
+		"get_prompt": {
+			"Returns a prompt of %s, with the arguments in it.",
+			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"]}`, getPrompt,
+		},
+	}
+}
 
 // readTools are the tools that read the resources and prompts of a server which has such. A tool of the server replaces the one
 // of its name.
-func (s *Server) readTools(has *mcp.ServerCapabilities, listed []*mcp.Tool) (list []candidate) {
-	add := func(name, description, schema string, call callFunc) {
-		if slices.ContainsFunc(listed, func(t *mcp.Tool) bool { return t.Name == name }) {
-			return
-		}
-		list = append(list, candidate{call: call, wire: wire.Tool{
-			Name: ToolName(s.Name, name), Description: description, Effects: events.EffectsNone,
-			Schema: json.RawMessage(schema), TimeoutMS: s.Timeout.Milliseconds(),
-		}})
-	}
-	const page = `{"type":"object","properties":{"cursor":{"type":"string","description":"From the page before; the first page has none"}}}`
+func (s *Server) readTools(has *mcp.ServerCapabilities, listed []*mcp.Tool) (list []tool) {
+	var names []string
 	if has.Resources != nil {
-		add("list_resources", "Lists the resources of "+s.Name+", a page at a time, and the templates of their URIs.", page, listResources)
-		add("read_resource", "Returns the content of a resource of "+s.Name+".",
-			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`, readResource)
+		names = append(names, "list_resources", "read_resource")
 	}
 	if has.Prompts != nil {
-		add("list_prompts", "Lists the prompts that "+s.Name+" has, a page at a time.", page, listPrompts)
-		add("get_prompt", "Returns a prompt of "+s.Name+", with the arguments in it.",
-			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"]}`, getPrompt)
+		names = append(names, "list_prompts", "get_prompt")
+	}
+	for _, name := range names {
+		if r := readers()[name]; !slices.ContainsFunc(listed, func(t *mcp.Tool) bool { return t.Name == name }) {
+			list = append(list, tool{
+				Name: ToolName(s.Name, name), Of: name, Reads: true, Description: fmt.Sprintf(r.description, s.Name), Effects: events.EffectsNone,
+				Schema: json.RawMessage(r.schema), TimeoutMS: s.Timeout.Milliseconds(),
+			})
+		}
 	}
 	return list
 }
 
 // asJSON is a value as the text of a result.
-func asJSON(v any) (*wire.Outcome, error) {
+func asJSON(v any) (plugin.Result, error) {
 	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return &wire.Outcome{Text: string(data)}, nil
+	return plugin.Result{Text: string(data)}, err
 }
 
-// listing are the arguments of the tools that list.
-type listing struct {
-	Cursor string `json:"cursor"`
+// reading are the arguments of the tools that read.
+type reading struct {
+	Cursor    string            `json:"cursor"`
+	URI       string            `json:"uri"`
+	Name      string            `json:"name"`
+	Arguments map[string]string `json:"arguments"`
 }
 
-func listResources(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
-	var in listing
+func listResources(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
+	var in reading
 	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
-	page, err := fresh(ctx, func(ctx context.Context) (*mcp.ListResourcesResult, error) {
-		return client.ListResources(ctx, &mcp.ListResourcesParams{Cursor: in.Cursor})
-	})
+	page, err := client.ListResources(ctx, &mcp.ListResourcesParams{Cursor: in.Cursor})
 	if err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
 	out := struct {
 		Resources []*mcp.Resource         `json:"resources"`
@@ -70,51 +84,39 @@ func listResources(ctx context.Context, client *mcp.ClientSession, args json.Raw
 		Next      string                  `json:"nextCursor,omitempty"`
 	}{Resources: page.Resources, Next: page.NextCursor}
 	if in.Cursor == "" {
-		templates, err := fresh(ctx, func(ctx context.Context) (*mcp.ListResourceTemplatesResult, error) {
-			return client.ListResourceTemplates(ctx, nil)
-		})
-		if err == nil { // a server may have none
+		if templates, err := client.ListResourceTemplates(ctx, nil); err == nil { // a server may have none
 			out.Templates = templates.ResourceTemplates
 		}
 	}
 	return asJSON(&out)
 }
 
-func readResource(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
-	var in struct {
-		URI string `json:"uri"`
-	}
+func readResource(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
+	var in reading
 	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
-	var r *mcp.ReadResourceResult
-	err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
-		params := &mcp.ReadResourceParams{URI: in.URI, InputResponses: answers, RequestState: state}
-		if r, err = fresh(ctx, func(ctx context.Context) (*mcp.ReadResourceResult, error) { return client.ReadResource(ctx, params) }); err != nil {
-			return nil, "", err
-		}
-		return r.InputRequests, r.RequestState, nil
-	})
+	r, err := client.ReadResource(ctx, &mcp.ReadResourceParams{URI: in.URI})
 	if err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
-	var b outcomes
+	var b outcome
 	for _, c := range r.Contents {
-		b.resource(c)
+		if c != nil {
+			b.resource(&resource{URI: c.URI, MIMEType: c.MIMEType, Text: c.Text}, c.Blob)
+		}
 	}
-	return b.outcome(), nil
+	return b.result(), nil
 }
 
-func listPrompts(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
-	var in listing
+func listPrompts(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
+	var in reading
 	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
-	page, err := fresh(ctx, func(ctx context.Context) (*mcp.ListPromptsResult, error) {
-		return client.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: in.Cursor})
-	})
+	page, err := client.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: in.Cursor})
 	if err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
 	return asJSON(&struct {
 		Prompts []*mcp.Prompt `json:"prompts"`
@@ -122,26 +124,16 @@ func listPrompts(ctx context.Context, client *mcp.ClientSession, args json.RawMe
 	}{page.Prompts, page.NextCursor})
 }
 
-func getPrompt(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, _ string) (*wire.Outcome, error) {
-	var in struct {
-		Name      string            `json:"name"`
-		Arguments map[string]string `json:"arguments"`
-	}
+func getPrompt(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
+	var in reading
 	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
-	var p *mcp.GetPromptResult
-	err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
-		params := &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments, InputResponses: answers, RequestState: state}
-		if p, err = client.GetPrompt(ctx, params); err != nil {
-			return nil, "", err
-		}
-		return p.InputRequests, p.RequestState, nil
-	})
+	p, err := client.GetPrompt(ctx, &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments})
 	if err != nil {
-		return nil, err
+		return plugin.Result{}, err
 	}
-	var b outcomes
+	var b outcome
 	if p.Description != "" {
 		b.line(p.Description)
 	}
@@ -150,7 +142,9 @@ func getPrompt(ctx context.Context, client *mcp.ClientSession, args json.RawMess
 			continue
 		}
 		b.line(fmt.Sprintf("%s:", strings.TrimSpace(string(m.Role))))
-		b.content(m.Content)
+		if data, err := json.Marshal(m.Content); err == nil {
+			b.part(data)
+		}
 	}
-	return b.outcome(), nil
+	return b.result(), nil
 }

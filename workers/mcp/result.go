@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,86 +17,144 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// callOf calls a tool of the server.
-func callOf(name string) callFunc {
-	return func(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, progress string) (*wire.Outcome, error) {
-		var r *mcp.CallToolResult
-		err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error) {
-			params := &mcp.CallToolParams{Name: name, Arguments: args, InputResponses: answers, RequestState: state}
-			params.SetProgressToken(progress)
-			if r, err = client.CallTool(ctx, params); err != nil {
-				return nil, "", err
-			}
-			return r.InputRequests, r.RequestState, nil
-		})
-		if err != nil {
-			return nil, err
+// callTool calls a tool of the server.
+func callTool(ctx context.Context, client *mcp.ClientSession, name string, args json.RawMessage, progress string) (plugin.Result, error) {
+	r, err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (*mcp.CallToolResult, error) {
+		params := &mcp.CallToolParams{Name: name, Arguments: args, InputResponses: answers, RequestState: state}
+		params.SetProgressToken(progress)
+		return client.CallTool(ctx, params)
+	})
+	if err != nil {
+		return plugin.Result{}, err
+	}
+	return resultOf(r)
+}
+
+// rawResult is what the server sent as the result of a call, see [exactMessage].
+type rawResult struct {
+	Content    json.RawMessage `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+}
+
+// resultOf is the result of a call. Errors: a [*plugin.Failure] where the server says that it is one.
+func resultOf(r *mcp.CallToolResult) (plugin.Result, error) {
+	var raw rawResult
+	text, kept := r.Meta[exactKey].(string)
+	kept = kept && len(r.Content) == 0 && r.StructuredContent == nil // else the server has set the key
+	if !kept || json.Unmarshal([]byte(text), &raw) != nil {
+		raw.Content, _ = json.Marshal(r.Content) // it was too large to be kept as it was sent, and JSON
+		raw.Structured, _ = json.Marshal(r.StructuredContent)
+	}
+	var b outcome
+	var parts []json.RawMessage
+	if err := json.Unmarshal(raw.Content, &parts); err != nil && len(raw.Content) > 0 {
+		parts = []json.RawMessage{raw.Content} // a server may leave out the list
+	}
+	for _, part := range parts {
+		b.part(part)
+	}
+	if len(raw.Structured) > 0 && string(raw.Structured) != "null" {
+		b.structured(raw.Structured)
+	}
+	if r.IsError { // which has a text alone
+		for i := range b.attachments {
+			b.line(fmt.Sprintf("[an attachment of type %q is not shown]", b.attachments[i].MediaType))
 		}
-		return resultOf(r), nil
+		if text := strings.Join(b.texts, "\n"); strings.TrimSpace(text) != "" {
+			return plugin.Result{}, failure(plugin.ClassExecution, text)
+		}
+		return plugin.Result{}, failure(plugin.ClassExecution, "the server reports an error, and says nothing of it")
 	}
+	return b.result(), nil
 }
 
-// resultOf is a result as the outcome of a call.
-func resultOf(r *mcp.CallToolResult) *wire.Outcome {
-	var b outcomes
-	for _, c := range r.Content {
-		b.content(c)
-	}
-	if r.StructuredContent != nil {
-		text, _ := r.Meta[exactKey].(string)
-		b.structured(r.StructuredContent, text)
-	}
-	if r.IsError {
-		return failure(plugin.ClassExecution, strings.Join(b.texts, "\n"))
-	}
-	return b.outcome()
-}
-
-func failure(class, message string) *wire.Outcome {
-	message = strings.ToValidUTF8(message, "\uFFFD")
-	return &wire.Outcome{Failure: &wire.Failure{Class: class, Message: events.Clip(message, wire.MaxFailureMessage-4, "...")}}
-}
-
-// outcomes collects the parts of a result.
-type outcomes struct {
+// outcome collects the parts of a result.
+type outcome struct {
 	texts       []string
-	attachments []wire.Attachment
+	attachments []events.Part
 	bytes       int // of the attachments
 	left        int // attachments that are left out, as there are too many
 }
 
-func (b *outcomes) line(text string) { b.texts = append(b.texts, strings.ToValidUTF8(text, "\uFFFD")) }
+func (b *outcome) line(text string) { b.texts = append(b.texts, strings.ToValidUTF8(text, "\uFFFD")) }
 
-func (b *outcomes) content(c mcp.Content) {
-	switch c := c.(type) {
-	case *mcp.TextContent:
-		b.line(c.Text)
-	case *mcp.ImageContent:
-		b.attach(c.MIMEType, c.Data)
-	case *mcp.AudioContent:
-		b.attach(c.MIMEType, c.Data)
-	case *mcp.ResourceLink:
-		b.line(strings.TrimSpace(fmt.Sprintf("[resource %s] %s %s", c.URI, c.Name, c.Description)))
-	case *mcp.EmbeddedResource:
-		b.resource(c.Resource)
+// part is a part of a result, as a server may send it.
+type part struct {
+	Type        string    `json:"type"`
+	Text        string    `json:"text"`
+	Data        string    `json:"data"`
+	MIMEType    string    `json:"mimeType"`
+	URI         string    `json:"uri"`
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Resource    *resource `json:"resource"`
+}
+
+// resource is a resource within a result.
+type resource struct {
+	URI      string `json:"uri"`
+	MIMEType string `json:"mimeType"`
+	Text     string `json:"text"`
+	Blob     string `json:"blob"`
+}
+
+// part adds a part. One that cannot be read becomes a text that says so: the others stay.
+func (b *outcome) part(data json.RawMessage) {
+	var p part
+	if err := json.Unmarshal(data, &p); err != nil {
+		var text string
+		if json.Unmarshal(data, &text) != nil {
+			text = "[a part of the result cannot be read: it is no part of a result]"
+		}
+		b.line(text)
+		return
+	}
+	switch {
+	case p.Type == "image", p.Type == "audio":
+		b.encoded(p.MIMEType, p.Data)
+	case p.Type == "resource_link":
+		b.line(strings.TrimSpace(fmt.Sprintf("[resource %s] %s %s", p.URI, p.Name, p.Description)))
+	case p.Type == "resource" && p.Resource != nil && p.Resource.Blob != "":
+		b.line("[resource " + p.Resource.URI + "]")
+		b.encoded(p.Resource.MIMEType, p.Resource.Blob)
+	case p.Type == "resource" && p.Resource != nil:
+		b.resource(p.Resource, nil)
+	case p.Type == "text", p.Text != "":
+		b.line(p.Text)
 	default:
-		b.line(fmt.Sprintf("[a part of type %T is not shown]", c))
+		b.line(fmt.Sprintf("[a part of type %q is not shown]", events.Clip(p.Type, events.MaxTokenBytes, "...")))
 	}
 }
 
-func (b *outcomes) resource(r *mcp.ResourceContents) {
-	switch {
-	case r == nil:
-	case len(r.Blob) > 0:
-		b.line("[resource " + r.URI + "]")
-		b.attach(r.MIMEType, r.Blob)
-	default:
+// resource adds a resource, whose content is a text or bytes.
+func (b *outcome) resource(r *resource, data []byte) {
+	if len(data) == 0 {
 		b.line("[resource " + r.URI + "]\n" + r.Text)
+		return
 	}
+	b.line("[resource " + r.URI + "]")
+	b.attach(r.MIMEType, data)
+}
+
+// encoded adds bytes in base64, which may be a URL of data, wrapped, without padding, or of the alphabet of URLs.
+func (b *outcome) encoded(mediaType, text string) {
+	if head, rest, ok := strings.Cut(text, ";base64,"); ok && strings.HasPrefix(head, "data:") {
+		text = rest
+		if mediaType == "" {
+			mediaType = strings.TrimPrefix(head, "data:")
+		}
+	}
+	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "", " ", "").Replace(text), "=")
+	data, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		b.line(fmt.Sprintf("[a part of type %q cannot be read: its data is no base64]", events.Clip(mediaType, events.MaxTokenBytes, "...")))
+		return
+	}
+	b.attach(mediaType, data)
 }
 
 // attach adds bytes as an attachment. Those beyond the limits are named in the text.
-func (b *outcomes) attach(mediaType string, data []byte) {
+func (b *outcome) attach(mediaType string, data []byte) {
 	if wire.CheckMediaType("mime_type", mediaType) != nil {
 		mediaType = "application/octet-stream"
 	}
@@ -107,30 +167,69 @@ func (b *outcomes) attach(mediaType string, data []byte) {
 		return
 	}
 	b.bytes += len(data)
-	b.attachments = append(b.attachments, wire.Attachment{MediaType: mediaType, Data: data})
+	b.attachments = append(b.attachments, events.Part{Kind: events.PartAttachment, MediaType: mediaType, Text: base64.StdEncoding.EncodeToString(data)})
 }
 
-// structured adds the JSON of a structured result, unless a text is the same JSON. exact is that JSON with all digits, if it is the same value.
-func (b *outcomes) structured(v any, exact string) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return // it was JSON
+// structured adds the JSON of a structured result, unless the texts say the same.
+func (b *outcome) structured(text json.RawMessage) {
+	v, err := decodeExact(text)
+	if err != nil || says(b.texts, v) {
+		return
 	}
-	for _, text := range b.texts {
-		var same any
-		if json.Unmarshal([]byte(text), &same) != nil {
-			continue
-		}
-		if again, _ := json.Marshal(same); bytes.Equal(again, data) {
-			return
-		}
-	}
-	b.line(cmp.Or(exactText(exact, data), string(data)))
+	data, _ := json.Marshal(v) // each field once; it was JSON
+	b.line(string(data))
 }
 
-func (b *outcomes) outcome() *wire.Outcome {
+// wrappers are the names of a field that says nothing: libraries of servers put a result there that is no object.
+var wrappers = []string{"result", "content", "text", "output", "value", "data"} //nolint:gochecknoglobals // a table
+
+// says reports whether texts say the same as a value: one of them, or all together, is its JSON or the text that it is; or the value is
+// a list of which that is so, or an object with one field of [wrappers].
+func says(texts []string, v any) bool {
+	if len(texts) == 0 {
+		return false
+	}
+	for _, text := range append([]string{strings.Join(texts, "\n")}, texts...) {
+		text = strings.TrimSpace(text)
+		if s, ok := v.(string); ok && strings.TrimSpace(s) == text {
+			return true
+		}
+		if same, err := decodeExact([]byte(text)); err == nil && reflect.DeepEqual(same, v) {
+			return true
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, only := range v {
+			return len(v) == 1 && slices.Contains(wrappers, name) && says(texts, only)
+		}
+	case []any:
+		if len(v) != len(texts) {
+			return false
+		}
+		for i := range v {
+			if !says(texts[i:i+1], v[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (b *outcome) result() plugin.Result {
 	if b.left > 0 {
 		b.line(fmt.Sprintf("[%d more attachments are left out: limit is %d]", b.left, wire.MaxAttachmentCount))
 	}
-	return &wire.Outcome{Text: strings.Join(b.texts, "\n"), Attachments: b.attachments}
+	return plugin.Result{Text: strings.Join(b.texts, "\n"), Attachments: b.attachments}
+}
+
+// decodeExact decodes JSON, with the numbers as they are written: float64 does not have all digits.
+func decodeExact(text []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err = dec.Decode(&v); err == nil && dec.More() {
+		err = errMore
+	}
+	return v, err
 }

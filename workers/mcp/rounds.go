@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -15,40 +14,42 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/bus/delay"
-	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// maxRounds limits how often a server asks by the results of one call.
-const maxRounds = 10
+// maxRounds limits how often a server asks by the results of one call, maxAsks how much it asks at once.
+const (
+	maxRounds = 10
+	maxAsks   = 16
+)
 
 // busyPause is the time before a request is repeated whose result asks nothing: the server is busy.
 const busyPause = time.Second
 
-// rounds performs a request until its result asks nothing: a server may ask people by a result, and gets the answers with the same
-// request. Errors: those of do; a [*jsonrpc.Error] for what cannot be answered.
-func rounds(ctx context.Context, do func(answers mcp.InputResponseMap, state string) (asks mcp.InputRequestMap, next string, err error)) error {
+// rounds performs a call until its result asks nothing: a server may ask people by a result, or by a refusal, and gets the call again, with
+// the answers. Errors: those of do; a [*jsonrpc.Error] for what cannot be answered.
+func rounds(ctx context.Context, do func(answers mcp.InputResponseMap, state string) (*mcp.CallToolResult, error)) (r *mcp.CallToolResult, err error) {
 	var answers mcp.InputResponseMap
 	state := ""
 	for range maxRounds {
-		asks, next, err := do(answers, state)
+		r, err = do(answers, state)
 		if required := pagesOf(err); required != nil {
 			if opened, failed := answersOf(ctx, required); failed != nil || !accepted(opened) {
-				return cmp.Or(failed, err)
+				return nil, cmp.Or(failed, err)
 			}
 			continue
 		}
-		if err != nil || asks == nil {
-			return err
+		if err != nil || r.InputRequests == nil {
+			return r, err
 		}
-		if answers, err = answersOf(ctx, asks); err != nil {
-			return err
+		if answers, err = answersOf(ctx, r.InputRequests); err != nil {
+			return nil, err
 		}
-		state = next
+		state = r.RequestState
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the server asks again after %d answers", maxRounds)}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the server asks again after %d answers", maxRounds)}
 }
 
-// pagesOf are the pages that people have to open before a request, as its refusal says; nil: it does not say so.
+// pagesOf are the pages that people have to open before a call, as its refusal says; nil: it does not say so.
 func pagesOf(err error) mcp.InputRequestMap {
 	refused, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || refused.Code != mcp.CodeURLElicitationRequired {
@@ -81,8 +82,8 @@ func accepted(answers mcp.InputResponseMap) bool {
 func answersOf(ctx context.Context, asks mcp.InputRequestMap) (mcp.InputResponseMap, error) {
 	call, _ := ctx.Value(activeCallKey{}).(*activeCall)
 	switch {
-	case call == nil || len(asks) > wire.MaxCallbacks:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the server asks %d questions at once, limit is %d", len(asks), wire.MaxCallbacks)}
+	case call == nil || len(asks) > maxAsks:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the server asks %d questions at once, limit is %d", len(asks), maxAsks)}
 	case len(asks) == 0 && !delay.Sleep(ctx, busyPause):
 		return nil, context.Cause(ctx)
 	}
@@ -100,32 +101,4 @@ func answersOf(ctx context.Context, asks mcp.InputRequestMap) (mcp.InputResponse
 		answers[id] = answer
 	}
 	return answers, nil
-}
-
-// kept receives a result that the library would keep as long as the session, for the time that the server says, and longer.
-type kept struct{ result mcp.Result }
-
-type keptKey struct{}
-
-// fresh performs a request, whose result the library does not keep.
-func fresh[R mcp.Result](ctx context.Context, do func(ctx context.Context) (R, error)) (R, error) {
-	k := &kept{}
-	result, err := do(context.WithValue(ctx, keptKey{}, k))
-	if got, ok := k.result.(R); ok && err == nil {
-		return got, nil
-	}
-	return result, err
-}
-
-// uncached gives the library an empty result in place of one that [fresh] receives.
-func uncached(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-		result, err := next(ctx, method, r)
-		k, ok := ctx.Value(keptKey{}).(*kept)
-		if !ok || err != nil {
-			return result, err
-		}
-		k.result = result
-		return reflect.New(reflect.TypeOf(result).Elem()).Interface().(mcp.Result), nil //nolint:forcetypeassert // the type of the result
-	}
 }

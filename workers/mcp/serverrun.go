@@ -13,6 +13,7 @@ import (
 // serverRun is a run of the server.
 type serverRun struct {
 	client *mcp.ClientSession
+	server *Server // as this run has it
 	http   bool
 	read   *watched // of standard input and output; nil: of HTTP
 
@@ -23,7 +24,8 @@ type serverRun struct {
 // Causes of the end of a run.
 var (
 	errEnded     = errors.New("it ended")
-	errNoSession = errors.New("it does not have the session any more")
+	errNoSession = errors.New("it does not have the session any more, or refused a call")
+	errLater     = errors.New("it refuses this version of the protocol")
 	errRenew     = errors.New("it is started again, so that its questions are those of calls that run")
 )
 

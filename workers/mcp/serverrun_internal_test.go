@@ -22,7 +22,7 @@ func (f failing) Read(context.Context) (jsonrpc.Message, error) { return nil, f.
 // then end must not take it for one: they may have run.
 func TestUnreadableLineIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	p := &program{}
+	s := &Source{}
 	for name, err := range map[string]error{"line": &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "invalid request"}, "end": io.EOF} {
 		w := &watched{Connection: failing{err: err}}
 		_, got := w.Read(t.Context())
@@ -30,8 +30,9 @@ func TestUnreadableLineIsNoAnswer(t *testing.T) {
 			t.Errorf("%s: got %v, want an error that is no answer, and a broken connection", name, got)
 		}
 		ctx, end := context.WithCancelCause(t.Context())
-		if out := p.refusal(&serverRun{read: w, ctx: ctx, end: end}, &activeCall{}, got); out != nil || context.Cause(ctx) == nil {
-			t.Errorf("%s: got the outcome %+v, want none, and the end of the run", name, out)
+		if out, of := s.judge(&serverRun{read: w, server: &Server{}, ctx: ctx, end: end}, &activeCall{}, got); out != nil || of != runLost {
+			t.Errorf("%s: got the failure %+v and %d, want none, and the end of the run", name, out, of)
 		}
+		end(nil)
 	}
 }

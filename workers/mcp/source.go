@@ -1,127 +1,116 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/bus/delay"
-	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin/remote"
 )
-
-// Config of a source. Server and Conn are required.
-type Config struct {
-	Server   Server
-	Conn     *nats.Conn // with the credentials of the plugin of the server's name; the caller closes it
-	Prefix   string     // of the fleet's subjects. Defaults to [events.DefaultPrefix]
-	Instance string     // begins the ids of the source's instances, see [remote.Config]
-	Logger   *zap.Logger
-}
 
 // Waits of a source.
 const (
-	startBase    = 100 * time.Millisecond // before a second start of a server; doubles
-	startLimit   = 30 * time.Second
-	relistPause  = time.Second      // between two lists
-	refusedPause = 10 * time.Second // after a refusal of the registration
+	startBase   = 100 * time.Millisecond // before a second start of a server; doubles
+	startLimit  = 30 * time.Second
+	relistPause = time.Second // between two lists
+	loginLook   = time.Second // between two looks at the file of tokens
 )
+
+// A server that fails is started so often in a time. One that has answered a call since its start has not failed when it ends.
+const (
+	maxStarts   = 6
+	startWindow = 10 * time.Minute
+)
+
+// protocolVersion is what the client begins with. Servers of later versions that refuse it are started again with theirs: many others end,
+// or stay silent, where the first message is not that of this version.
+const protocolVersion = "2025-11-25"
 
 // warningsAtOnce limits the warnings about a server at once; one a second follows.
 const warningsAtOnce = 20
 
-// Source is a server whose tools are those of a plugin, until Stop.
+// Source is the client of one server. It starts the server again and again, until Stop.
 type Source struct {
-	cfg    Config
+	name   string
+	of     *Servers
 	client *mcp.Client
 	log    *zap.Logger
 	pace   *pace         // of what the server sends
 	warned *rate.Limiter // of warnings about what it sends
 	asking chan struct{} // has an element for each question that waits
 
-	ctx       context.Context //nolint:containedctx // of the server, ends with Stop
-	stop      context.CancelFunc
-	taking    context.Context //nolint:containedctx // of new calls, ends with Drain
-	drain     context.CancelFunc
-	work      sync.WaitGroup
-	instances sync.WaitGroup
-	ready     chan struct{} // closed once the tools are registered
-	once      sync.Once
-	unlisted  []string      // set before ready is closed
-	fresh     chan struct{} // has an element when the list of tools may have changed
+	ctx      context.Context //nolint:containedctx // of the server, ends with Stop
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+	settled  chan struct{} // closed once the tools are offered, or the server has failed
+	ready    chan struct{} // closed once the tools are offered
+	unlisted []string      // set before ready is closed
+	fresh    chan struct{} // has an element when the list of tools may have changed
+	later    bool          // the server refuses protocolVersion
 
 	mu      sync.Mutex
+	server  Server        // as its references were read last
 	current *serverRun    // nil while the server does not run
-	changed chan struct{} // closed when current changes
+	changed chan struct{} // closed when current or failed changes
+	failed  string        // why it does not run; empty: it starts or runs
+	next    time.Time     // when it is started again
 	calls   calls
 }
 
-// Start runs the server, and registers its tools as the plugin of its name. It returns at once, and goes on until
-// [Source.Stop], whatever becomes of the server. Errors: an [*events.FieldError] for an invalid configuration.
-func Start(ctx context.Context, cfg Config) (*Source, error) {
-	if cfg.Conn == nil {
-		return nil, &events.FieldError{Field: "config.conn", Reason: "is required", Err: events.ErrInvalid}
-	}
-	if err := cfg.Server.check("server", ""); err != nil {
-		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
-	s := &Source{
-		cfg: cfg, log: cfg.Logger.Named("mcp").With(zap.String("server", cfg.Server.Name)),
+// newSource makes the client of a server, whose configuration is valid.
+func (s *Servers) newSource(server *Server) *Source {
+	o := &Source{
+		name: server.Name, of: s, server: *server, log: s.log.With(zap.String("server", server.Name)),
 		warned: rate.NewLimiter(1, warningsAtOnce), asking: make(chan struct{}, questionsAtOnce),
-		ready: make(chan struct{}), fresh: make(chan struct{}, 1), changed: make(chan struct{}),
+		settled: make(chan struct{}), ready: make(chan struct{}), fresh: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
-	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
-	s.taking, s.drain = context.WithCancel(s.ctx)
-	s.pace, s.client = newPace(s.calls.busy), s.newClient()
-	s.work.Go(s.run)
-	return s, nil
-}
-
-// newClient makes the client of the server's sessions.
-func (s *Source) newClient() *mcp.Client {
-	c := mcp.NewClient(&mcp.Implementation{Name: "lash", Version: "1"}, &mcp.ClientOptions{
+	o.pace = newPace(o.calls.busy)
+	o.client = mcp.NewClient(&mcp.Implementation{Name: "lash", Version: "1"}, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
 			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
 		}},
 		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true}, // see rounds
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.relist() },
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.calls.progress(r.Params) },
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { o.relist() },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { o.calls.progress(r.Params) },
 	})
-	c.AddReceivingMiddleware(s.guarded)
-	c.AddSendingMiddleware(uncached)
-	return c
+	o.client.AddReceivingMiddleware(o.guarded)
+	o.client.AddSendingMiddleware(unfiltered)
+	return o
 }
 
-// Ready is closed once the server's tools are registered for the first time.
+// start runs the server, and goes on until Stop, whatever becomes of the server.
+func (s *Source) start(ctx context.Context) {
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
+	s.work.Go(s.run)
+}
+
+// Ready is closed once the server's tools are offered for the first time.
 func (s *Source) Ready() <-chan struct{} { return s.ready }
 
-// Unlisted are the names and patterns of tools, in the configuration, that match no tool which the server listed first. It may be called once
-// Ready is closed.
-func (s *Source) Unlisted() []string { return s.unlisted }
-
-// Drain takes no new calls, and waits until those that run have ended, or ctx.
-func (s *Source) Drain(ctx context.Context) {
-	s.drain()
-	done := make(chan struct{})
-	go func() { s.instances.Wait(); close(done) }() // ends with the calls, after Stop at the latest
-	select {
-	case <-done:
-	case <-ctx.Done():
+// Unlisted are the names and patterns of tools, in the configuration, that match no tool which the server listed first; none before that.
+func (s *Source) Unlisted() []string {
+	if !s.hasOffered() {
+		return nil
 	}
+	return s.unlisted
 }
 
 // Stop ends the calls that run, and the server. Errors: the cause of ctx's end, before the server has ended.
 func (s *Source) Stop(ctx context.Context) error {
+	if s.stop == nil {
+		return nil // it was not started
+	}
 	s.stop()
 	done := make(chan struct{})
 	go func() { s.work.Wait(); close(done) }() // ends with the server
@@ -142,6 +131,11 @@ func (s *Source) warn(text string, fields ...zap.Field) (logged bool) {
 	return logged
 }
 
+// noise logs a line of the server's standard output that is no message.
+func (s *Source) noise(line string) {
+	s.warn("the server prints a line that is no message: it is skipped", zap.String("line", s.configured().Redacted(errors.New(line))))
+}
+
 func (s *Source) relist() {
 	select {
 	case s.fresh <- struct{}{}:
@@ -149,160 +143,223 @@ func (s *Source) relist() {
 	}
 }
 
+// configured is the server as its references were read last.
+func (s *Source) configured() *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	server := s.server
+	return &server
+}
+
+// running reports whether the server runs.
+func (s *Source) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current != nil
+}
+
+// hasOffered reports whether the server has listed its tools.
+func (s *Source) hasOffered() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// trouble is why the server does not run; empty: it starts or runs.
+func (s *Source) trouble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == "" {
+		return ""
+	}
+	why := "the server does not run: " + s.failed
+	if left := time.Until(s.next); left > startLimit {
+		why += fmt.Sprintf(": it has failed %d times, and is started again in %s", maxStarts, left.Round(time.Second))
+	}
+	return why
+}
+
 // run runs the server again and again.
 func (s *Source) run() {
-	var serving serving
-	defer serving.stop()
-	for failures := 0; s.ctx.Err() == nil; {
-		began := time.Now()
-		err := s.connected(func(run *serverRun) error { return s.serve(run, &serving) })
-		if errors.Is(err, errRenew) {
-			s.log.Info("the server is started again: a question may have been one of a call of another session that was cancelled")
+	var starts []time.Time // that failed
+	for s.ctx.Err() == nil {
+		starts = append(starts[max(0, len(starts)-maxStarts+1):], time.Now())
+		err := s.connected()
+		switch {
+		case s.ctx.Err() != nil:
+			return
+		case errors.Is(err, errLater):
 			continue
+		case errors.Is(err, errRenew), errors.Is(err, errNoSession):
+			s.log.Info("the server is started again", zap.String("reason", s.configured().Redacted(err)))
+			starts = nil
+			delay.Sleep(s.ctx, startBase)
+			continue
+		case s.calls.answeredAny():
+			starts = nil
 		}
-		if failures++; time.Since(began) > startLimit {
-			failures = 1
-		}
-		if s.ctx.Err() == nil {
-			s.log.Warn("the server does not run: it is started again", zap.String("error", s.cfg.Server.redacted(err)))
-			delay.Sleep(s.ctx, delay.Backoff(startBase, startLimit, failures))
+		wait := nextStart(starts, time.Now())
+		s.fail(s.configured().Redacted(err), wait)
+		if s.pause(wait) {
+			starts = nil
 		}
 	}
 }
 
-// connected runs a server while do runs.
-func (s *Source) connected(do func(*serverRun) error) (err error) {
+// pause waits for the next start. A login begins it soon.
+func (s *Source) pause(wait time.Duration) (login bool) {
+	server := s.configured()
+	before := server.OAuth.LoggedIn()
+	for end := time.Now().Add(wait); s.ctx.Err() == nil && time.Now().Before(end); {
+		delay.Sleep(s.ctx, min(time.Until(end), loginLook))
+		if server.OAuth.LoggedIn() != before {
+			return true
+		}
+	}
+	return false
+}
+
+// nextStart is the wait before the next start, after starts that failed.
+func nextStart(starts []time.Time, now time.Time) time.Duration {
+	wait := delay.Backoff(startBase, startLimit, len(starts))
+	if n := len(starts); n >= maxStarts {
+		wait = max(wait, startWindow-now.Sub(starts[n-maxStarts]))
+	}
+	return wait
+}
+
+// fail notes why the server does not run. The same reason is told once.
+func (s *Source) fail(why string, wait time.Duration) {
+	s.mu.Lock()
+	told := s.failed == why
+	s.failed, s.next = why, time.Now().Add(wait)
+	s.notifyLocked()
+	s.mu.Unlock()
+	s.once(s.settled, nil)
+	if !told {
+		s.log.Warn("the server does not run: it is started again", zap.String("error", why))
+		s.of.cfg.Tell("MCP server " + s.name + " does not run: " + why)
+	}
+}
+
+// once closes a channel that may be closed, after do.
+func (s *Source) once(c chan struct{}, do func()) {
+	select {
+	case <-c:
+	default:
+		if do != nil {
+			do()
+		}
+		close(c)
+	}
+}
+
+// connected runs a server until it ends.
+func (s *Source) connected() (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library reads results unchecked
 			err = invalidMessage("a result", p)
 		}
 	}()
-	run := &serverRun{http: s.cfg.Server.URL != ""}
-	run.ctx, run.end = context.WithCancelCause(s.ctx)
-	defer run.end(errEnded)
-	t, end, err := s.cfg.Server.transport(run.ctx, s.pace, s.log)
+	server, err := s.read()
 	if err != nil {
 		return err
 	}
-	defer end()
-	run.read, _ = t.(*watched)
-	limit := s.cfg.Server.startTimeout()
-	once, cancel := context.WithTimeoutCause(s.ctx, limit, fmt.Errorf("it did not answer within %s: start_timeout_ms of its field lash allows more", limit))
-	run.client, err = s.client.Connect(once, t, nil)
-	cancel()
+	run := &serverRun{http: server.URL != "", server: server}
+	run.ctx, run.end = context.WithCancelCause(s.ctx)
+	defer run.end(errEnded)
+	t, end, err := server.transport(run.ctx, s.pace, s.log, s.noise)
 	if err != nil {
+		return err
+	}
+	defer func() {
+		if how := end(); how != "" && (errors.Is(err, errEnded) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || errors.Is(err, mcp.ErrConnectionClosed)) {
+			err = errors.New(how)
+		}
+	}()
+	run.read, _ = t.(*watched)
+	limit := server.startTimeout()
+	once, cancel := context.WithTimeoutCause(s.ctx, limit, fmt.Errorf("it did not answer within %s: start_timeout_ms of its field lash allows more", limit))
+	defer cancel()
+	opts := &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion}
+	if s.later {
+		opts = nil
+	}
+	if run.client, err = s.client.Connect(once, t, opts); err != nil {
+		if _, refused := errors.AsType[*jsonrpc.Error](err); refused {
+			if s.later = !s.later; s.later {
+				return errLater
+			}
+		}
 		return errors.Join(err, context.Cause(once))
 	}
-	s.set(run)
-	defer func() {
-		s.set(nil)
-		run.end(errEnded)      // its calls end
-		_ = run.client.Close() // the server may have ended
-	}()
-	return do(run)
+	go run.await()                            // ends with the session
+	defer func() { _ = run.client.Close() }() // the server may have ended
+	defer s.set(nil)
+	return s.serve(run)
+}
+
+// read reads the references of the server again.
+func (s *Source) read() (*Server, error) {
+	server := s.configured()
+	if server.again == nil {
+		return server, nil
+	}
+	now, err := server.again()
+	if err != nil {
+		return nil, err
+	}
+	now.again, now.bearer = server.again, server.bearer
+	now.OAuth.File = cmp.Or(now.OAuth.File, server.OAuth.File)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server = now
+	return &now, nil
 }
 
 // set makes a run the one of calls; nil: calls wait for the next one.
 func (s *Source) set(run *serverRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = run
+	if s.current = run; run != nil {
+		s.failed = ""
+	}
 	s.calls.begin(run)
+	s.notifyLocked()
+	s.of.fleet.announce()
+}
+
+func (s *Source) notifyLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// serve keeps the plugin's tools those of the server, until the run ends.
-func (s *Source) serve(run *serverRun, serving *serving) error {
-	go run.await() // ends with the session, which the caller closes
-	for {
-		listed := time.Now()
-		limit := s.cfg.Server.startTimeout()
+// serve keeps the tools that are offered those of the server, until the run ends.
+func (s *Source) serve(run *serverRun) error {
+	for first := true; ; first = false {
+		listed, limit := time.Now(), run.server.startTimeout()
 		once, cancel := context.WithTimeoutCause(run.ctx, limit, fmt.Errorf("it did not list its tools within %s: start_timeout_ms of its field lash allows more", limit))
 		end := s.pace.list()
-		offer, err := s.cfg.Server.offerOf(once, run.client, s.log)
+		o, err := run.server.offerOf(once, run.client)
 		end()
 		cancel()
 		if err != nil {
 			return errors.Join(err, context.Cause(once))
 		}
-		pause := relistPause
-		if err := serving.replace(s, offer); err != nil && s.ctx.Err() == nil {
-			s.log.Error("the tools are not registered", zap.Error(err))
-			s.relist()
-			pause = refusedPause
+		s.of.take(o)
+		if first {
+			s.set(run)
+			s.once(s.ready, func() { s.unlisted = o.unlisted })
+			s.once(s.settled, nil)
 		}
 		select {
 		case <-s.fresh:
 		case <-run.ctx.Done():
 			return context.Cause(run.ctx)
 		}
-		delay.Sleep(run.ctx, pause-time.Since(listed))
+		delay.Sleep(run.ctx, relistPause-time.Since(listed))
 	}
-}
-
-// serving is the instance that has the current tools.
-type serving struct {
-	hash string
-	end  context.CancelFunc // nil: there is none
-	lost chan struct{}      // closed once the instance has ended by itself, with an error
-}
-
-// has reports whether an instance with these tools serves.
-func (v *serving) has(hash string) bool {
-	if v.end == nil || v.hash != hash {
-		return false
-	}
-	select {
-	case <-v.lost:
-		return false
-	default:
-		return true
-	}
-}
-
-// stop ends the instance, if there is one.
-func (v *serving) stop() {
-	if v.end != nil {
-		v.end()
-		v.end = nil
-	}
-}
-
-// lastingGrace lets the calls of an instance end whose list of tools has changed: people may take days to answer one. Their
-// own limits bound them, and the end of the source.
-const lastingGrace = 365 * 24 * time.Hour
-
-// replace makes an instance with the tools, unless it is there. The one before serves the calls that it has until they
-// end. Errors: those of [remote.Start].
-func (v *serving) replace(s *Source, o *offer) error {
-	if v.has(o.manifest.Version) || s.taking.Err() != nil {
-		return nil
-	}
-	i, err := remote.Start(s.ctx, remote.Config{
-		Conn: s.cfg.Conn, Plugin: &program{s, o}, Prefix: s.cfg.Prefix, Instance: s.cfg.Instance, Rollback: true, Grace: lastingGrace, Logger: s.log,
-	})
-	if err != nil {
-		return err
-	}
-	s.log.Info("tools are registered", zap.Int("tools", len(o.manifest.Tools)))
-	s.once.Do(func() {
-		s.unlisted = o.unlisted
-		close(s.ready)
-	})
-	v.stop()
-	var life context.Context
-	life, v.end = context.WithCancel(s.taking)
-	lost := make(chan struct{})
-	v.hash, v.lost = o.manifest.Version, lost
-	s.instances.Add(1)
-	s.work.Go(func() {
-		defer s.instances.Done()
-		if err := i.Run(life); err != nil && s.ctx.Err() == nil {
-			s.log.Warn("an instance ended", zap.Error(err))
-			close(lost)
-			s.relist()
-		}
-	})
-	return nil
 }

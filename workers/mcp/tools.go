@@ -3,19 +3,20 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/pattern"
-	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/schema"
 )
 
@@ -26,87 +27,180 @@ const (
 	maxListedName  = 1 << 10  // of one tool
 )
 
-// maxToolsBytes limits the JSON of a server's tools: the manifests of a fleet's plugins share 160 KiB.
-const maxToolsBytes = 120 << 10
+// Limits of what is offered of one server. Each has its own: what others offer changes nothing.
+const (
+	maxTools       = 128
+	maxToolsBytes  = 120 << 10 // of their JSON
+	maxSchema      = 64 << 10
+	maxDescription = 16 << 10
+	maxLeftOut     = 256 // tools that are named as left out
+)
 
-// offer is a version of a server's tools.
+// offer is a version of a server's tools, as nodes tell it to each other.
 type offer struct {
+	Server    string
+	BySession bool
+	Tools     []tool // by name
+	LeftOut   []api.LeftOutTool
+
+	hash     string   // of all that
 	unlisted []string // see [Source.Unlisted]
-	manifest wire.Manifest
-	byName   map[string]tool // by the names that sessions have
 }
 
-// tool is how to call a tool.
+// tool is a tool of a server, or reads of it.
 type tool struct {
-	call       callFunc
-	repeatable bool
+	Name        string // that sessions have
+	Of          string // the server's name of it; of one that reads, its key in readers
+	Reads       bool
+	Description string
+	Schema      json.RawMessage
+	Effects     events.Effects
+	TimeoutMS   int64
 }
 
-// callFunc performs a call with the arguments of a model. progress is the token of its notifications.
-type callFunc func(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, progress string) (*wire.Outcome, error)
+// run performs a call with the arguments of a model. progress is the token of its notifications.
+func (t *tool) run(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, progress string) (plugin.Result, error) {
+	if t.Reads {
+		return readers()[t.Of].read(ctx, client, args)
+	}
+	return callTool(ctx, client, t.Of, args, progress)
+}
 
-// offerOf reads the tools of a server. Tools that a session cannot have are left out, and the log says why. The version
-// is the hash of what is offered. Errors: those of the session.
-func (s *Server) offerOf(ctx context.Context, client *mcp.ClientSession, log *zap.Logger) (*offer, error) {
-	o := &offer{byName: make(map[string]tool)}
-	capabilities := client.InitializeResult().Capabilities
-	if capabilities == nil {
-		capabilities = &mcp.ServerCapabilities{}
+// size is about that of its JSON.
+func (t *tool) size() int { return len(t.Name) + len(t.Description) + len(t.Schema) + toolBytes }
+
+const toolBytes = 128 // of the other fields
+
+func (o *offer) size() (sum int) {
+	for i := range o.Tools {
+		sum += o.Tools[i].size()
+	}
+	return sum
+}
+
+// seal sets the hash of an offer.
+func (o *offer) seal() *offer {
+	data, _ := json.Marshal(o) // it has no value that JSON lacks
+	sum := sha256.Sum256(data)
+	o.hash = hex.EncodeToString(sum[:])
+	return o
+}
+
+// leave leaves a tool out, for a reason that people read.
+func (o *offer) leave(name, format string, args ...any) {
+	if len(o.LeftOut) < maxLeftOut {
+		name = strings.ToValidUTF8(events.Clip(name, events.MaxTokenBytes, "..."), "\uFFFD")
+		o.LeftOut = append(o.LeftOut, api.LeftOutTool{Source: o.Server, Name: name, Reason: fmt.Sprintf(format, args...)})
+	}
+}
+
+// offerOf reads the tools of a server. Errors: those of the session.
+func (s *Server) offerOf(ctx context.Context, client *mcp.ClientSession) (*offer, error) {
+	o := &offer{Server: s.Name, BySession: s.BySession}
+	has := client.InitializeResult().Capabilities
+	if has == nil {
+		has = &mcp.ServerCapabilities{}
 	}
 	var listed []*mcp.Tool
-	if capabilities.Tools != nil {
+	if has.Tools != nil {
 		var err error
-		if listed, err = list(ctx, client, log); err != nil {
+		if listed, err = o.list(ctx, client); err != nil {
 			return nil, err
 		}
 	}
 	slices.SortStableFunc(listed, func(a, b *mcp.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	o.unlisted = s.unlisted(listed)
-	add := &adding{offer: o}
-	for _, t := range append(s.readTools(capabilities, listed), s.declared(listed)...) {
-		if err := add.add(t); err != nil {
-			log.Warn("a tool is left out", zap.String("tool", t.wire.Name), zap.Error(err))
-			if errors.Is(err, errFull) {
-				break
-			}
+	for _, t := range append(s.readTools(has, listed), s.declared(listed)...) {
+		if why := o.admit(&t); why != "" {
+			o.leave(t.Of, "%s", why)
 		}
 	}
-	slices.SortFunc(o.manifest.Tools, func(a, b wire.Tool) int { return cmp.Compare(a.Name, b.Name) })
-	o.manifest.Version = "1"
-	o.manifest.Version = o.manifest.Hash()
-	return o, nil
+	slices.SortFunc(o.Tools, func(a, b tool) int { return cmp.Compare(a.Name, b.Name) })
+	return o.seal(), nil
 }
 
-// list reads the list of a server's tools, with what is used of each. One that is too large for a session is left out.
-func list(ctx context.Context, client *mcp.ClientSession, log *zap.Logger) (listed []*mcp.Tool, err error) {
-	bytes, large := 0, 0
-	for t, err := range client.Tools(ctx, nil) {
+// admit offers a tool. why is not empty for one that sessions cannot have.
+func (o *offer) admit(t *tool) (why string) {
+	const tooMany = "name those to offer, in the field lash.tools"
+	if len(o.Tools) >= maxTools {
+		return fmt.Sprintf("a server has at most %d tools: %s", maxTools, tooMany)
+	}
+	if slices.ContainsFunc(o.Tools, func(other tool) bool { return other.Name == t.Name }) {
+		return "there is one of its name already"
+	}
+	if t.Schema = schema.Weaken("inputSchema", t.Schema); len(t.Schema) > maxSchema {
+		return fmt.Sprintf("its schema has %d bytes, limit is %d", len(t.Schema), maxSchema)
+	}
+	if err := events.CheckToken("name", t.Name); err != nil {
+		return err.Error()
+	}
+	if o.size()+t.size() > maxToolsBytes {
+		return fmt.Sprintf("descriptions and schemas of a server's tools have at most %d bytes: %s", maxToolsBytes, tooMany)
+	}
+	o.Tools = append(o.Tools, *t)
+	return ""
+}
+
+// list reads the list of a server's tools, with what is used of each.
+func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*mcp.Tool, err error) {
+	for bytes, cursor := 0, ""; ; {
+		var all []*mcp.Tool
+		page, err := client.ListTools(context.WithValue(ctx, pageKey{}, &all), &mcp.ListToolsParams{Cursor: cursor})
 		if err != nil {
 			return nil, err
 		}
-		schema, err := json.Marshal(t.InputSchema)
-		if err != nil {
-			return nil, err // it was JSON
+		for _, t := range all {
+			if t == nil {
+				o.leave("", "it is null")
+				continue
+			}
+			schema, err := json.Marshal(t.InputSchema)
+			if err != nil {
+				return nil, err // it was JSON
+			}
+			if bytes += len(t.Name) + len(t.Description) + len(schema); len(listed) >= maxListed || bytes > maxListedBytes {
+				o.leave(t.Name, "the list is cut after %d tools, or %d bytes: this one and those after it", maxListed, maxListedBytes)
+				return listed, nil
+			}
+			switch {
+			case len(t.Name) > maxListedName || len(schema) > maxToolsBytes:
+				o.leave(t.Name, "its name has %d bytes and its schema %d, limits are %d and %d", len(t.Name), len(schema), maxListedName, maxToolsBytes)
+			case t.Meta[taskKey] != nil:
+				o.leave(t.Name, "it runs as a task only (its taskSupport is required), and tasks are not supported")
+			case !slices.Contains(page.Tools, t):
+				o.leave(t.Name, "the protocol does not allow its x-mcp-header")
+			default:
+				listed = append(listed, used(t, schema))
+			}
 		}
-		bytes += len(t.Name) + len(t.Description) + len(schema)
-		if len(listed) >= maxListed || bytes > maxListedBytes {
-			log.Warn("the list of tools is cut", zap.Int("tools", len(listed)), zap.Int("limit", maxListed), zap.Int("limit_bytes", maxListedBytes))
-			break
+		if cursor = page.NextCursor; cursor == "" {
+			return listed, nil
 		}
-		if len(t.Name) > maxListedName || len(schema) > maxToolsBytes {
-			large++
-			continue
-		}
-		used := &mcp.Tool{Name: strings.Clone(t.Name), Description: strings.Clone(events.Clip(strings.ToValidUTF8(t.Description, "\uFFFD"), wire.MaxDescription, "...")), InputSchema: json.RawMessage(schema)}
-		if a := t.Annotations; a != nil {
-			used.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: a.ReadOnlyHint, IdempotentHint: a.IdempotentHint}
-		}
-		listed = append(listed, used)
 	}
-	if large > 0 {
-		log.Warn("tools are left out: their names or schemas are too large", zap.Int("tools", large))
+}
+
+type pageKey struct{}
+
+// unfiltered keeps all tools of a page: the library leaves out those whose x-mcp-header is invalid.
+func unfiltered(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, r)
+		all, ok := ctx.Value(pageKey{}).(*[]*mcp.Tool)
+		if page, is := result.(*mcp.ListToolsResult); ok && is && err == nil {
+			*all = page.Tools
+			page.TTLMs = 0 // a list that is read again is the server's
+		}
+		return result, err
 	}
-	return listed, nil
+}
+
+// used is what is used of a listed tool, without the memory of the rest.
+func used(t *mcp.Tool, schema []byte) *mcp.Tool {
+	u := &mcp.Tool{Name: strings.Clone(t.Name), Description: strings.Clone(events.Clip(strings.ToValidUTF8(t.Description, "\uFFFD"), maxDescription, "...")), InputSchema: json.RawMessage(schema)}
+	if a := t.Annotations; a != nil {
+		u.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: a.ReadOnlyHint, IdempotentHint: a.IdempotentHint}
+	}
+	return u
 }
 
 // unlisted are the configured names and patterns that match no listed tool.
@@ -119,24 +213,15 @@ func (s *Server) unlisted(listed []*mcp.Tool) (list []string) {
 	return list
 }
 
-// candidate is a tool that may be offered.
-type candidate struct {
-	wire wire.Tool
-	call callFunc
-}
-
 // declared are the tools that the server lists and the operator admits.
-func (s *Server) declared(listed []*mcp.Tool) (list []candidate) {
+func (s *Server) declared(listed []*mcp.Tool) (list []tool) {
 	for _, t := range listed {
 		if len(s.Tools) > 0 && !slices.ContainsFunc(s.Tools, func(p string) bool { return pattern.Match(p, t.Name, "") }) {
 			continue
 		}
-		c := candidate{call: callOf(t.Name), wire: wire.Tool{
-			Name: ToolName(s.Name, t.Name), Description: t.Description,
-			Effects: s.effects(t), TimeoutMS: s.Timeout.Milliseconds(),
-		}}
-		c.wire.Schema, _ = t.InputSchema.(json.RawMessage)
-		list = append(list, c)
+		one := tool{Name: ToolName(s.Name, t.Name), Of: t.Name, Description: t.Description, Effects: s.effects(t), TimeoutMS: s.Timeout.Milliseconds()}
+		one.Schema, _ = t.InputSchema.(json.RawMessage)
+		list = append(list, one)
 	}
 	return list
 }
@@ -162,48 +247,4 @@ func (s *Server) effects(t *mcp.Tool) events.Effects {
 		}
 	}
 	return claimed
-}
-
-var errFull = errors.New("the server has more tools than a session can have: name those to offer, in the field lash.tools")
-
-// adding adds tools to an offer, up to its limits.
-type adding struct {
-	offer *offer
-	bytes int
-}
-
-func (a *adding) add(c candidate) error {
-	m := &a.offer.manifest
-	if len(m.Tools) >= wire.MaxTools {
-		return errFull
-	}
-	if _, taken := a.offer.byName[c.wire.Name]; taken {
-		return fmt.Errorf("tool %q is there already", c.wire.Name)
-	}
-	if len(c.wire.Schema) > 0 {
-		parsed, err := schema.Parse("inputSchema", c.wire.Schema)
-		if err != nil {
-			return err
-		}
-		if _, err := schema.Compile("inputSchema", parsed); err != nil {
-			return err
-		}
-		if _, err := schema.Object("inputSchema", parsed); err != nil {
-			return err
-		}
-	}
-	alone := wire.Manifest{Version: "1", Tools: []wire.Tool{c.wire}}
-	if err := alone.Validate(); err != nil {
-		return err
-	}
-	data, err := json.Marshal(&c.wire)
-	if err != nil {
-		return err
-	}
-	if a.bytes += len(data); a.bytes > maxToolsBytes {
-		return errFull
-	}
-	m.Tools = append(m.Tools, c.wire)
-	a.offer.byName[c.wire.Name] = tool{c.call, c.wire.Effects.Repeatable()}
-	return nil
 }

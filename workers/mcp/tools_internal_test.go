@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -38,6 +40,21 @@ func TestEffects(t *testing.T) {
 					t.Errorf("%s of claim %d: got %q, want %q", name, i, got, c.want[i])
 				}
 			}
+		}
+	}
+}
+
+// TestShares divides an event among servers: none loses what fits in an equal part, and all together fit.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sizes []int
+		want  int
+	}{
+		"none": {nil, math.MaxInt}, "fit": {[]int{60, 40}, math.MaxInt}, "two": {[]int{90, 90}, 50}, "one_large": {[]int{10, 200, 10}, 80}, "many": {[]int{30, 30, 30, 30}, 25},
+	} {
+		if got := share(slices.Clone(c.sizes), 100); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func compareEnds(plan *Plan, records []projector.TurnRecord, differ func(int, st
 			return differ(line, "turn %s is missing", t.ID)
 		}
 		if records[i].End != t.end {
-			return differ(line, "turn %s was recorded as %s, the history says %s", t.ID, t.end, records[i].End)
+			return differ(line, "turn %s was recorded as %s, the history says %s %s", t.ID, t.end, records[i].End, records[i].Issue.Code)
 		}
 	}
 	if len(records) > len(turns) {
@@ -169,7 +169,10 @@ func expectedItems(plan *Plan) []item {
 	for i := range conv.Entries {
 		e := &conv.Entries[i]
 		switch e.Kind {
-		case recording.EntrySystem, recording.EntryUser:
+		case recording.EntrySystem, recording.EntryUser, recording.EntryContext:
+			if e.Kind != recording.EntrySystem && isBlank(e.Message.Parts) {
+				continue
+			}
 			list = append(list, messageItems(string(e.Message.Role), e.Message.Parts, e.Line, "")...)
 		case recording.EntryReply:
 			list = append(list, replyItems(conv, e, aborted[i])...)

@@ -3,6 +3,7 @@ package playback
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -45,6 +46,10 @@ func (p *planner) entry(e *recording.Entry) {
 		p.act(action{entry: e.Index, node: messageNode(e.Index, e.Message)})
 	case recording.EntryUser:
 		p.user(e)
+	case recording.EntryContext:
+		if !isBlank(e.Message.Parts) {
+			p.act(action{entry: e.Index, node: messageNode(e.Index, e.Message)})
+		}
 	case recording.EntryReply:
 		p.reply(e)
 	case recording.EntryResult:
@@ -152,6 +157,9 @@ func (p *planner) answered() bool {
 }
 
 func (p *planner) user(e *recording.Entry) {
+	if isBlank(e.Message.Parts) {
+		return // another program took it as a prompt
+	}
 	inject := action{entry: e.Index, inject: &api.InjectRequest{ID: events.InputID(fmt.Sprintf("i%04d", e.Index)), Parts: e.Message.Parts}}
 	if p.waitsForMessage() || p.isFull() {
 		p.cut()
@@ -169,6 +177,19 @@ func (p *planner) user(e *recording.Entry) {
 		p.open(e, events.TurnInput{Parts: e.Message.Parts})
 	}
 	p.become(e.Index, events.NodeID("u-"+string(p.turn.ID)))
+}
+
+// isBlank reports whether a message has nothing but white space, which is no prompt here.
+func isBlank(parts []events.Part) bool {
+	says := false
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind != events.PartText || !p.Blob.IsZero() || strings.TrimSpace(p.Text) != "" {
+			return false
+		}
+		says = says || p.Text != ""
+	}
+	return says
 }
 
 // waitsForMessage reports whether a message waits for the open turn's next reply. An input of the turn would be before it.
@@ -224,7 +245,7 @@ func (p *planner) reply(e *recording.Entry) {
 		p.open(e, events.TurnInput{Continue: true})
 	}
 	r := &Reply{entry: e.Index, before: p.wait, Response: llm.Response{
-		Parts: e.Reply.Parts, Stop: e.Reply.Stop, Usage: e.Reply.Usage, Model: e.Reply.Model, Detail: e.Reply.Error,
+		Parts: e.Reply.Parts, Stop: e.Reply.Stop, Usage: e.Reply.Usage, Model: e.Reply.Model, Detail: e.Reply.Error, Accepted: true,
 	}}
 	p.wait = nil
 	results := resultsOf(p.plan.Conv, e.Index)
@@ -234,6 +255,9 @@ func (p *planner) reply(e *recording.Entry) {
 	}
 	iteration := len(p.turn.Replies)
 	p.turn.Replies = append(p.turn.Replies, r)
+	if r.Response.Stop == events.StopUnknown || r.Response.Stop == events.StopToolUse && len(r.Calls) == 0 {
+		r.Response.Stop = events.StopEnd // the recorded agent took it as one
+	}
 	if len(e.Reply.Parts) > 0 {
 		p.become(e.Index, events.NodeID(fmt.Sprintf("a-%s-%d", p.turn.ID, iteration)))
 	}
@@ -259,7 +283,7 @@ func (p *planner) settle(r *Reply, acted bool) {
 		if len(r.Calls) > 0 {
 			return // open: cut ends it if no results follow
 		}
-		if !hasText(r.Response.Parts) && !p.afterResults() {
+		if strings.TrimSpace((events.Message{Parts: r.Response.Parts}).Text()) == "" {
 			end = events.EndProviderError // an empty reply
 		}
 	}
@@ -267,25 +291,6 @@ func (p *planner) settle(r *Reply, acted bool) {
 		p.leaf = p.resultNode()
 	}
 	p.close(end)
-}
-
-// afterResults reports whether the newest reply directly follows tool results.
-func (p *planner) afterResults() bool {
-	n := len(p.turn.Replies)
-	if n < 2 {
-		return false
-	}
-	before := p.turn.Replies[n-2]
-	return len(before.Calls) > 0 && len(before.Calls[0].Inject) == 0
-}
-
-func hasText(parts []events.Part) bool {
-	for i := range parts {
-		if parts[i].Kind == events.PartText && parts[i].Text != "" {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *planner) resultNode() events.NodeID {
@@ -375,7 +380,7 @@ func resultsOf(conv *recording.Conversation, reply int) map[int]*recording.Resul
 			if r := &e.Result; r.ReplyIndex == reply && found[r.CallIndex] == nil {
 				found[r.CallIndex] = r
 			}
-		case recording.EntryConfig, recording.EntryShell, recording.EntryCompaction, recording.EntryOther:
+		case recording.EntryConfig, recording.EntryContext, recording.EntryShell, recording.EntryCompaction, recording.EntryOther:
 		}
 	}
 	return found

@@ -1,9 +1,9 @@
 // Package recording reads recorded conversations of real agents and turns them into a neutral, ordered script.
 //
-// The content of a line decides its format, not the name of the file: chats in the OpenAI format, one conversation in
-// each line, or session files of the pi coding agent, one entry in each line. A file may mix them.
+// The content of a line decides its format, not the name of the file: see [Format]. A file may mix them. A line that says nothing of
+// its format belongs to the conversation before it, and one before any conversation is an error.
 //
-// Arguments of calls keep their bytes, an entry of an unknown kind stays unchanged, and every line is in a
-// conversation or in a [*LineError]. The package is pure: the same bytes give the same conversations. It imports
+// Arguments of calls keep their bytes, an entry of pi of an unknown kind stays unchanged, and every line is in a
+// conversation, counted in its Lost, or in a [*LineError]. A file without a message is an error. The package is pure: the same bytes give the same conversations. It imports
 // events only.
 package recording

@@ -63,7 +63,7 @@ func (spaces) Read(p []byte) (int, error) {
 
 func TestLongReadLimit(t *testing.T) {
 	t.Parallel()
-	const entry = `{"type":"x"}`
+	const entry = `{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}`
 	padded := func(n int64) io.Reader {
 		return io.MultiReader(io.LimitReader(spaces{}, n-int64(len(entry))), strings.NewReader(entry+"\r\n"))
 	}

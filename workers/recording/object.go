@@ -15,7 +15,7 @@ import (
 // ignores the case of keys.
 type object map[string]json.RawMessage
 
-// parseLine returns the object in line.
+// parseLine returns the object in line. A list is one of items.
 func parseLine(line []byte) (object, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("invalid UTF-8")
@@ -23,8 +23,8 @@ func parseLine(line []byte) (object, error) {
 	if !json.Valid(line) {
 		return nil, notJSON(line)
 	}
-	if kindOf(line) != '{' {
-		return nil, errors.New("neither a chat nor a pi entry: not an object")
+	if kindOf(line) == '[' {
+		return object{"data": line}, nil
 	}
 	return parseObject(line)
 }
@@ -125,6 +125,15 @@ func (o object) object(key string) (object, error) {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	return inner, nil
+}
+
+// mustObject returns the object at key, which may not be absent.
+func (o object) mustObject(key string) (object, error) {
+	inner, err := o.object(key)
+	if err == nil && inner == nil {
+		err = fmt.Errorf("no %s", key)
+	}
+	return inner, err
 }
 
 // list returns the elements of the array at key. It is nil where absent.

@@ -7,6 +7,20 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
+// isPi reports whether a line is an entry of pi, of a type that pi has. Those of other types belong to a file with a header.
+func isPi(o object) bool {
+	kind, _, _ := o.str("type")
+	switch kind {
+	case "message":
+		return kindOf(o["role"]) == 'n'
+	case "compaction":
+		return kindOf(o["encrypted_content"]) == 'n'
+	case "session", "model_change", "thinking_level_change", "branch_summary", "custom", "custom_message", "label", "session_info", "usage", "context_edit":
+		return !isCodex(o) && !isClaude(o)
+	}
+	return false
+}
+
 // addPi reads one entry of a pi file. A header opens a conversation, and so does an entry before any header.
 func (f *file) addPi(line int, raw []byte, o object, kind string) error {
 	if kind == "session" {
@@ -15,6 +29,7 @@ func (f *file) addPi(line int, raw []byte, o object, kind string) error {
 	if f.pi == nil {
 		f.pi = f.open(FormatPi, "", line)
 	}
+	f.last = f.pi
 	e, err := f.pi.piEntry(kind, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
@@ -42,7 +57,7 @@ func (f *file) openPi(line int, o object) error {
 		return header.err
 	}
 	f.pi = f.open(FormatPi, id, line)
-	f.pi.headed = true
+	f.pi.headed, f.last = true, f.pi
 	f.pi.add(Entry{Kind: EntryConfig, Line: line, Config: c}, false)
 	return nil
 }
@@ -68,9 +83,20 @@ func (s *script) piEntry(kind string, o object) (Entry, error) {
 	case "compaction":
 		e.Kind = EntryCompaction
 		e.Compaction = Compaction{
-			Summary: f.text("summary"), TokensBefore: f.count("tokensBefore"), FirstKept: s.firstKept(&f),
+			Summary: f.text("summary"), TokensBefore: f.count("tokensBefore"), FirstKept: s.firstKept(&f, e.Parent),
 		}
+	case "custom_message":
+		e.Kind, e.Message.Role = EntryContext, events.RoleUser
+		var err error
+		e.Message.Parts, err = content(o, piPart)
+		f.setError(err)
+	case "branch_summary":
+		e.Kind = EntryContext
+		e.Message = events.Message{Role: events.RoleUser, Parts: []events.Part{textPart("Summary of a branch that was left:\n\n" + f.text("summary"))}}
 	default:
+		if kind == "context_edit" {
+			s.lose("effects of context edits")
+		}
 		e.Kind, e.Type = EntryOther, kind
 	}
 	if e.Kind != EntryOther { // an unknown entry may have any form
@@ -81,7 +107,11 @@ func (s *script) piEntry(kind string, o object) (Entry, error) {
 
 // firstKept finds the first entry that a compaction kept. Version 1 counts the lines of the file from the header, 0.
 // So does Entries.
-func (s *script) firstKept(f *fields) int {
+func (s *script) firstKept(f *fields, parent string) int {
+	if tail, err := f.o.list("retainedTail"); err != nil || len(tail) > 0 {
+		f.setError(err)
+		return s.messagesBefore(parent, len(tail))
+	}
 	if id := f.text("firstKeptEntryId"); id != "" {
 		if i, ok := s.ids[id]; ok {
 			return i
@@ -94,6 +124,23 @@ func (s *script) firstKept(f *fields) int {
 		return -1
 	}
 	return int(n)
+}
+
+// messagesBefore is the first of the n newest messages up to an entry, which a compaction copied into itself.
+func (s *script) messagesBefore(id string, n int) int {
+	seen := make(map[int]bool) // parents may go round
+	for i, ok := s.ids[id]; ok && !seen[i]; i, ok = s.ids[s.conv.Entries[i].Parent] {
+		seen[i] = true
+		switch s.conv.Entries[i].Kind {
+		case EntryConfig, EntryCompaction, EntryOther:
+		case EntrySystem, EntryUser, EntryContext, EntryReply, EntryResult, EntryShell:
+			if n--; n == 0 {
+				return i
+			}
+		}
+	}
+	s.lose("messages that a compaction retained")
+	return -1
 }
 
 // piMessage reads the message of an entry.
@@ -116,12 +163,34 @@ func (e *Entry) piMessage(o object) error {
 	case "toolResult":
 		e.Kind = EntryResult
 		e.Result, err = piResult(o)
+	case "custom", "hookMessage":
+		e.Kind, e.Message.Role = EntryContext, events.RoleUser
+		e.Message.Parts, err = content(o, piPart)
 	case "bashExecution":
-		e.Kind, e.Type = EntryShell, role
+		err = e.piShell(o)
 	default:
 		e.Kind, e.Type = EntryOther, role
 	}
 	return err
+}
+
+// piShell reads a command that the user ran. The model sees it, unless the user left it out.
+func (e *Entry) piShell(o object) error {
+	f := fields{o: o}
+	e.Kind, e.Type = EntryShell, "bashExecution"
+	if f.flag("excludeFromContext") {
+		return f.err
+	}
+	e.Kind, e.Type, e.Message.Role = EntryContext, "", events.RoleUser
+	text := "The user ran `" + f.text("command") + "`:\n\n" + f.text("output")
+	switch code := f.count("exitCode"); {
+	case f.flag("cancelled"):
+		text += "\n\nThe command was cancelled."
+	case code != 0:
+		text += fmt.Sprintf("\n\nThe command exited with code %d.", code)
+	}
+	e.Message.Parts = []events.Part{textPart(text)}
+	return f.err
 }
 
 func piReply(o object) (Reply, error) {

@@ -9,36 +9,54 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
+// piEntries reads one conversation of pi, to which it adds a message: a file without one is refused.
+func piEntries(t *testing.T, lines ...string) []recording.Entry {
+	t.Helper()
+	all := entries(t, append(lines, `{"type":"message","message":{"role":"user"}}`)...)
+	return all[:len(all)-1]
+}
+
 func TestPiEntries(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		line string
 		want recording.Entry
 	}{
-		"header":           {`{"type":"session","id":"s","version":3,"cwd":"/x"}`, recording.Entry{Kind: recording.EntryConfig}},
-		"header_settings":  {`{"type":"session","provider":"p","modelId":"m","thinkingLevel":"off"}`, recording.Entry{Kind: recording.EntryConfig, Config: recording.Config{Provider: "p", Model: "m", Thinking: "off"}}},
-		"model_change":     {`{"type":"model_change","provider":"p","modelId":"m"}`, recording.Entry{Kind: recording.EntryConfig, Config: recording.Config{Provider: "p", Model: "m"}}},
-		"thinking_change":  {`{"type":"thinking_level_change","thinkingLevel":"high"}`, recording.Entry{Kind: recording.EntryConfig, Config: recording.Config{Thinking: "high"}}},
-		"tree":             {`{"type":"model_change","modelId":"m","id":"b","parentId":"a"}`, recording.Entry{Kind: recording.EntryConfig, ID: "b", Parent: "a", Config: recording.Config{Model: "m"}}},
-		"tree_root":        {`{"type":"model_change","modelId":"m","id":"a","parentId":null}`, recording.Entry{Kind: recording.EntryConfig, ID: "a", Config: recording.Config{Model: "m"}}},
-		"user":             {`{"type":"message","message":{"role":"user","content":"hi"}}`, recording.Entry{Kind: recording.EntryUser, Message: user(text("hi"))}},
-		"user_empty":       {`{"type":"message","message":{"role":"user","content":[]}}`, recording.Entry{Kind: recording.EntryUser, Message: user()}},
-		"user_no_content":  {`{"type":"message","message":{"role":"user"}}`, recording.Entry{Kind: recording.EntryUser, Message: user()}},
-		"user_parts":       {`{"type":"message","message":{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","data":"AAEC","mimeType":"image/png"},{"type":"toolCall", "name":"f"}]}}`, recording.Entry{Kind: recording.EntryUser, Message: user(text("a"), attachment("image/png", "AAEC"), opaque(`{"type":"toolCall","name":"f"}`))}},
-		"shell":            {`{"type":"message", "id":"b","message":{"role":"bashExecution","command":"ls","exitCode":0}}`, recording.Entry{Kind: recording.EntryShell, ID: "b", Type: "bashExecution", Raw: []byte(`{"type":"message","id":"b","message":{"role":"bashExecution","command":"ls","exitCode":0}}`)}},
-		"custom_role":      {`{"type":"message","message":{"role":"custom","content":1}}`, recording.Entry{Kind: recording.EntryOther, Type: "custom", Raw: []byte(`{"type":"message","message":{"role":"custom","content":1}}`)}},
-		"summary_role":     {`{"type":"message","message":{"role":"branchSummary"}}`, recording.Entry{Kind: recording.EntryOther, Type: "branchSummary", Raw: []byte(`{"type":"message","message":{"role":"branchSummary"}}`)}},
-		"label":            {`{"type":"label","id":"b","parentId":"a","targetId":"a","label":"x"}`, recording.Entry{Kind: recording.EntryOther, ID: "b", Parent: "a", Type: "label", Raw: []byte(`{"type":"label","id":"b","parentId":"a","targetId":"a","label":"x"}`)}},
-		"branch_summary":   {`{"type":"branch_summary"}`, recording.Entry{Kind: recording.EntryOther, Type: "branch_summary", Raw: []byte(`{"type":"branch_summary"}`)}},
-		"unknown_any_form": {`{"type":"zz", "id":5,"parentId":[ ],"message":1.0}`, recording.Entry{Kind: recording.EntryOther, Type: "zz", Raw: []byte(`{"type":"zz","id":5,"parentId":[],"message":1.0}`)}},
-		"type_empty":       {`{"type":""}`, recording.Entry{Kind: recording.EntryOther, Raw: []byte(`{"type":""}`)}},
+		"header":          {`{"type":"session","id":"s","version":3,"cwd":"/x"}`, recording.Entry{Kind: recording.EntryConfig}},
+		"header_settings": {`{"type":"session","provider":"p","modelId":"m","thinkingLevel":"off"}`, recording.Entry{Kind: recording.EntryConfig, Config: recording.Config{Provider: "p", Model: "m", Thinking: "off"}}},
+		"model_change":    {`{"type":"model_change","provider":"p","modelId":"m"}`, recording.Entry{Kind: recording.EntryConfig, Config: recording.Config{Provider: "p", Model: "m"}}},
+		"thinking_change": {`{"type":"thinking_level_change","thinkingLevel":"high"}`, recording.Entry{Kind: recording.EntryConfig, Config: recording.Config{Thinking: "high"}}},
+		"tree":            {`{"type":"model_change","modelId":"m","id":"b","parentId":"a"}`, recording.Entry{Kind: recording.EntryConfig, ID: "b", Parent: "a", Config: recording.Config{Model: "m"}}},
+		"tree_root":       {`{"type":"model_change","modelId":"m","id":"a","parentId":null}`, recording.Entry{Kind: recording.EntryConfig, ID: "a", Config: recording.Config{Model: "m"}}},
+		"user":            {`{"type":"message","message":{"role":"user","content":"hi"}}`, recording.Entry{Kind: recording.EntryUser, Message: user(text("hi"))}},
+		"user_empty":      {`{"type":"message","message":{"role":"user","content":[]}}`, recording.Entry{Kind: recording.EntryUser, Message: user()}},
+		"user_no_content": {`{"type":"message","message":{"role":"user"}}`, recording.Entry{Kind: recording.EntryUser, Message: user()}},
+		"user_parts":      {`{"type":"message","message":{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","data":"AAEC","mimeType":"image/png"},{"type":"toolCall", "name":"f"}]}}`, recording.Entry{Kind: recording.EntryUser, Message: user(text("a"), attachment("image/png", "AAEC"), opaque(`{"type":"toolCall","name":"f"}`))}},
+		"shell":           {`{"type":"message", "id":"b","message":{"role":"bashExecution","command":"ls","output":"a.txt","exitCode":2}}`, recording.Entry{Kind: recording.EntryContext, ID: "b", Message: user(text("The user ran `ls`:\n\na.txt\n\nThe command exited with code 2."))}},
+		"shell_cancelled": {`{"type":"message","message":{"role":"bashExecution","command":"ls","output":"a","cancelled":true}}`, recording.Entry{Kind: recording.EntryContext, Message: user(text("The user ran `ls`:\n\na\n\nThe command was cancelled."))}},
+		"shell_left_out":  {`{"type":"message", "id":"b","message":{"role":"bashExecution","command":"ls","excludeFromContext":true}}`, recording.Entry{Kind: recording.EntryShell, ID: "b", Type: "bashExecution", Raw: []byte(`{"type":"message","id":"b","message":{"role":"bashExecution","command":"ls","excludeFromContext":true}}`)}},
+		"custom_role":     {`{"type":"message","message":{"role":"custom","content":"a"}}`, recording.Entry{Kind: recording.EntryContext, Message: user(text("a"))}},
+		"hook_role":       {`{"type":"message","message":{"role":"hookMessage","content":"a"}}`, recording.Entry{Kind: recording.EntryContext, Message: user(text("a"))}},
+		"summary_role":    {`{"type":"message","message":{"role":"branchSummary"}}`, recording.Entry{Kind: recording.EntryOther, Type: "branchSummary", Raw: []byte(`{"type":"message","message":{"role":"branchSummary"}}`)}},
+		"label":           {`{"type":"label","id":"b","parentId":"a","targetId":"a","label":"x"}`, recording.Entry{Kind: recording.EntryOther, ID: "b", Parent: "a", Type: "label", Raw: []byte(`{"type":"label","id":"b","parentId":"a","targetId":"a","label":"x"}`)}},
+		"branch_summary":  {`{"type":"branch_summary","id":"b","parentId":"a","fromId":"c","summary":"It rained."}`, recording.Entry{Kind: recording.EntryContext, ID: "b", Parent: "a", Message: user(text("Summary of a branch that was left:\n\nIt rained."))}},
+		"custom_message":  {`{"type":"custom_message","customType":"beds","content":[{"type":"text","text":"a"}],"display":false}`, recording.Entry{Kind: recording.EntryContext, Message: user(text("a"))}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.want.Line = 1
-			same(t, "entries", entries(t, tt.line), []recording.Entry{tt.want})
+			same(t, "entries", piEntries(t, tt.line), []recording.Entry{tt.want})
 		})
+	}
+}
+
+// TestPiUnknownEntries reads entries of types that pi does not have: a file with a header keeps them as they are.
+func TestPiUnknownEntries(t *testing.T) {
+	t.Parallel()
+	for line, kind := range map[string]string{`{"type":"zz","id":5,"parentId":[],"message":1.0}`: "zz", `{"type":""}`: ""} {
+		got := piEntries(t, `{"type":"session","id":"s"}`, line)
+		same(t, line, got[1:], []recording.Entry{{Kind: recording.EntryOther, Line: 2, Index: 1, Type: kind, Raw: []byte(line)}})
 	}
 }
 
@@ -106,7 +124,7 @@ func TestPiResults(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := entries(t, asks, `{"type":"message","message":{"role":"toolResult",`+tt.message+`}}`)[1]
+			got := piEntries(t, asks, `{"type":"message","message":{"role":"toolResult",`+tt.message+`}}`)[1]
 			want := recording.Entry{Kind: recording.EntryResult, Line: 2, Index: 1, Result: tt.want}
 			same(t, "result", []recording.Entry{got}, []recording.Entry{want})
 		})
@@ -116,7 +134,10 @@ func TestPiResults(t *testing.T) {
 func TestPiCompaction(t *testing.T) {
 	t.Parallel()
 	const header = `{"type":"session","id":"s"}`
-	const a, b = `{"type":"x","id":"a"}`, `{"type":"x","id":"b","parentId":"a"}`
+	const a, b = `{"type":"label","id":"a"}`, `{"type":"label","id":"b","parentId":"a"}`
+	said := func(id, parent string) string {
+		return fmt.Sprintf(`{"type":"message","id":%q,"parentId":%q,"message":{"role":"user"}}`, id, parent)
+	}
 	tests := map[string]struct {
 		lines []string
 		want  recording.Compaction
@@ -131,12 +152,15 @@ func TestPiCompaction(t *testing.T) {
 		"index_no_header": {[]string{a, `{"type":"compaction","firstKeptEntryIndex":0}`}, recording.Compaction{FirstKept: 0}},
 		"index_negative":  {[]string{header, a, `{"type":"compaction","firstKeptEntryIndex":-1}`}, recording.Compaction{FirstKept: -1}},
 		"index_beyond":    {[]string{header, a, `{"type":"compaction","firstKeptEntryIndex":2}`}, recording.Compaction{FirstKept: -1}},
+		"tail":            {[]string{header, said("a", ""), said("b", "a"), `{"type":"label","id":"l","parentId":"b"}`, said("c", "l"), `{"type":"compaction","id":"d","parentId":"c","summary":"s","retainedTail":[{"role":"user"},{"role":"user"}]}`}, recording.Compaction{Summary: "s", FirstKept: 2}},
+		"tail_too_long":   {[]string{header, said("a", ""), `{"type":"compaction","parentId":"a","retainedTail":[{},{}]}`}, recording.Compaction{FirstKept: -1}},
+		"tail_empty":      {[]string{header, said("a", ""), `{"type":"compaction","parentId":"a","retainedTail":[]}`}, recording.Compaction{FirstKept: -1}},
 		"index_only_line": {[]string{`{"type":"compaction","firstKeptEntryIndex":0}`}, recording.Compaction{FirstKept: -1}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := entries(t, tt.lines...)
+			all := piEntries(t, tt.lines...)
 			got := all[len(all)-1]
 			if got.Kind != recording.EntryCompaction || got.Compaction != tt.want {
 				t.Errorf("got %s %+v, want %+v", got.Kind, got.Compaction, tt.want)
@@ -167,10 +191,10 @@ func TestPiJumps(t *testing.T) {
 			var lines []string
 			for _, entry := range strings.Fields(tt.tree) {
 				id, parent, _ := strings.Cut(entry, "/")
-				lines = append(lines, fmt.Sprintf(`{"type":"x","id":%q,"parentId":%q}`, id, parent))
+				lines = append(lines, fmt.Sprintf(`{"type":"label","id":%q,"parentId":%q}`, id, parent))
 			}
 			var got []bool
-			for _, e := range entries(t, lines...) {
+			for _, e := range piEntries(t, lines...) {
 				got = append(got, e.Jumps)
 			}
 			same(t, "jumps", got, tt.want)

@@ -1,10 +1,13 @@
 package recording
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +19,7 @@ func Read(name string, r io.Reader) ([]Conversation, error) {
 }
 
 func read(name string, l *lines) ([]Conversation, error) {
-	f := file{name: name}
+	f := file{name: name, claude: make(map[string]*claudeReader), claudeBy: make(map[string]*claudeReader)}
 	for {
 		line, err := l.next()
 		if errors.Is(err, io.EOF) {
@@ -29,20 +32,30 @@ func read(name string, l *lines) ([]Conversation, error) {
 			return nil, &LineError{File: name, Line: l.n, Reason: err.Error(), Err: err}
 		}
 	}
-	if len(f.scripts) == 0 {
+	if len(f.scripts) == 0 && f.lost == nil {
 		return nil, &LineError{File: name, Line: 1, Reason: "the file is empty"}
 	}
-	return f.conversations(), nil
+	all := f.conversations()
+	if len(all) == 0 {
+		return nil, &LineError{File: name, Line: 1, Reason: "no message: " + f.found()}
+	}
+	return all, nil
 }
 
 // file is a file that is being read.
 type file struct {
-	name    string
-	scripts []*script
-	pi      *script // receives entries of pi; nil before the first
+	name     string
+	scripts  []*script
+	pi       *script                  // receives entries of pi; nil before the first
+	claude   map[string]*claudeReader // by session
+	claudeBy map[string]*claudeReader // by line
+	codex    *codexReader             // nil before the first rollout
+	items    *itemReader              // nil before the first item
+	last     *script                  // of the newest line, where unknown lines count for it
+	lost     map[string]int           // before the first conversation
 }
 
-// add reads one line: a chat if it has messages, a record if it has a session, else an entry of pi.
+// add reads one line. Its content says of which form it is; a line that says nothing of the kind is of the form of the line before.
 func (f *file) add(n int, line []byte) error {
 	o, err := parseLine(line)
 	if err != nil {
@@ -54,14 +67,40 @@ func (f *file) add(n int, line []byte) error {
 	if _, ok := o["version"]; ok && kindOf(o["session"]) == '{' {
 		return f.addRecord(n, o)
 	}
-	kind, ok, err := o.str("type")
-	if err != nil {
+	if isOldCodex(o) {
+		_, err := f.openCodex(n, o)
 		return err
 	}
-	if !ok {
-		return errors.New("neither a chat (no messages) nor a pi entry (no type)")
+	kind, ok, err := o.str("type")
+	all, isItems := itemsOf(o, f.items != nil && f.last == f.items.s)
+	switch {
+	case err != nil:
+		return err
+	case ok && isClaude(o):
+		return f.addClaude(n, o, kind)
+	case ok && isCodex(o):
+		return f.addCodex(n, o, kind)
+	case isPi(o):
+		return f.addPi(n, line, o, kind)
+	case isItems:
+		return f.addItems(n, o, all)
+	case ok && f.pi != nil && f.pi.headed:
+		return f.addPi(n, line, o, kind)
+	case f.last != nil:
+		f.last.lose(cmp.Or(kind, "other") + " lines")
+		return nil
+	case !ok:
+		return fmt.Errorf("of no known form: neither messages nor a type, but %s", strings.Join(slices.Sorted(maps.Keys(o)), ", "))
 	}
-	return f.addPi(n, line, o, kind)
+	return fmt.Errorf("of no known form: type %q", kind)
+}
+
+// lose counts a line before the first conversation.
+func (f *file) lose(what string) {
+	if f.lost == nil {
+		f.lost = make(map[string]int)
+	}
+	f.lost[what]++
 }
 
 // open starts a conversation. An empty id is replaced with one made from the file's name and the line.
@@ -74,12 +113,77 @@ func (f *file) open(format Format, id string, line int) *script {
 	return s
 }
 
+// conversations are those with a message. What the others have counts as lost, and so do those of subagents beside that of their session.
 func (f *file) conversations() []Conversation {
-	all := make([]Conversation, len(f.scripts))
-	for i, s := range f.scripts {
-		all[i] = s.conv
+	var all []Conversation
+	lost := f.lost
+	for _, s := range f.scripts {
+		if f.isMessage(s) {
+			all = append(all, s.conv)
+			continue
+		}
+		if lost == nil {
+			lost = make(map[string]int)
+		}
+		what := "entries without a message"
+		if s.side {
+			what = "entries of subagents"
+		}
+		lost[what] += len(s.conv.Entries)
+		for what, n := range s.conv.Lost {
+			lost[what] += n
+		}
 	}
+	if len(all) == 0 || len(lost) == 0 {
+		return all
+	}
+	sum := maps.Clone(all[0].Lost)
+	if sum == nil {
+		sum = make(map[string]int)
+	}
+	for what, n := range lost {
+		sum[what] += n
+	}
+	all[0].Lost = sum
 	return all
+}
+
+// isMessage reports whether a script is a conversation to return.
+func (f *file) isMessage(s *script) bool {
+	if s.conv.Format == FormatChat || s.conv.Format == FormatRecord {
+		return true
+	}
+	if s.side && slices.ContainsFunc(f.scripts, func(other *script) bool { return !other.side && f.isMessage(other) }) {
+		return false
+	}
+	return slices.ContainsFunc(s.conv.Entries, func(e Entry) bool { return e.spoken(s.conv.Format) })
+}
+
+// found says what a file without a message has.
+func (f *file) found() string {
+	counts := maps.Clone(f.lost)
+	if counts == nil {
+		counts = make(map[string]int)
+	}
+	for _, s := range f.scripts {
+		for i := range s.conv.Entries {
+			e := &s.conv.Entries[i]
+			counts[cmp.Or(e.Type, string(e.Kind))+" entries"]++
+		}
+		for what, n := range s.conv.Lost {
+			counts[what] += n
+		}
+	}
+	return LostText(counts)
+}
+
+// LostText lists counts, the most frequent first.
+func LostText(counts map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", counts[name], name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func baseName(name string) string {

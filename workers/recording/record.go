@@ -183,22 +183,9 @@ func (r *recordReader) part(kind string, o object) error {
 		at = len(*parts)
 	}
 	if *parts = slices.Insert(*parts, at, p); f.err == nil && kind == "tool-call" {
-		r.open(p)
+		r.s.open(r.reply, p)
 	}
 	return f.err
-}
-
-// open lets results find the newest call of the reply.
-func (r *recordReader) open(p events.Part) {
-	index := -1
-	for _, part := range r.s.conv.Entries[r.reply].Reply.Parts {
-		if part.Kind == events.PartToolCall {
-			index++
-		}
-	}
-	c := &recordedCall{reply: r.reply, index: index, id: p.Call, tool: p.Tool}
-	r.s.byID.put(p.Call, c)
-	r.s.byTool.put(p.Tool, c)
 }
 
 // blocks reads a content: a text, or blocks.

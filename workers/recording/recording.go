@@ -1,6 +1,11 @@
 package recording
 
-import "github.com/lash-go/lash/events"
+import (
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
 
 // Format is the format of a recording.
 type Format string
@@ -18,6 +23,24 @@ type Conversation struct {
 	File    string // as given to Read
 	Line    int    // first line, from 1
 	Entries []Entry
+	// Lost is what the file says and the entries do not, with how often; nil for nothing.
+	Lost map[string]int
+}
+
+// saidLength bounds [Conversation.Said], in runes.
+const saidLength = 60
+
+// Said is the last text of the model, cut; empty for none. By it a person knows the conversation again.
+func (c *Conversation) Said() string {
+	for i := len(c.Entries) - 1; i >= 0; i-- {
+		words := strings.Fields((events.Message{Parts: c.Entries[i].Reply.Parts}).Text())
+		if said := []rune(strings.Join(words, " ")); len(said) > saidLength {
+			return string(said[:saidLength]) + "…"
+		} else if len(said) > 0 {
+			return string(said)
+		}
+	}
+	return ""
 }
 
 // EntryKind is the kind of an entry.
@@ -27,10 +50,11 @@ type EntryKind string
 const (
 	EntrySystem     EntryKind = "system"     // Message
 	EntryUser       EntryKind = "user"       // Message
+	EntryContext    EntryKind = "context"    // Message: what the model reads, and no prompt
 	EntryReply      EntryKind = "reply"      // Reply
 	EntryResult     EntryKind = "result"     // Result
 	EntryConfig     EntryKind = "config"     // Config
-	EntryShell      EntryKind = "shell"      // Type, Raw: a command that the user ran
+	EntryShell      EntryKind = "shell"      // Type, Raw: a command that the user ran, which the model does not see
 	EntryCompaction EntryKind = "compaction" // Compaction
 	EntryOther      EntryKind = "other"      // Type, Raw
 )
@@ -91,4 +115,20 @@ type Compaction struct {
 	Summary      string
 	FirstKept    int   // index in Entries, below that of the compaction; -1 if unknown
 	TokensBefore int64 // 0 if unknown
+}
+
+// spoken reports whether an entry is a message. A call or a result alone is none where the format has these as items of their own.
+func (e *Entry) spoken(f Format) bool {
+	itemised := f == FormatResponses || f == FormatCodex
+	switch e.Kind {
+	case EntrySystem, EntryUser, EntryContext:
+		return true
+	case EntryResult:
+		return !itemised
+	case EntryReply:
+		says := func(p events.Part) bool { return p.Kind != events.PartToolCall }
+		return !itemised || slices.ContainsFunc(e.Reply.Parts, says)
+	case EntryConfig, EntryShell, EntryCompaction, EntryOther:
+	}
+	return false
 }

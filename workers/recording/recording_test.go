@@ -79,6 +79,7 @@ func TestConversations(t *testing.T) {
 		Entries int
 	}
 	const chat, pi = recording.FormatChat, recording.FormatPi
+	const said = `{"type":"message","message":{"role":"user"}}`
 	tests := map[string]struct {
 		text string
 		want []head
@@ -99,12 +100,12 @@ func TestConversations(t *testing.T) {
 			`{"reward":1.5,"messages":3,"ID":"no","id":"x","id":"y","messages":[{"role":"user"}]}`,
 			[]head{{"y", chat, 1, 1}},
 		},
-		"pi_header":      {`{"type":"session","id":"s1"}`, []head{{"s1", pi, 1, 1}}},
-		"pi_no_header":   {"\n" + `{"type":"label"}` + "\n" + `{"type":"label"}`, []head{{"talk-2", pi, 2, 2}}},
-		"pi_no_id":       {`{"type":"session"}`, []head{{"talk-1", pi, 1, 1}}},
-		"pi_two_headers": {`{"type":"session","id":"s1"}` + "\n" + `{"type":"x"}` + "\n" + `{"type":"session","id":"s2"}`, []head{{"s1", pi, 1, 2}, {"s2", pi, 3, 1}}},
+		"pi_no_header":   {"\n" + `{"type":"label"}` + "\n" + said, []head{{"talk-2", pi, 2, 2}}},
+		"pi_no_id":       {`{"type":"session"}` + "\n" + said, []head{{"talk-1", pi, 1, 2}}},
+		"pi_two_headers": {`{"type":"session","id":"s1"}` + "\n" + said + "\n" + `{"type":"session","id":"s2"}` + "\n" + said, []head{{"s1", pi, 1, 2}, {"s2", pi, 3, 2}}},
+		"pi_one_empty":   {`{"type":"session","id":"s1"}` + "\n" + `{"type":"session","id":"s2"}` + "\n" + said, []head{{"s2", pi, 2, 2}}},
 		"mixed": {
-			`{"type":"session","id":"s1"}` + "\n" + chatHi + "\n" + `{"type":"x"}`,
+			`{"type":"session","id":"s1"}` + "\n" + chatHi + "\n" + said,
 			[]head{{"s1", pi, 1, 2}, {"talk-2", chat, 2, 1}},
 		},
 	}
@@ -127,6 +128,11 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	const in = `{"messages":[{"role":"user"},`
 	tests := map[string]struct{ text, want string }{
+		"log_lines":               {`{"type":"request","level":"info","message":"GET /"}`, `f:1: of no known form: type "request"`},
+		"pi_without_message":      {`{"type":"session","id":"s"}` + "\n" + `{"type":"label"}` + "\n" + `{"type":"label"}`, "f:1: no message: 2 label entries, 1 config entries"},
+		"items_without_message":   {`{"type":"function_call","name":"f","arguments":"{}","call_id":"a"}` + "\n" + `{"type":"function_call_output","call_id":"a","output":"ok"}`, "f:1: no message: 1 reply entries, 1 result entries"},
+		"claude_without_message":  {`{"type":"summary","summary":"s","leafUuid":"a"}` + "\n" + `{"type":"mode","mode":"x","sessionId":"b"}`, "f:1: no message: 1 mode lines, 1 summary lines"},
+		"codex_without_message":   {`{"timestamp":"t","type":"session_meta","payload":{"id":"a"}}` + "\n" + `{"timestamp":"t","type":"event_msg","payload":{"type":"task_started"}}`, "f:1: no message: 1 task_started events"},
 		"empty":                   {"", "f:1: the file is empty"},
 		"only_blank_lines":        {"\n \r\n\n", "f:1: the file is empty"},
 		"only_byte_order_mark":    {"\xef\xbb\xbf", "f:1: the file is empty"},
@@ -136,12 +142,12 @@ func TestErrors(t *testing.T) {
 		"raw_nul":                 {"{\"type\":\"a\x00b\"}", "f:1: not JSON: "},
 		"truncated_last_line":     {chatHi + "\n\n" + chatHi[:20], "f:3: truncated JSON: "},
 		"invalid_utf8":            {"{\"type\":\"a\xff\"}", "f:1: invalid UTF-8"},
-		"array":                   {`[1]`, "f:1: neither a chat nor a pi entry: not an object"},
-		"null":                    {`null`, "f:1: neither a chat nor a pi entry: not an object"},
-		"neither":                 {`{"role":"user"}`, "f:1: neither a chat (no messages) nor a pi entry (no type)"},
-		"keys_have_a_case":        {`{"Messages":[{"role":"user"}]}`, "f:1: neither a chat (no messages) nor a pi entry (no type)"},
+		"array":                   {`[1]`, "f:1: items[0]: not an object"},
+		"null":                    {`null`, "f:1: not an object"},
+		"neither":                 {`{"role":"user"}`, "f:1: of no known form: neither messages nor a type, but role"},
+		"keys_have_a_case":        {`{"Messages":[{"role":"user"}]}`, "f:1: of no known form: neither messages nor a type, but Messages"},
 		"type_number":             {`{"type":1}`, "f:1: type: not a string"},
-		"type_null":               {`{"type":null}`, "f:1: neither a chat (no messages) nor a pi entry (no type)"},
+		"type_null":               {`{"type":null}`, "f:1: of no known form: neither messages nor a type, but type"},
 		"messages_null":           {`{"type":"x","messages":null}`, "f:1: messages: not an array"},
 		"messages_object":         {`{"messages":{}}`, "f:1: messages: not an array"},
 		"messages_empty":          {`{"messages":[]}`, "f:1: messages: empty"},

@@ -8,13 +8,15 @@ type script struct {
 	byID   openCalls[events.CallID]
 	byTool openCalls[string]
 	headed bool           // the first entry is the header of a pi file
+	side   bool           // of a subagent
 	ids    map[string]int // index in Entries by the entry's ID; the latest counts
 	last   string         // ID of the latest entry that has one
+	calls  map[int]int    // of replies that are open
 }
 
 func newScript(c Conversation) *script {
 	return &script{
-		conv: c, ids: map[string]int{},
+		conv: c, ids: map[string]int{}, calls: map[int]int{},
 		byID: openCalls[events.CallID]{}, byTool: openCalls[string]{},
 	}
 }
@@ -40,16 +42,37 @@ func (s *script) add(e Entry, byTool bool) {
 }
 
 func (s *script) openCalls(reply int, parts []events.Part) {
-	index := 0
 	for _, p := range parts {
-		if p.Kind != events.PartToolCall {
-			continue
+		if p.Kind == events.PartToolCall {
+			s.open(reply, p)
 		}
-		c := &recordedCall{reply: reply, index: index, id: p.Call, tool: p.Tool}
-		s.byID.put(p.Call, c)
-		s.byTool.put(p.Tool, c)
-		index++
 	}
+}
+
+// extend adds a part to a reply.
+func (s *script) extend(reply int, p events.Part) {
+	r := &s.conv.Entries[reply].Reply
+	r.Parts = append(r.Parts, p)
+	if p.Kind == events.PartToolCall {
+		s.open(reply, p)
+	}
+}
+
+// open lets results find the newest call of a reply.
+func (s *script) open(reply int, p events.Part) {
+	index := s.calls[reply]
+	s.calls[reply]++
+	c := &recordedCall{reply: reply, index: index, id: p.Call, tool: p.Tool}
+	s.byID.put(p.Call, c)
+	s.byTool.put(p.Tool, c)
+}
+
+// lose counts something that the entries do not have.
+func (s *script) lose(what string) {
+	if s.conv.Lost == nil {
+		s.conv.Lost = make(map[string]int)
+	}
+	s.conv.Lost[what]++
 }
 
 // resolve sets the call of r; c is nil for an orphan.

@@ -33,7 +33,7 @@ func TestStats(t *testing.T) {
 			},
 			stats{
 				Entries: 11, Replies: 2, Aborted: 1, Errored: 1, Calls: 1, Answered: 1, Results: 2, Failed: 2, Orphans: 1,
-				Configs: 2, Compactions: 1, Others: map[string]int{"bashExecution": 1, "custom": 2, "label": 1},
+				Configs: 2, Compactions: 1, Contexts: 2, Others: map[string]int{"custom": 1, "label": 1},
 			},
 		},
 	}
@@ -63,6 +63,7 @@ type stats struct {
 	Orphans     int // results without a call
 	Configs     int
 	Compactions int
+	Contexts    int
 	Others      map[string]int // shell and other entries by type; never nil
 }
 
@@ -82,6 +83,8 @@ func statsOf(c recording.Conversation) stats {
 			s.Configs++
 		case recording.EntryCompaction:
 			s.Compactions++
+		case recording.EntryContext:
+			s.Contexts++
 		case recording.EntryShell, recording.EntryOther:
 			s.Others[e.Type]++
 		}

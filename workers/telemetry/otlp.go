@@ -24,13 +24,16 @@ const (
 	maxExportWait   = 5 * time.Second
 	exportTimeout   = 10 * time.Second // of one request
 	maxExportAnswer = 64 << 10
+	// maxExportSeconds is more than the time of any export, and a time.Duration.
+	maxExportSeconds = 3600
 )
 
-// NewOTLP is an exporter that sends spans to url as OTLP over HTTP, in binary. Each request has the headers. It repeats what
-// the protocol calls retryable until the context of the export ends. Its errors have nothing of what a collector answers:
+// NewOTLP is an exporter that sends spans to url as OTLP over HTTP, in binary. Each request has the headers, which follow no
+// redirect. It repeats what the protocol calls retryable until the context of the export ends. Its errors have nothing of what a collector answers:
 // some collectors echo the headers of a request, with their credentials. Source: the OTLP specification 1.11, "OTLP/HTTP".
 func NewOTLP(url string, headers http.Header) sdk.SpanExporter {
-	e := otlptrace.NewUnstarted(&collector{url: url, headers: headers, client: &http.Client{Timeout: exportTimeout}})
+	client := &http.Client{Timeout: exportTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	e := otlptrace.NewUnstarted(&collector{url: url, headers: headers, client: client})
 	_ = e.Start(context.Background()) // there is nothing to start; an exporter that is not started does not stop
 	return e
 }
@@ -87,8 +90,8 @@ func (c *collector) send(ctx context.Context, body []byte) (wait time.Duration, 
 		}
 		return 0, nil
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
-		wait = time.Duration(max(seconds, 0)) * time.Second
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // the largest number where there are more digits
+		wait = time.Duration(min(max(seconds, 0), maxExportSeconds)) * time.Second
 	default:
 		wait = -1
 	}

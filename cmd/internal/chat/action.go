@@ -46,6 +46,7 @@ type Action struct {
 	Text    string
 	Turn    events.TurnID // of Say and Cancel
 	Effect  events.EffectID
+	Session events.SessionID // of Answer: whose call it is. Empty: the chat's session
 	Granted bool
 	Node    events.NodeID // of Branch
 }

@@ -61,6 +61,12 @@ func (v *View) event(c *events.Commit, ev *events.Event) {
 // work shows model replies and tool calls of a turn.
 func (v *View) work(c *events.Commit, ev *events.Event) {
 	switch p := ev.Payload.(type) {
+	case *events.TurnPrepared:
+		for i := range p.View {
+			if m := &p.View[i].Message; m.Role == events.RoleSystem && m.Origin != "" {
+				v.emit(noted(Note, "%s", textOf(m.Parts)))
+			}
+		}
 	case *events.ModelReplied:
 		v.replied(ev.Turn, p)
 	case *events.ModelFailed:
@@ -85,7 +91,7 @@ func (v *View) work(c *events.Commit, ev *events.Event) {
 			v.emit(noted(Note, "%s: waits for its result from outside", v.call(ev.Turn, p.Iteration, call)))
 		}
 	case *events.ToolApprovalAsked:
-		v.asked(&projector.Approval{ToolApprovalAsked: *p})
+		v.asked(&projector.Approval{ToolApprovalAsked: *p}, "")
 	case *events.ToolApprovalGiven:
 		v.answered(c, p)
 	case *events.ToolNestedCalled:
@@ -216,6 +222,10 @@ func (v *View) replied(turn events.TurnID, p *events.ModelReplied) {
 	}
 	v.thought(p.Parts)
 	v.finish(text)
+	if p.Prompt.Room > 0 && v.pruned != turn {
+		v.pruned = turn
+		v.emit(noted(Note, "earlier parts of the conversation were left out of the prompt, to fit the model's window: /compact summarises them"))
+	}
 	if p.Fault != "" {
 		v.emit(noted(Note, "the answer is not of the form that was asked for: %s", p.Fault))
 	}
@@ -286,8 +296,8 @@ func (v *View) result(id events.TurnID, iteration int64, r *events.ToolResult) {
 	v.emit(list...)
 }
 
-// asked shows a question, with the arguments of the call.
-func (v *View) asked(a *projector.Approval) {
+// asked shows a question, with the arguments of the call. agent is empty where the session itself asks.
+func (v *View) asked(a *projector.Approval, agent events.SessionID) {
 	args := packed(a.Args)
 	if !a.Blob.IsZero() {
 		args = fmt.Sprintf("(%d bytes, /show shows them)", a.Blob.Size)
@@ -298,8 +308,15 @@ func (v *View) asked(a *projector.Approval) {
 	how := "  y lets it run; n, or n and a reason, refuses it"
 	if _, _, _, whole := turn.ParseToolEffect(a.Effect); !whole && bytes.Contains(a.Args, []byte(`"requestedSchema"`)) {
 		how = "  y and the JSON of an object of this schema answers it; n, or n and a reason, refuses it"
+		if bytes.Contains(a.Args, []byte(`"defaults"`)) {
+			how = "  y answers it with the defaults; y and the JSON of an object of this schema answers it, and has them for what it leaves out; n, or n and a reason, refuses it"
+		}
 	}
-	v.emit(noted(Question, "? %s (asks %s)", a.Question, a.Plugin), noted(Question, "  %s %s", a.Tool, args), noted(Question, "%s", how))
+	by := a.Plugin
+	if agent != "" {
+		by += ", for agent " + string(agent)
+	}
+	v.emit(noted(Question, "? %s (asks %s)", a.Question, by), noted(Question, "  %s %s", a.Tool, args), noted(Question, "%s", how))
 }
 
 func (v *View) answered(c *events.Commit, p *events.ToolApprovalGiven) {

@@ -71,6 +71,9 @@ func (m *program) interrupt(again bool) tea.Cmd {
 func (m *program) enter() tea.Cmd {
 	line := m.input.Value()
 	a := Parse(line, m.pendingCall, m.question())
+	if a.Verb == Answer {
+		a.Session = m.view.Question().Session
+	}
 	m.input.Reset()
 	if strings.TrimSpace(line) != "" {
 		m.past = append(m.past, line)

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -49,7 +50,15 @@ func (v *View) delta(d *api.Delta) {
 // retried shows that a model call is repeated, also where replies are not streamed.
 func (v *View) retried(r api.RetryStatus) {
 	v.retry = r
-	v.emit(noted(Note, "waiting for the model, try %d of %d in %.1f s: %s", r.Attempt+1, r.Attempts, float64(r.WaitMillis)/1000, r.Reason))
+	v.emit(noted(Note, "waiting for the model, %s in %.1f s: %s", tryOf(r), float64(r.WaitMillis)/1000, r.Reason))
+}
+
+// tryOf is the number of the next try, and their limit if there is one.
+func tryOf(r api.RetryStatus) string {
+	if r.Attempts == 0 {
+		return fmt.Sprintf("try %d", r.Attempt+1)
+	}
+	return fmt.Sprintf("try %d of %d", r.Attempt+1, r.Attempts)
 }
 
 // gap stops streaming of the attempt: its commit has the whole reply.

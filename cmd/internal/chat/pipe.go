@@ -141,8 +141,15 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 	do(Action{Verb: Say, Text: prompt, Turn: own})
 	wait := newWaits()
 	defer wait.stop()
-	nodes := newServing(p.Talk)
+	nodes, asks := newServing(p.Talk), newAgentQuestions(p.Talk)
 	refused := make(map[events.EffectID]bool)
+	refuse := func() {
+		if q := p.view.Question(); q != nil && !p.Wait && p.view.Turn() == own && !refused[q.Effect] {
+			refused[q.Effect] = true
+			p.note("this call is refused, as no user can be asked at a pipe: --allow %s lets the node run such calls, --approvals wait leaves the answer to another terminal", q.Tool)
+			do(Action{Verb: Answer, Session: q.Session, Effect: q.Effect, Text: refusal})
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -162,15 +169,15 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 			if ended, err := p.view.Ended(own); err != nil || ended != nil {
 				return p.ended(ended, err)
 			}
-			if q := p.view.Question(); q != nil && !p.Wait && p.view.Turn() == own && !refused[q.Effect] {
-				refused[q.Effect] = true
-				p.note("this call is refused, as no user can be asked at a pipe: --allow %s lets the node run such calls, --approvals wait leaves the answer to another terminal", q.Tool)
-				do(Action{Verb: Answer, Effect: q.Effect, Text: refusal})
-			}
+			refuse()
 		case is := <-nodes.found:
 			nodes.set(p.view, is)
 		case now := <-wait.C():
 			nodes.check(ctx, p.view, now)
+			for _, l := range asks.poll(ctx, p.Session, p.view) {
+				p.aside(l)
+			}
+			refuse()
 			what := cmp.Or(p.view.Status(), "waiting for a node to take the prompt: "+p.Talk.Starts)
 			if what = wait.late(what); what != "" {
 				p.note("%s", what)

@@ -20,6 +20,7 @@ type program struct {
 	talk    *Talk
 	driver  *driver
 	nodes   *serving
+	asks    *agentQuestions
 	session events.SessionID
 	plain   bool
 
@@ -56,7 +57,7 @@ func newProgram(talk *Talk, id events.SessionID, plain bool) *program {
 	in.SetStyles(textarea.Styles{})
 	in.SetVirtualCursor(false)
 	in.Focus()
-	return &program{talk: talk, nodes: newServing(talk), session: id, plain: plain, input: in, width: 80, height: 24, doing: make(map[int]Action), since: time.Now()}
+	return &program{talk: talk, nodes: newServing(talk), asks: newAgentQuestions(talk), session: id, plain: plain, input: in, width: 80, height: 24, doing: make(map[int]Action), since: time.Now()}
 }
 
 type (
@@ -118,6 +119,7 @@ func (m *program) checkNodes() {
 	default:
 	}
 	m.nodes.check(m.driver.ctx, m.view, time.Now())
+	m.print(m.asks.poll(m.driver.ctx, m.session, m.view)...)
 }
 
 // updateStatus records the time at which the status changed.

@@ -31,7 +31,7 @@ func (v *View) Recent(limit int) ([]Line, error) {
 		}
 	}
 	for _, q := range v.s.UnansweredApprovals() {
-		v.asked(&q)
+		v.asked(&q, "")
 	}
 	return v.out, nil
 }

@@ -115,7 +115,7 @@ func TestAnswerElsewhere(t *testing.T) {
 	}
 	again := asking(t)
 	press(again, "n", " ", "i", "t", "enter")
-	if want := []Action{{Verb: Answer, Effect: "t1/0/0", Text: "it"}}; !slices.Equal(asked(again), want) {
+	if want := []Action{{Verb: Answer, Session: "s", Effect: "t1/0/0", Text: "it"}}; !slices.Equal(asked(again), want) {
 		t.Errorf("got %+v, want %+v", asked(again), want)
 	}
 }

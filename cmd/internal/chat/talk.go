@@ -1,10 +1,12 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -71,6 +73,7 @@ func (t *Talk) Open(ctx context.Context, id events.SessionID, begins bool, opts 
 	if err != nil {
 		return nil, nil, t.Explain(err, id)
 	}
+	t.leftOut(ctx, id, show)
 	recent, err := view.Recent(recentMessages)
 	for seen := watch(ctx, list); ; {
 		for _, l := range recent {
@@ -87,6 +90,22 @@ func (t *Talk) Open(ctx context.Context, id events.SessionID, begins bool, opts 
 				recent, err = view.Seen(o.Observed)
 			}
 		}
+	}
+}
+
+// leftOut shows the tools that the session does not have, although their servers have them. A node that the chat started has said so.
+func (t *Talk) leftOut(ctx context.Context, id events.SessionID, show func(Line)) {
+	if t.Node != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, slow)
+	defer cancel()
+	state, err := t.Service.ToolState(ctx, id)
+	if err != nil {
+		return // a node may be busy
+	}
+	for _, l := range state.LeftOut {
+		show(noted(Note, "%s", strings.TrimSpace(fmt.Sprintf("left out: %s %s: %s", l.Source, l.Name, l.Reason))))
 	}
 }
 
@@ -203,7 +222,7 @@ func (t *Talk) Do(ctx context.Context, id events.SessionID, a Action) (out Outco
 		req.ID = a.Turn
 		_, out.Err = t.Service.Submit(ctx, id, req)
 	case Answer:
-		out.Err = t.Service.Approve(ctx, id, events.ToolApprovalGiven{Effect: a.Effect, Granted: a.Granted, Reason: a.Text})
+		out.Err = t.Service.Approve(ctx, cmp.Or(a.Session, id), events.ToolApprovalGiven{Effect: a.Effect, Granted: a.Granted, Reason: a.Text})
 	case Cancel:
 		_, _, out.Err = t.Service.Cancel(ctx, id, a.Turn, api.CancelRequest{})
 	case Branch:

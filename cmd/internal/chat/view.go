@@ -28,17 +28,19 @@ const (
 
 // View shows a session. It is pure, and not safe for concurrent use.
 type View struct {
-	opts  Options
-	s     *projector.State
-	live  live
-	retry api.RetryStatus     // of the running model call
-	fails *events.ModelFailed // since the last reply
-	model string              // of the last reply
-	calls []events.EffectID   // numbered from 1
-	out   []Line
+	opts   Options
+	s      *projector.State
+	live   live
+	retry  api.RetryStatus     // of the running model call
+	fails  *events.ModelFailed // since the last reply
+	model  string              // of the last reply
+	pruned events.TurnID       // last turn that was told to have a prompt that is not whole
+	calls  []events.EffectID   // numbered from 1
+	out    []Line
 
-	lacks   lack        // what the session needs and does not have
-	running shownOutput // output of a call
+	agents  []api.PendingApproval // questions of the session's agents
+	lacks   lack                  // what the session needs and does not have
+	running shownOutput           // output of a call
 }
 
 // NewView starts with a state of the session. The view owns and changes that state.
@@ -89,12 +91,44 @@ func (v *View) Turn() events.TurnID {
 // Ended is the record of an ended turn; nil where it has not ended.
 func (v *View) Ended(id events.TurnID) (*projector.TurnRecord, error) { return v.s.Record(id) }
 
-// Question is the oldest call that waits for an approval, or nil.
-func (v *View) Question() *projector.Approval {
+// Question is the oldest call of the session that waits for an approval, else one of an agent, or nil.
+func (v *View) Question() *api.PendingApproval {
 	if list := v.s.UnansweredApprovals(); len(list) > 0 {
-		return &list[0]
+		return &api.PendingApproval{Session: v.s.Session, Approval: list[0]}
+	}
+	if len(v.agents) > 0 {
+		return &v.agents[0]
 	}
 	return nil
+}
+
+// hasAgents reports whether agents work for the session, whose questions its observations do not have.
+func (v *View) hasAgents() bool {
+	return slices.ContainsFunc(v.s.Tasks, func(t projector.Task) bool {
+		return t.Of == events.TaskSubagent && t.State == events.TaskRunning
+	})
+}
+
+// Asked takes the questions that are open, of the session and its agents, and returns lines about those of agents that are new, or
+// that are answered.
+func (v *View) Asked(list []api.PendingApproval) []Line {
+	v.out = nil
+	before := v.agents
+	v.agents = slices.DeleteFunc(slices.Clone(list), func(a api.PendingApproval) bool { return a.Session == v.s.Session })
+	without := func(in []api.PendingApproval, a *api.PendingApproval) bool {
+		return !slices.ContainsFunc(in, func(b api.PendingApproval) bool { return a.Session == b.Session && a.Effect == b.Effect })
+	}
+	for i := range before {
+		if a := &before[i]; without(v.agents, a) {
+			v.emit(noted(Note, "agent %s waits no more for an answer about %s", a.Session, a.Tool))
+		}
+	}
+	for i := range v.agents {
+		if a := &v.agents[i]; without(before, a) {
+			v.asked(&a.Approval, a.Session)
+		}
+	}
+	return v.out
 }
 
 // Model is the model of the session.
@@ -128,7 +162,7 @@ func (v *View) number(effect events.EffectID) int {
 // needsNode reports whether the session waits for something that a node does.
 func (v *View) needsNode() bool {
 	t := v.s.Turn()
-	asks := t != nil && !t.Cancelled && len(v.s.UnansweredApprovals()) > 0
+	asks := t != nil && !t.Cancelled && v.Question() != nil
 	return (t != nil || len(v.s.Queue) > 0) && !asks
 }
 
@@ -146,10 +180,12 @@ func (v *View) Status() string {
 		return "waiting for a node to take the turn"
 	case t.Cancelled:
 		return "waiting for the turn to stop"
-	case len(v.s.UnansweredApprovals()) > 0:
-		return "waiting for an approval of " + transcript.VisibleLine(v.s.UnansweredApprovals()[0].Tool)
+	case v.Question() != nil && v.Question().Session != v.s.Session:
+		return fmt.Sprintf("waiting for an approval of %s, for agent %s", transcript.VisibleLine(v.Question().Tool), v.Question().Session)
+	case v.Question() != nil:
+		return "waiting for an approval of " + transcript.VisibleLine(v.Question().Tool)
 	case !t.Replied && !v.retry.IsZero():
-		return fmt.Sprintf("waiting for the model, try %d of %d", v.retry.Attempt+1, v.retry.Attempts)
+		return "waiting for the model, " + tryOf(v.retry)
 	case !t.Replied:
 		return "waiting for the model"
 	}

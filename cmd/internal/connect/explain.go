@@ -29,8 +29,12 @@ const (
 const NoJetStream = "the servers accept connections, but JetStream does not answer: of a cluster more than half of the servers must run, two of three. " +
 	"Start the missing ones; /healthz of each says what it lacks. --nats URL names other servers"
 
-// errNoCluster is the error code of JetStream for replicas on a server that is no cluster.
-const errNoCluster = 10074
+// Error codes of JetStream.
+const (
+	errNoCluster    = 10074 // replicas on a server that is no cluster
+	errSizeRequired = 10113 // a stream without a size, in an account that wants one
+	errMaxConsumers = 10026
+)
 
 // Explain adds advice to an error of a connection. role is the role that permits the operation; away is the advice
 // where the servers do not answer.
@@ -54,6 +58,12 @@ func (f *Flags) Explain(err error, role, unreachable string) error {
 		}
 	case errors.As(err, &refused) && refused.ErrorCode == errNoCluster:
 		advice = "these servers are no cluster: --replicas 1"
+	case errors.As(err, &refused) && refused.ErrorCode == errSizeRequired:
+		advice = "the account wants a size for each stream (max_bytes_required), and lash gives none: use an account without it"
+	case errors.As(err, &refused) && refused.ErrorCode == errMaxConsumers:
+		advice = "the account has too few consumers (max_consumers): use an account without that limit"
+	case errors.Is(err, bus.ErrFull):
+		advice = "the account has too few streams (max_streams): a node has some of its own, and each hot session has one"
 	case errors.Is(err, events.ErrOutcomeUnknown): // the connection stands; package bus maps errors of requests alone
 		advice = NoJetStream
 	case errors.Is(err, nats.ErrNkeysNotSupported):
@@ -64,6 +74,8 @@ func (f *Flags) Explain(err error, role, unreachable string) error {
 		advice = "the servers' certificate is of no authority known here: --tls-ca FILE names theirs"
 	case isRefusedCertificate(err):
 		advice = "the servers refuse this certificate, or that there is none: --tls-cert and --tls-key are a user's"
+	case errors.As(err, &refused):
+		advice = "the servers run, and refuse this: OPERATING.md says what a node needs of an account"
 	}
 	return fmt.Errorf("%w: %s", err, advice)
 }

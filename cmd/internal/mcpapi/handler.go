@@ -18,13 +18,13 @@ const handlerWait = 45
 // maxRequest limits the body of a request over HTTP.
 const maxRequest = 1 << 20
 
-// Handler serves agents over streamable HTTP, each request by itself. The caller has authenticated its requests; api
-// performs what their tools request, with the credentials that the requests have.
+// Handler serves agents over streamable HTTP, each request by itself. The caller has authenticated its requests, and refused those
+// whose host is not that of the server; api performs what their tools request, with the credentials that the requests have.
 func Handler(api http.Handler) http.Handler {
-	schemas := mcp.NewSchemaCache() // which a server for one request would make each time
+	schemas, results := mcp.NewSchemaCache(), resultSchemas() // which a server for one request would make each time
 	return single(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
-		return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait, schemas: schemas})
-	}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest}))
+		return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait, schemas: schemas, results: results})
+	}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest, DisableLocalhostProtection: true}))
 }
 
 // single refuses a list of messages, which later versions of the protocol do not have: its calls would run at once, as one
@@ -49,7 +49,8 @@ func single(next http.Handler) http.Handler {
 	})
 }
 
-// within performs requests in this process, as the sender of another request.
+// within performs requests in this process, as the sender of another request, and no longer than that one: older versions of the
+// protocol let a call go on where its sender has left, and then it would count among the caller's.
 type within struct {
 	api http.Handler
 	as  *http.Request
@@ -57,7 +58,9 @@ type within struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *within) RoundTrip(r *http.Request) (*http.Response, error) {
-	in := t.as.Clone(&both{r.Context(), t.as.Context()})
+	ctx, cancel := context.WithCancel(r.Context())
+	left := context.AfterFunc(t.as.Context(), cancel)
+	in := t.as.Clone(&both{ctx, t.as.Context()})
 	in.Method, in.URL, in.RequestURI, in.Header = r.Method, r.URL, "", r.Header.Clone()
 	in.Body, in.ContentLength = http.NoBody, 0
 	if r.Body != nil {
@@ -71,6 +74,8 @@ func (t *within) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, written := io.Pipe()
 	w := &response{header: make(http.Header), body: written, started: make(chan struct{})}
 	go func() { // ends with the request, whose context ends with that of the tool
+		defer cancel()
+		defer left()
 		defer w.end()
 		t.api.ServeHTTP(w, in)
 	}()

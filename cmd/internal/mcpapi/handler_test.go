@@ -1,13 +1,18 @@
 package mcpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
 )
 
@@ -47,4 +52,110 @@ func TestLongEveryURIIsAnswered(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want an error with a reason", uri, data, err)
 		}
 	}
+}
+
+// TestLeavingEndsTheWait has callers of run_turn and wait_turn leave while the API has their requests, in an older version of the protocol
+// and in the newest: each request of the API ends, and that of the caller.
+func TestLeavingEndsTheWait(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"2025-06-18", "2026-07-28"} {
+		for _, tool := range []string{"run_turn", "wait_turn"} {
+			t.Run(version+"_"+tool, func(t *testing.T) {
+				t.Parallel()
+				waits, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+				api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodGet {
+						w.WriteHeader(http.StatusAccepted)
+						return
+					}
+					waits <- struct{}{}
+					<-r.Context().Done()
+					ended <- struct{}{}
+				})
+				served, agents := make(chan struct{}, 1), mcpapi.Handler(api)
+				s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					agents.ServeHTTP(w, r)
+					served <- struct{}{}
+				}))
+				t.Cleanup(s.Close)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				meta := `{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+				body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"session":"s1","turn":"t1"` + map[string]string{"run_turn": `,"text":"go"`}[tool] + `},"_meta":` + meta + `}}`
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, value := range map[string]string{
+					"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": tool,
+				} {
+					r.Header.Set(name, value)
+				}
+				answered := make(chan string, 1)
+				go func() {
+					got, err := s.Client().Do(r)
+					if err != nil {
+						answered <- err.Error()
+						return
+					}
+					data, err := io.ReadAll(got.Body)
+					_ = got.Body.Close()
+					answered <- string(data) + " " + errorText(err)
+				}()
+				select {
+				case <-waits:
+				case early := <-answered:
+					t.Fatalf("got %s before the wait", early)
+				}
+				leave()
+				bustest.Receive(t, "the end of the API's request", ended)
+				bustest.Receive(t, "the end of the caller's request", served)
+			})
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestToolsDescribeTheirResults has every tool describe its result as an object, and return it as JSON beside the same text.
+func TestToolsDescribeTheirResults(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"messages":[],"from":0,"of":0}`)
+	}))
+	t.Cleanup(api.Close)
+	c := connected(t, api.URL)
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) < 9 {
+		t.Fatalf("got %+v, %v, want the tools", list, err)
+	}
+	for _, tool := range list.Tools {
+		args := map[string]any{"session": "s1", "turn": "t1", "text": "x", "call": "t1/0/0", "granted": true}
+		schema, _ := tool.InputSchema.(map[string]any)
+		for name := range args {
+			if properties, _ := schema["properties"].(map[string]any); properties[name] == nil {
+				delete(args, name)
+			}
+		}
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name, Arguments: args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, _ := tool.OutputSchema.(map[string]any)
+		data, err := json.Marshal(r.StructuredContent)
+		if text, _ := r.Content[0].(*mcp.TextContent); result["type"] != "object" || err != nil || r.IsError || !sameJSON(t, string(data), text.Text) {
+			t.Errorf("%s: got %s beside %+v, of %v, want the same object", tool.Name, data, text, result["type"])
+		}
+	}
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var one, other any
+	return json.Unmarshal([]byte(a), &one) == nil && json.Unmarshal([]byte(b), &other) == nil && reflect.DeepEqual(one, other)
 }

@@ -39,33 +39,28 @@ func (a *api) history(ctx context.Context, _ *mcp.CallToolRequest, in part) (jso
 	if in.Limit < 0 {
 		return nil, errors.New("limit: is negative")
 	}
-	all, err := a.conversation(ctx, in.Session)
+	limit := strconv.Itoa(cmp.Or(in.Limit, defaultMessages))
+	q := url.Values{"last": {limit}}
+	if in.From != nil {
+		q = url.Values{"from": {strconv.Itoa(*in.From)}, "limit": {limit}}
+	}
+	out, err := a.conversation(ctx, in.Session, q)
 	if err != nil {
 		return nil, err
-	}
-	limit, of := min(cmp.Or(in.Limit, defaultMessages), len(all)), len(all)
-	out := messages{From: of - limit, Of: of}
-	if in.From != nil {
-		out.From = min(*in.From, of)
-	}
-	end := min(out.From+limit, of)
-	if out.Messages = all[out.From:end]; end < of {
-		out.Next = end
 	}
 	return json.Marshal(&out)
 }
 
-// conversation reads the messages of a session.
-func (a *api) conversation(ctx context.Context, id string) ([]json.RawMessage, error) {
-	data, err := a.do(ctx, http.MethodGet, session(id, "view"), nil)
+// conversation reads a page of the messages of a session.
+func (a *api) conversation(ctx context.Context, id string, query url.Values) (page messages, err error) {
+	data, err := a.do(ctx, http.MethodGet, session(id, "view")+"?"+query.Encode(), nil)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
-	view := struct{ Messages []json.RawMessage }{[]json.RawMessage{}}
-	if err := json.Unmarshal(data, &view); err != nil {
-		return nil, fmt.Errorf("the conversation is no JSON of its form: %w", err)
+	if err := json.Unmarshal(data, &page); err != nil {
+		return page, fmt.Errorf("the conversation is no JSON of its form: %w", err)
 	}
-	return view.Messages, nil
+	return page, nil
 }
 
 type searched struct {
@@ -75,7 +70,8 @@ type searched struct {
 	Actor   string `json:"actor,omitempty" jsonschema:"without session: turns with a request, an answer or another commit of this actor: client:alice, or alice"`
 	Outcome string `json:"outcome,omitempty" jsonschema:"without session: turns with this outcome, or a call in them: finished, cancelled, failure, lost, granted, refused"`
 	Label   string `json:"label,omitempty" jsonschema:"without session: sessions with this label, as NAME=TEXT"`
-	Limit   int    `json:"limit,omitempty" jsonschema:"without session: of sessions in the page"`
+	Limit   int    `json:"limit,omitempty" jsonschema:"without session: of sessions in the page; with it, of messages: omitted: 50"`
+	From    int    `json:"from,omitempty" jsonschema:"with session: index of the message where the search begins; next of the search before"`
 	Cursor  string `json:"cursor,omitempty" jsonschema:"without session: next of the page before"`
 }
 
@@ -87,7 +83,7 @@ func (s *searched) everywhere() string {
 			q.Set(name, value)
 		}
 	}
-	if s.Limit != 0 {
+	if s.Limit != 0 && s.Session == "" {
 		q.Set("limit", strconv.Itoa(s.Limit))
 	}
 	return q.Encode()
@@ -102,6 +98,10 @@ type found struct {
 func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (json.RawMessage, error) {
 	others := in.everywhere()
 	switch {
+	case in.From < 0 || in.Limit < 0:
+		return nil, errors.New("from, limit: one is negative")
+	case in.Session == "" && in.From != 0:
+		return nil, errors.New("from: needs session")
 	case in.Session == "" && in.Text == "":
 		return a.do(ctx, http.MethodGet, "/search?"+others, nil)
 	case in.Session == "":
@@ -111,20 +111,31 @@ func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (
 	case in.Text == "":
 		return nil, errors.New("text: is empty")
 	}
-	all, err := a.conversation(ctx, in.Session)
-	if err != nil {
-		return nil, err
-	}
 	out := struct {
 		Found []found `json:"found"`
-		Of    int     `json:"of"` // messages
-	}{[]found{}, len(all)}
-	for i, m := range all {
-		if hasText(m, strings.ToLower(in.Text)) {
-			out.Found = append(out.Found, found{i, m})
+		Of    int     `json:"of"`             // messages
+		Next  int     `json:"next,omitempty"` // from, to search on; omitted: all was searched
+	}{Found: []found{}}
+	limit := cmp.Or(in.Limit, defaultMessages)
+	for from := in.From; ; {
+		page, err := a.conversation(ctx, in.Session, url.Values{"from": {strconv.Itoa(from)}})
+		if err != nil {
+			return nil, err
+		}
+		for i, m := range page.Messages {
+			if !hasText(m, strings.ToLower(in.Text)) {
+				continue
+			}
+			out.Found = append(out.Found, found{page.From + i, m})
+			if at := page.From + i + 1; len(out.Found) == limit && at < page.Of {
+				out.Of, out.Next = page.Of, at
+				return json.Marshal(&out)
+			}
+		}
+		if out.Of, from = page.Of, page.Next; from == 0 {
+			return json.Marshal(&out)
 		}
 	}
-	return json.Marshal(&out)
 }
 
 // hasText reports whether something that was said in a message contains what is searched, in lower case: a text, an

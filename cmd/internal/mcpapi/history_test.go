@@ -2,9 +2,11 @@ package mcpapi_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,7 +15,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
 )
 
-// TestLargeAnswer reads a conversation that is larger than what the server passes on. The failure says where all of it is.
+// TestLargeAnswer reads a page of a conversation that is larger than what the server passes on. The failure says where all of it is.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -21,13 +23,16 @@ func TestLargeAnswer(t *testing.T) {
 	}))
 	t.Cleanup(api.Close)
 	c := connected(t, api.URL)
-	for tool, args := range map[string]map[string]any{"read_history": {"session": "s1"}, "search_history": {"session": "s1", "text": "x"}} {
-		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+	for tool, call := range map[string]struct {
+		args map[string]any
+		page string
+	}{"read_history": {map[string]any{"session": "s1"}, "last=50"}, "search_history": {map[string]any{"session": "s1", "text": "x"}, "from=0"}} {
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: call.args})
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, _ := r.Content[0].(*mcp.TextContent)
-		if !r.IsError || text == nil || !strings.Contains(text.Text, "GET /v1/sessions/s1/view of the HTTP API has all of it") {
+		if !r.IsError || text == nil || !strings.Contains(text.Text, "GET /v1/sessions/s1/view?"+call.page+" of the HTTP API has all of it") {
 			t.Errorf("%s: got %+v, want a failure that says where all of it is", tool, r)
 		}
 	}
@@ -82,32 +87,51 @@ func TestSearchPaths(t *testing.T) {
 	}
 }
 
-// TestHistoryInParts reads each part of a conversation of seven messages. A part has the messages from its index on, or the
-// last ones, and says where the next one begins.
+// TestHistoryInParts asks the API for the part of a conversation that an agent wants, and no more, and returns it. A search in a session
+// reads one page after the other, up to its limit.
 func TestHistoryInParts(t *testing.T) {
 	t.Parallel()
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"messages":[0,1,2,3,4,5,6]}`)
+	const of = 7
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if q.Has("last") {
+			_, _ = io.WriteString(w, `{"messages":["`+r.URL.RawQuery+`"],"from":6,"of":7}`)
+			return
+		}
+		from, _ := strconv.Atoi(q.Get("from"))
+		if q.Has("limit") || from >= of {
+			_, _ = io.WriteString(w, `{"messages":["`+r.URL.RawQuery+`"],"from":2,"of":7,"next":3}`)
+			return
+		}
+		next := ""
+		if from < of-1 {
+			next = fmt.Sprintf(`,"next":%d`, from+1)
+		}
+		_, _ = fmt.Fprintf(w, `{"messages":[{"parts":[{"type":"text","text":"x%d"}]}],"from":%d,"of":%d%s}`, from, from, of, next)
 	}))
 	t.Cleanup(api.Close)
 	c := connected(t, api.URL)
+	hit := func(i int) string {
+		return fmt.Sprintf(`{"index":%d,"message":{"parts":[{"type":"text","text":"x%d"}]}}`, i, i)
+	}
 	for _, want := range []struct {
+		tool string
 		args map[string]any
 		text string
 	}{
-		{map[string]any{}, `{"messages":[0,1,2,3,4,5,6],"from":0,"of":7}`},
-		{map[string]any{"limit": 2}, `{"messages":[5,6],"from":5,"of":7}`},
-		{map[string]any{"from": 0, "limit": 3}, `{"messages":[0,1,2],"from":0,"of":7,"next":3}`},
-		{map[string]any{"from": 3, "limit": 3}, `{"messages":[3,4,5],"from":3,"of":7,"next":6}`},
-		{map[string]any{"from": 6, "limit": 3}, `{"messages":[6],"from":6,"of":7}`},
-		{map[string]any{"from": 6, "limit": 1 << 50}, `{"messages":[6],"from":6,"of":7}`},
-		{map[string]any{"from": 7}, `{"messages":[],"from":7,"of":7}`},
-		{map[string]any{"from": 1 << 50}, `{"messages":[],"from":7,"of":7}`},
-		{map[string]any{"from": -1}, "from: is negative"},
-		{map[string]any{"limit": -1}, "limit: is negative"},
+		{"read_history", map[string]any{}, `{"messages":["last=50"],"from":6,"of":7}`},
+		{"read_history", map[string]any{"limit": 2}, `{"messages":["last=2"],"from":6,"of":7}`},
+		{"read_history", map[string]any{"from": 0, "limit": 3}, `{"messages":["from=0\u0026limit=3"],"from":2,"of":7,"next":3}`},
+		{"read_history", map[string]any{"from": 6, "limit": 1 << 50}, `{"messages":["from=6\u0026limit=1125899906842624"],"from":2,"of":7,"next":3}`},
+		{"read_history", map[string]any{"from": -1}, "from: is negative"},
+		{"read_history", map[string]any{"limit": -1}, "limit: is negative"},
+		{"search_history", map[string]any{"text": "X6"}, `{"found":[` + hit(6) + `],"of":7}`},
+		{"search_history", map[string]any{"text": "x", "limit": 2}, `{"found":[` + hit(0) + "," + hit(1) + `],"of":7,"next":2}`},
+		{"search_history", map[string]any{"text": "x", "limit": 2, "from": 5}, `{"found":[` + hit(5) + "," + hit(6) + `],"of":7}`},
+		{"search_history", map[string]any{"text": "x", "from": -1}, "from, limit: one is negative"},
 	} {
 		want.args["session"] = "s1"
-		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "read_history", Arguments: want.args})
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: want.tool, Arguments: want.args})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -23,8 +24,9 @@ type Config struct {
 	Transport http.RoundTripper // performs requests of the API with the credentials of the agent
 	Version   string            // of the program
 
-	maxWait int              // of a call, in seconds; 0: an hour
-	schemas *mcp.SchemaCache // of the tools' arguments, for several servers; nil: the server makes them
+	maxWait int                           // of a call, in seconds; 0: an hour
+	schemas *mcp.SchemaCache              // of the tools' arguments and results, for several servers; nil: the server makes them
+	results map[string]*jsonschema.Schema // of the tools, likewise
 }
 
 // instructions tell a model what the server is for.
@@ -38,7 +40,10 @@ func New(cfg Config) *mcp.Server {
 	})
 	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}, cmp.Or(cfg.maxWait, maxWait)}
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	t := &tools{s, make(map[string]reflect.Type)}
+	if cfg.results == nil {
+		cfg.results = resultSchemas()
+	}
+	t := &tools{s, make(map[string]reflect.Type), cfg.results}
 	add(t, "create_session", "Creates a session. Returns its id.", nil, a.create)
 	add(t, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
 	add(t, "run_turn", "Asks a session for a turn, and waits for its end. If it takes longer, the status says so: wait_turn continues, and answer_approval answers a call that waits.", nil, a.run)
@@ -61,12 +66,12 @@ func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 // add adds a tool whose result is the JSON of the API.
 func add[In any](t *tools, name, description string, annotations *mcp.ToolAnnotations, do func(context.Context, *mcp.CallToolRequest, In) (json.RawMessage, error)) {
 	t.arguments[name] = reflect.TypeFor[In]()
-	mcp.AddTool(t.server, &mcp.Tool{Name: name, Description: description, Annotations: annotations}, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(t.server, &mcp.Tool{Name: name, Description: description, Annotations: annotations, OutputSchema: t.results[name]}, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		data, err := do(ctx, r, in)
 		if err != nil {
 			return nil, nil, err
 		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}, nil, nil
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}, StructuredContent: data}, nil, nil
 	})
 }
 
@@ -74,6 +79,7 @@ func add[In any](t *tools, name, description string, annotations *mcp.ToolAnnota
 type tools struct {
 	server    *mcp.Server
 	arguments map[string]reflect.Type
+	results   map[string]*jsonschema.Schema
 }
 
 // checkArguments refuses a call with an argument that its tool lacks, and lists those that the tool has. The library would
@@ -171,7 +177,7 @@ type approval struct {
 	Session string `json:"session"`
 	Call    string `json:"call" jsonschema:"TURN/ITERATION/INDEX, as list_approvals has it"`
 	Granted bool   `json:"granted" jsonschema:"true: the call runs; false: it is refused"`
-	Reason  string `json:"reason,omitempty" jsonschema:"for the history, and for the session's model"`
+	Reason  string `json:"reason,omitempty" jsonschema:"for the history, and for the session's model, at most 1000 bytes; of a question it is the answer, at most 65536 bytes"`
 }
 
 func (a *api) approve(ctx context.Context, _ *mcp.CallToolRequest, in approval) (json.RawMessage, error) {

@@ -26,8 +26,14 @@ type Config struct {
 	KeysFile   string   `json:"keys_file,omitempty"`
 	Algorithms []string `json:"algorithms,omitempty"` // signature algorithms, asymmetric ones. Defaults to RS256, ES256 and EdDSA
 
-	NameClaim  string `json:"name_claim,omitempty"`  // string claim with the caller's name. Defaults to sub
-	NamePrefix string `json:"name_prefix,omitempty"` // put before the name, to keep it distinct from names of other sources. Defaults to none
+	NameClaim string `json:"name_claim,omitempty"` // string claim with the caller's name. Defaults to sub
+	// NamePrefix is put before the name, so that no subject has the name of another source's caller, or of an operator. Empty: nothing is.
+	// Defaults to oidc-
+	NamePrefix *string `json:"name_prefix,omitempty"`
+	// ReservedNames are names that no token has, with the prefix: those of operators, who name themselves where they approve, erase and redact.
+	ReservedNames []string `json:"reserved_names,omitempty"`
+
+	Clients []string `json:"clients,omitempty"` // the claim azp is one of them. Defaults to any, or none
 	// ScopeClaim is a string of words separated by spaces, or a list of strings; only those with ScopePrefix count.
 	// After the prefix comes a scope or a right, or "all" for a caller that reaches every session of the tenant.
 	// Defaults to scope, and lash:
@@ -79,6 +85,7 @@ func (c *Config) complete() error {
 	otherwise(&c.NameClaim, "sub")
 	otherwise(&c.ScopeClaim, "scope")
 	otherwise(&c.ScopePrefix, "lash:")
+	otherwise(&c.NamePrefix, new("oidc-"))
 	otherwise(&c.LeewaySeconds, 30)
 	otherwise(&c.RefreshSeconds, 300)
 	if len(c.Algorithms) == 0 {
@@ -114,8 +121,11 @@ func (c *Config) complete() error {
 	if c.RefreshSeconds < 1 || c.RefreshSeconds > maxRefresh {
 		errs = append(errs, refuse("refresh_seconds", "%d, want 1 to %d", c.RefreshSeconds, maxRefresh))
 	}
-	if c.NamePrefix != "" {
-		errs = append(errs, events.CheckToken("name_prefix", c.NamePrefix))
+	if *c.NamePrefix != "" {
+		errs = append(errs, events.CheckToken("name_prefix", *c.NamePrefix))
+	}
+	if slices.Contains(c.Clients, "") {
+		errs = append(errs, refuse("clients", "has an empty name"))
 	}
 	if (c.Tenant == "") != (c.TenantClaim == "") {
 		errs = append(errs, refuse("tenant_claim", "and the tenant of the node go together"))

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	goidc "github.com/coreos/go-oidc/v3/oidc"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -20,9 +18,8 @@ import (
 
 // Identifier is a [httpapi.Identifier] of signed tokens. Stop ends its background reads.
 type Identifier struct {
-	cfg      Config
-	keys     *keys
-	verifier *goidc.IDTokenVerifier
+	cfg  Config
+	keys *keys
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -46,9 +43,6 @@ func New(ctx context.Context, cfg Config) (*Identifier, error) {
 	if err != nil {
 		i.keys.failed(err)
 	}
-	i.verifier = goidc.NewVerifier(cfg.Issuer, i.keys, &goidc.Config{
-		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // within checks the expiry with the leeway
-	})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	i.stop = stop
 	i.running.Go(func() { i.refresh(background) })
@@ -95,18 +89,21 @@ func (i *Identifier) Identify(r *http.Request) (httpapi.Caller, error) {
 	if len(text) > maxTokenText {
 		return httpapi.Caller{}, fmt.Errorf("token: above the limit of %d bytes", maxTokenText)
 	}
-	token, err := i.verifier.Verify(r.Context(), text)
+	payload, err := i.keys.verified(r.Context(), text)
 	if err != nil && !i.keys.ready() {
 		return httpapi.Caller{}, fmt.Errorf("the issuer's keys were never read: %w", httpapi.ErrNotReady)
 	}
-	if err != nil {
-		return httpapi.Caller{}, fmt.Errorf("token: %w", err)
+	var c claims
+	if err == nil {
+		c, err = parseClaims(payload)
 	}
-	var claims map[string]json.RawMessage
-	if err := token.Claims(&claims); err != nil {
-		return httpapi.Caller{}, errors.New("token: claims are no JSON object")
+	if err == nil {
+		err = c.check(&i.cfg)
 	}
-	caller, err := i.caller(claims)
+	var caller httpapi.Caller
+	if err == nil {
+		caller, err = i.caller(c)
+	}
 	if err != nil {
 		return httpapi.Caller{}, fmt.Errorf("token: %w", err)
 	}
@@ -114,86 +111,39 @@ func (i *Identifier) Identify(r *http.Request) (httpapi.Caller, error) {
 }
 
 // caller is the caller that verified claims name.
-func (i *Identifier) caller(claims map[string]json.RawMessage) (c httpapi.Caller, err error) {
-	if err := i.within(claims); err != nil {
-		return c, err
-	}
-	if c.Name, err = text(claims, i.cfg.NameClaim); err != nil {
+func (i *Identifier) caller(named claims) (c httpapi.Caller, err error) {
+	if c.Name, err = named.text(i.cfg.NameClaim); err != nil {
 		return c, err
 	}
 	if err := events.CheckToken("claim "+i.cfg.NameClaim, c.Name); err != nil {
 		return c, err
 	}
-	c.Name = i.cfg.NamePrefix + c.Name
-	if err := events.CheckToken("name_prefix and claim "+i.cfg.NameClaim, c.Name); err != nil {
+	c.Name = *i.cfg.NamePrefix + c.Name
+	if err := events.CheckCaller("name_prefix and claim "+i.cfg.NameClaim, c.Name); err != nil {
 		return c, err
 	}
-	if i.cfg.Reserved != nil && i.cfg.Reserved(c.Name) {
-		return c, errors.New("claim " + i.cfg.NameClaim + " is the name of another source's caller")
+	if slices.Contains(i.cfg.ReservedNames, c.Name) || i.cfg.Reserved != nil && i.cfg.Reserved(c.Name) {
+		return c, errors.New("claim " + i.cfg.NameClaim + " is the name of an operator, or of another source's caller")
 	}
 	if i.cfg.TenantClaim != "" {
-		if c.Tenant, err = text(claims, i.cfg.TenantClaim); err != nil {
+		if c.Tenant, err = named.text(i.cfg.TenantClaim); err != nil {
 			return c, err
 		}
 	}
 	all := false
-	c.Scope, all, err = i.rights(claims[i.cfg.ScopeClaim])
+	c.Scope, all, err = i.rights(named[i.cfg.ScopeClaim])
 	c.Own = !all
 	return c, err
 }
 
-// within refuses a token that has expired, is not yet valid, or has no expiry.
-func (i *Identifier) within(claims map[string]json.RawMessage) error {
-	now, leeway := i.cfg.Now(), time.Duration(i.cfg.LeewaySeconds)*time.Second
-	expires, err := moment(claims, "exp")
-	if err != nil {
-		return err
-	}
-	if !now.Before(expires.Add(leeway)) {
-		return errors.New("has expired")
-	}
-	if _, given := claims["nbf"]; !given {
-		return nil
-	}
-	from, err := moment(claims, "nbf")
-	if err != nil {
-		return err
-	}
-	if now.Add(leeway).Before(from) {
-		return errors.New("is not valid yet")
-	}
-	return nil
-}
-
-// maxMoment limits times, in seconds since 1970: the year 9999.
-const maxMoment = 253_402_300_799
-
-func moment(claims map[string]json.RawMessage, name string) (time.Time, error) {
-	var seconds *float64
-	if err := json.Unmarshal(claims[name], &seconds); err != nil || seconds == nil || !(*seconds >= 0 && *seconds <= maxMoment) {
-		return time.Time{}, errors.New("claim " + name + " is no time in seconds since 1970")
-	}
-	return time.Unix(int64(*seconds), 0), nil
-}
-
-func text(claims map[string]json.RawMessage, name string) (string, error) {
-	var value *string
-	if err := json.Unmarshal(claims[name], &value); err != nil || value == nil || *value == "" {
-		return "", errors.New("claim " + name + " is no text")
-	}
-	return *value, nil
-}
-
 // rights are the union of the rights in the scope claim.
 func (i *Identifier) rights(raw json.RawMessage) (scope api.Scope, all bool, err error) {
-	var list []string
-	var joined *string
-	switch {
-	case json.Unmarshal(raw, &joined) == nil && joined != nil:
-		list = strings.Fields(*joined)
-	case json.Unmarshal(raw, &list) == nil:
-	default:
+	list, ok := texts(raw)
+	if !ok {
 		return "", false, errors.New("claim " + i.cfg.ScopeClaim + " is neither a text nor a list of texts")
+	}
+	if isText(raw) {
+		list = strings.Fields(list[0])
 	}
 	var rights []string
 	for _, value := range list {

@@ -109,7 +109,7 @@ func (i *issuer) clock() time.Time {
 
 func (i *issuer) config() oidc.Config {
 	return oidc.Config{
-		Issuer: "https://issuer.example", Audience: "lash", KeysURL: i.url, TenantClaim: "org", Tenant: "acme", NamePrefix: "jwt-",
+		Issuer: "https://issuer.example", Audience: "lash", KeysURL: i.url, TenantClaim: "org", Tenant: "acme", NamePrefix: new("jwt-"),
 		Reserved: func(name string) bool { return name == "jwt-me" }, Now: i.clock,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 	readPause = 10 * time.Second // between reads for tokens with an unknown key
 )
 
-// keys are an issuer's. They implement the KeySet of go-oidc.
+// keys are an issuer's.
 type keys struct {
 	read       func(context.Context) ([]byte, error)
 	signatures []jose.SignatureAlgorithm
@@ -45,11 +46,14 @@ func (k *keys) ready() bool {
 
 var errNoKey = errors.New("no key of the issuer verifies the token")
 
-// VerifySignature returns the payload of a token that one of the keys signed.
-func (k *keys) VerifySignature(ctx context.Context, text string) ([]byte, error) {
+// verified returns the payload of a token that one of the keys signed.
+func (k *keys) verified(ctx context.Context, text string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(text, k.signatures)
 	if err != nil {
 		return nil, errors.New("malformed, or signed by an algorithm that is not allowed")
+	}
+	if !isAccess(signed.Signatures[0].Header.ExtraHeaders) {
+		return nil, errors.New("header typ is neither JWT nor at+jwt")
 	}
 	if payload, known := k.verify(signed); known {
 		return payloadOf(payload)
@@ -57,6 +61,15 @@ func (k *keys) VerifySignature(ctx context.Context, text string) ([]byte, error)
 	k.refreshFor(ctx)
 	payload, _ := k.verify(signed)
 	return payloadOf(payload)
+}
+
+// isAccess reports whether a header says nothing about the type of its token, or that it is a JWT or an access token (RFC 9068). What an
+// issuer signs for another purpose, as a logout token, has another type. Names of media types count in any case (RFC 7515).
+func isAccess(header map[jose.HeaderKey]any) bool {
+	typ, given := header[jose.HeaderType]
+	text, _ := typ.(string)
+	text, _ = strings.CutPrefix(strings.ToLower(text), "application/")
+	return !given || text == "jwt" || text == "at+jwt"
 }
 
 func payloadOf(payload []byte) ([]byte, error) {

@@ -282,7 +282,8 @@ func TestConfigIsRefused(t *testing.T) {
 		`algorithms: "none" is`:    func(c *oidc.Config) { c.Algorithms = []string{"none"} },
 		"leeway_seconds: 301":      func(c *oidc.Config) { c.LeewaySeconds = 301 },
 		"refresh_seconds: -1":      func(c *oidc.Config) { c.RefreshSeconds = -1 },
-		"name_prefix: must be":     func(c *oidc.Config) { c.NamePrefix = "node:" },
+		"name_prefix: must be":     func(c *oidc.Config) { c.NamePrefix = new("node:") },
+		"clients: has an empty":    func(c *oidc.Config) { c.Clients = []string{"web", ""} },
 		"tenant_claim: and":        func(c *oidc.Config) { c.Tenant = "" },
 		"no such file":             func(c *oidc.Config) { c.KeysURL, c.KeysFile = "", "/nowhere/keys" },
 	} {

@@ -82,11 +82,22 @@ type CLI struct {
 	Explain func(error) error
 }
 
-// Main runs the command line of this process. SIGINT and SIGTERM end its context.
+// Main runs the command line of this process. SIGINT and SIGTERM end its context. A process that must wait for orphans does only
+// that, and runs the command line in a child.
 func (c *CLI) Main() (code int) {
 	log.SetOutput(terminal.New(os.Stderr)) // for libraries without a logger parameter
 	if err := hide(); err != nil {
 		return fail(&Streams{Name: c.Name, Err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err))
+	}
+	if mustWaitForOrphans() {
+		self, err := os.Executable()
+		if err == nil {
+			code, err = waitForOrphans(self, os.Args)
+		}
+		if err != nil {
+			return fail(&Streams{Name: c.Name, Err: os.Stderr}, err)
+		}
+		return code
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

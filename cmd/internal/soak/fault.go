@@ -228,6 +228,9 @@ func (t *injector) onMember(ctx context.Context, i *incident, d draw) error {
 	case d.fault == FaultMCP:
 		return os.WriteFile(t.f.order(m), nil, 0o600) // the server removes it, or the next one does
 	case d.fault == FaultFreeze || d.freeze:
+		if m.hasEnded() { // a turn killed it
+			return nil
+		}
 		if err := m.child.freeze(); err != nil {
 			return err
 		}

@@ -49,6 +49,16 @@ type member struct {
 	id    events.WorkerID // of the process: a worker, or an instance of the plugin
 }
 
+// hasEnded reports whether the member's process has ended.
+func (m *member) hasEnded() bool {
+	select {
+	case <-m.child.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 func startFleet(ctx context.Context, o *Options, servers int, incidents *journal) (*fleet, error) {
 	files, err := os.OpenFile(filepath.Join(o.Store, "children.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -168,7 +178,7 @@ func (f *fleet) startMember(ctx context.Context, m *member) error {
 		ID: m.id, URL: m.url, Replicas: len(f.servers), Chats: f.o.Chats, Think: f.o.Think,
 		Ledger: filepath.Join(f.o.Store, "ledger-"+string(m.id)),
 	}
-	spec := Spec{Node: &NodeSpec{CastSpec: cast, Name: m.name, Plugin: len(f.plugins) > 0}}
+	spec := Spec{Node: &NodeSpec{CastSpec: cast, Name: m.name, Plugin: len(f.plugins) > 0, Agents: f.o.Agents > 0}}
 	if f.o.MCP > 0 {
 		spec.Node.MCP = &MCPSpec{Program: f.o.Program, Args: f.o.MCPArgs, Ledger: filepath.Join(f.o.Store, "mcp-"+string(m.id)+".ledger"), Order: f.order(m)}
 	}

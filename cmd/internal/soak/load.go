@@ -25,6 +25,7 @@ type load struct {
 	mu      sync.Mutex
 	started []*conversation
 	mcp     []*mcpSession // of runMCP, until it returns
+	agents  []*delegating // of runAgents, until it returns
 }
 
 // conversation is one that has started.

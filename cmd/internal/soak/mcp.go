@@ -36,21 +36,21 @@ func (s *MCPSpec) server() mcp.Server {
 	return mcp.Server{Name: mcpName, Command: s.Program, Args: append(append([]string{}, s.Args...), s.Ledger, s.Order), Timeout: time.Minute}
 }
 
-// start starts the server of a node before that takes turns, and waits until its tools are registered.
-func (s *MCPSpec) start(ctx context.Context, c *cast) (stop func(), err error) {
-	source, err := mcp.Start(ctx, mcp.Config{Server: s.server(), Conn: c.bus.Conn(), Logger: c.log})
+// start starts the server of a node before that takes turns, and waits until its tools are listed.
+func (s *MCPSpec) start(ctx context.Context, c *cast) (servers *mcp.Servers, stop func(), err error) {
+	if servers, err = mcp.New(mcp.Config{Servers: []mcp.Server{s.server()}, Bus: c.bus, Logger: c.log}); err == nil {
+		err = servers.Start(ctx)
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	select {
-	case <-source.Ready():
-	case <-time.After(readyWait / 4): // a fault may last longer: calls fail until then
-	case <-ctx.Done():
-	}
-	return func() {
+	once, cancel := context.WithTimeout(ctx, readyWait/4) // a fault may last longer: calls fail until then
+	defer cancel()
+	_ = servers.Settle(once)
+	return servers, func() {
 		now, cancel := context.WithTimeout(context.Background(), stopGrace) // the context of the process has ended
 		defer cancel()
-		_ = source.Stop(now) // the process ends
+		_ = servers.Stop(now) // the process ends
 	}, nil
 }
 

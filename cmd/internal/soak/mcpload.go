@@ -36,13 +36,7 @@ func (l *load) runMCP(ctx, limit context.Context) {
 		s := &mcpSession{id: events.SessionID(fmt.Sprintf("%s%d", mcpPrefix, n))}
 		l.mcp = append(l.mcp, s)
 		all.Go(func() {
-			for s.err = l.until(limit, func() error {
-				_, err := l.host.Create(limit, api.CreateRequest{ID: s.id})
-				if errors.Is(err, api.ErrExists) {
-					return nil
-				}
-				return err
-			}); s.err == nil && ctx.Err() == nil; {
+			for s.err = l.create(limit, s.id); s.err == nil && ctx.Err() == nil; {
 				id := events.TurnID(fmt.Sprintf("t%d", s.asked))
 				req := api.Ask(fmt.Sprintf("%s %s/%s", mcpTools[s.asked%len(mcpTools)], s.id, id))
 				req.ID = id
@@ -58,6 +52,17 @@ func (l *load) runMCP(ctx, limit context.Context) {
 		})
 	}
 	all.Wait()
+}
+
+// create creates a session, or finds it.
+func (l *load) create(limit context.Context, id events.SessionID) error {
+	return l.until(limit, func() error {
+		_, err := l.host.Create(limit, api.CreateRequest{ID: id})
+		if errors.Is(err, api.ErrExists) {
+			return nil
+		}
+		return err
+	})
 }
 
 // until repeats what a client does, after errors too, until limit ends.

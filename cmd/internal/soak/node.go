@@ -13,6 +13,7 @@ type NodeSpec struct {
 	CastSpec
 	Name   string   `json:"name"`
 	MCP    *MCPSpec `json:"mcp,omitempty"` // the server of the node; nil: none
+	Agents bool     `json:"agents"`        // turns may start agents
 	Plugin bool     `json:"plugin"`        // tools that an external plugin may have are those of [PluginSpec]
 }
 
@@ -26,6 +27,7 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 		return err
 	}
 	defer c.close()
+	works := make(chan struct{})
 	cfg := workers.Config{
 		Bus: c.bus, Name: s.Name, ID: s.ID, Provider: "scripted", Tools: c.tools, Logger: c.log,
 		Providers: map[string]llm.Provider{"scripted": c.player.Provider()}, ArchiveAfter: coldAfter,
@@ -33,7 +35,10 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	if s.MCP != nil {
 		cfg.Providers["scripted"] = newMCPModel(c.player.Provider())
 	}
-	if s.Plugin || s.MCP != nil {
+	if s.Agents {
+		cfg.Providers["scripted"] = newDelegate(cfg.Providers["scripted"], c.spec.Think, works)
+	}
+	if s.Plugin || s.Agents || s.MCP != nil {
 		stop, err := c.addPlugins(ctx, &cfg, s)
 		if err != nil {
 			return err
@@ -44,17 +49,11 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	if err != nil {
 		return err
 	}
-	if s.MCP != nil {
-		stop, err := s.MCP.start(ctx, c)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
 	if err := node.Start(ctx); err != nil {
 		return err
 	}
 	working()
+	close(works)
 	<-ctx.Done()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/subagent"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -61,7 +62,7 @@ func (c *cast) register(r *plugin.Registrar) error {
 	return r.Tools(set)
 }
 
-// addPlugins gives a node the external plugin and its server of the Model Context Protocol, where the node has them. The
+// addPlugins gives a node the external plugin, its server of the Model Context Protocol and agents, where the node has them. The
 // other tools stay with the node.
 func (c *cast) addPlugins(ctx context.Context, cfg *workers.Config, s *NodeSpec) (stop func(), err error) {
 	var list []external.Plugin
@@ -69,26 +70,36 @@ func (c *cast) addPlugins(ctx context.Context, cfg *workers.Config, s *NodeSpec)
 	if s.Plugin {
 		list, tools = append(list, external.Plugin{Name: pluginName}), c.inside
 	}
+	var factories []plugin.Factory
+	end := func() {}
 	if s.MCP != nil {
-		server := s.MCP.server()
-		list = append(list, server.Plugin())
+		servers, stop, err := s.MCP.start(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		factories, end = append(factories, servers), stop
+	}
+	if s.Agents {
+		factories = append(factories, subagent.Factory(subagent.Config{}))
 	}
 	known, err := external.New(external.Config{Bus: c.bus, Plugins: list, Logger: c.log})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = known.Start(ctx)
 	}
-	if err := known.Start(ctx); err != nil {
+	if err != nil {
+		end()
 		return nil, err
 	}
 	cfg.Tools = nil
 	cfg.Plugins, err = plugin.NewBuilder(plugin.BuilderConfig{
-		Builtins: workers.Builtins(), Factories: append(known.Factories(), plugin.OfTools("tools", tools)),
+		Builtins: workers.Builtins(), Factories: append(append(factories, known.Factories()...), plugin.OfTools("tools", tools)),
 	})
 	if err != nil {
 		known.Stop()
+		end()
 		return nil, err
 	}
-	return known.Stop, nil
+	return func() { known.Stop(); end() }, nil
 }
 
 // inside are the tools of a session that stay with the node.

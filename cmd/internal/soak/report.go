@@ -42,6 +42,8 @@ type Report struct {
 	PluginOnce      int           `json:"plugin_once_calls"` // of them, those that must not run twice
 	MCPCalls        int           `json:"mcp_calls"`         // of tools of servers of the Model Context Protocol, as the histories record
 	MCPRuns         int           `json:"mcp_runs"`          // of these tools, as the servers' ledgers record
+	Agents          int           `json:"agents"`            // that turns of --agents started, as the histories record
+	GivenUp         int           `json:"given_up"`          // turns that killed each node which ran them
 	StaleEffects    int           `json:"stale_effects"`     // repeated by frozen or disconnected workers, and not recorded
 	ClientsWentOn   int64         `json:"clients_went_on"`   // errors after which clients continued
 	DurationSeconds float64       `json:"duration_s"`        // with faults

@@ -25,6 +25,7 @@ type Options struct {
 	Plugins  int           // processes of the external plugin that has the tools: 0, or at least 2
 	Sessions int           // at once, at least 1
 	MCP      int           // sessions at once that call tools of a server of the Model Context Protocol, which each node has; 0: no node has one
+	Agents   int           // sessions at once whose turns start agents of agents; with them, turns of one more session kill their nodes. 0: none
 	Faults   []Fault       // may be empty
 	Duration time.Duration // with faults
 	Chats    []string      // files of recorded conversations
@@ -105,6 +106,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		defer cancel()
 		var calls sync.WaitGroup
 		calls.Go(func() { l.runMCP(faulty, limit) })
+		calls.Go(func() { l.runAgents(faulty, limit) })
 		errs[0] = l.run(faulty, limit)
 		if errs[0] != nil {
 			stop()
@@ -124,6 +126,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		cancel()
 	})
 	all.Go(func() { l.printProgress(limit, f.incident) })
+	all.Go(func() { faults.revive(limit) })
 	all.Wait()
 	return errors.Join(errs...)
 }
@@ -181,7 +184,7 @@ func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []inc
 		measured, r.Takeovers = append(measured, list...), r.Takeovers+n
 	}
 	r.times(measured)
-	errs = append(errs, l.auditMCP(ctx, b, r), saveList(l.o.Store, "incidents.jsonl", incidents), saveList(l.o.Store, "takeovers.jsonl", measured))
+	errs = append(errs, l.auditMCP(ctx, b, r), l.auditAgents(ctx, b, r), saveList(l.o.Store, "incidents.jsonl", incidents), saveList(l.o.Store, "takeovers.jsonl", measured))
 	for i := range l.started {
 		id := l.started[i].plan.Session
 		if bad := r.bad(id); bad != nil || l.o.Keep {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/external"
+	"github.com/lash-go/lash/workers/mcp"
 )
 
 // externalPlugins reads the plugins that are programs of their own; none without a file.
@@ -46,7 +46,7 @@ func (c *Command) taken() (names []string) {
 	for i := range c.external {
 		names = append(names, c.external[i].Name)
 	}
-	return names
+	return append(names, mcp.ID)
 }
 
 // servePlugins lets calls of plugins request operations of the node.
@@ -65,17 +65,20 @@ func (c *Command) startExternal(ctx context.Context, s *program.Streams, n *Node
 		}
 		c.stack.Factories = append(c.stack.Factories, n.external.Factories()...)
 	}
+	if err := c.makeMCP(s, n, cfg); err != nil {
+		return err
+	}
 	if cfg.Plugins, err = plugin.NewBuilder(c.stack); err != nil || n.external == nil {
 		return err
 	}
-	over := s.NoteWait("the plugins of %s", cmp.Or(c.External, c.MCP))
+	over := s.NoteWait("the plugins of %s", c.External)
 	err = n.external.Start(ctx)
 	over()
 	if err != nil {
 		return err
 	}
 	n.closers = append(n.closers, n.external.Stop)
-	for _, p := range c.external[:len(c.external)-len(c.mcp)] {
+	for _, p := range c.external {
 		if n.server != nil {
 			s.Printf("plugin %s connects with %s", p.Name, busembed.PluginFile(c.Store, p.Name))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
 	"github.com/lash-go/lash/cmd/internal/oidc"
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/webpage"
 )
@@ -22,7 +23,7 @@ func Agents(api http.Handler) http.Handler { return mcpapi.Handler(api) }
 type httpFlags struct {
 	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
 	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin, or a list of rights: read,write,approve,configure,command), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, if needed, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
-	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
+	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, reserved_names, clients, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
 	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
 	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP server, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
 	HTTPTLSKey      string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
@@ -44,15 +45,16 @@ type httpServer struct {
 	files    *rereader
 }
 
-// openHTTP checks all flags and binds the address. The configuration has what the flags do not say. It serves nothing before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, cfg httpapi.Config) (*httpServer, error) {
+// openHTTP checks all flags and binds the address. The configuration has what the flags do not say. users are those of other NATS accounts.
+// It serves nothing before start.
+func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, cfg httpapi.Config, users map[string]api.Reach) (*httpServer, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
 	d := &httpServer{files: &rereader{log: cfg.Logger.Named("http")}}
 	secure, err := f.secure(d.files)
 	if err == nil {
-		err = d.identifiers(ctx, s, f, cfg.Logger)
+		err = d.identifiers(ctx, s, f, cfg.Logger, users)
 	}
 	if err == nil {
 		cfg.TLS = secure

@@ -157,7 +157,7 @@ func TestStopBeforeMCP(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			awaitPlugins(t, b) // the node can read its store then
+			awaitStreams(t, b) // the node can read its store then
 			b.Close()
 			stop()
 			if err := <-ended; err == nil {
@@ -170,16 +170,16 @@ func TestStopBeforeMCP(t *testing.T) {
 	}
 }
 
-// awaitPlugins waits for the table of plugins, which a node makes when it has opened its store.
-func awaitPlugins(t *testing.T, b *bus.Bus) {
+// awaitStreams waits for the streams that a node makes when it has opened its store.
+func awaitStreams(t *testing.T, b *bus.Bus) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
 	if err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the table of plugins", func() bool {
-		_, err := js.KeyValue(t.Context(), "lash-plugins")
-		if err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
+	bustest.Eventually(t, "the streams", func() bool {
+		_, err := js.Stream(t.Context(), "lash-timers")
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			t.Fatal(err)
 		}
 		return err == nil

@@ -3,10 +3,11 @@ package serve
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/lock"
@@ -20,6 +21,7 @@ const (
 
 // modelLists checks the models of sessions against the lists of their providers.
 type modelLists struct {
+	log       *zap.Logger
 	locks     lock.Locks
 	providers map[string]llm.Provider
 	provider  string // of sessions that name none
@@ -34,8 +36,8 @@ type modelList struct {
 	at    time.Time // of the last read, also where that failed
 }
 
-// check refuses a model that its provider's list does not have. It accepts any name where the provider returns no
-// list. Errors: an [*events.FieldError] with the models that there are.
+// check warns of a model that its provider's list does not have: lists of gateways lack models that they have. It accepts
+// any name where the provider returns no list.
 func (m *modelLists) check(ctx context.Context, c events.Config) error {
 	id := cmp.Or(c.Provider, m.provider)
 	lister, ok := m.providers[id].(llm.Lister)
@@ -58,5 +60,6 @@ func (m *modelLists) check(ctx context.Context, c events.Config) error {
 	if len(list.names) == 0 || slices.Contains(list.names, c.Model) {
 		return nil
 	}
-	return &events.FieldError{Field: "config.model", Reason: fmt.Sprintf("is %q: %s has none of that name; it has %s", c.Model, id, llm.ShortList(m.locks.AllowedModels(list.names))), Err: events.ErrInvalid}
+	m.log.Warn("the provider's list has no such model", zap.String("provider", id), zap.String("model", c.Model), zap.String("has", llm.ShortList(m.locks.AllowedModels(list.names))))
+	return nil
 }

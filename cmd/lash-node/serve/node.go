@@ -4,18 +4,25 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/token"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/external"
+	"github.com/lash-go/lash/workers/mcp"
 )
 
 // Node is a serving node, until Stop.
@@ -23,8 +30,9 @@ type Node struct {
 	node     *workers.Node
 	bus      *bus.Bus
 	external *external.Plugins // nil: none
-	server   *busembed.Server  // nil: external servers
-	http     *httpServer       // nil: none
+	mcp      *mcp.Servers
+	server   *busembed.Server // nil: external servers
+	http     *httpServer      // nil: none
 	watched  *watched
 	closers  []func() // of the opened resources, in that order
 	started  bool
@@ -116,11 +124,10 @@ func (c *Command) start(ctx context.Context, s *program.Streams) (*Node, error) 
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := c.checked(ctx, s)
+	cfg, err := c.checked(ctx, s, log)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Logger = log
 	n := &Node{grace: c.Grace}
 	if err := c.startNode(ctx, s, n, cfg); err != nil {
 		n.used = n.hasSessions()
@@ -147,27 +154,41 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if err := n.watched.addMetrics(n.bus, n.node, n.external); err != nil {
 		return err
 	}
-	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Access: cfg.Access, Refused: n.watched.refusedConnection, Logger: cfg.Logger, Prices: n.watched.prices, Redactions: n.bus.Redactions}); err != nil {
+	if c.Memory > 0 && os.Getenv("GOMEMLIMIT") == "" { // the runtime's own
+		debug.SetMemoryLimit(int64(c.Memory) + besideSessions)
+	}
+	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Memory: memory.Divide(int64(c.Memory)).Requests, Access: cfg.Access, Refused: n.watched.refusedConnection, Logger: cfg.Logger, Prices: n.watched.prices, Redactions: n.bus.Redactions}, cfg.Scopes); err != nil {
 		return err
 	}
 	if err = c.startMCP(ctx, s, n, cfg.Logger); err == nil { // before turns, which may go on with calls of its servers
 		err = n.node.Start(ctx)
+	}
+	if errors.As(err, new(*jetstream.APIError)) {
+		err = c.Explain(err, connect.Node, "")
 	}
 	if err != nil {
 		n.http.stop(ctx)
 		return err
 	}
 	n.started = true
+	if room, limit := n.bus.Room(ctx); room == 0 {
+		s.Printf("no room for a new session: the account has its limit of %d streams (max_streams of the servers, or --max-hot); each session that is not archived has one", limit)
+	}
 	n.http.start()
 	n.watched.serve(n.node, n.lacks, s)
 	return nil
 }
 
+// besideSessions is about the memory that a node needs beside what is said in sessions, in bytes. The collector of garbage runs more often
+// above the sum.
+const besideSessions = 200 << 20
+
 // checked is the node's configuration, as far as flags alone determine it.
-func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.Config, err error) {
+func (c *Command) checked(ctx context.Context, s *program.Streams, log *zap.Logger) (cfg workers.Config, err error) {
 	cfg = workers.Config{
+		Logger:       log,
 		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, TaskConcurrency: c.Concurrency.Task,
-		ToolConcurrency: c.Concurrency.Tool, MaxQueued: c.MaxQueued, Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
+		ToolConcurrency: c.Concurrency.Tool, ModelSilence: c.Silence.ModelSilence, MaxQueued: c.MaxQueued, Memory: int64(c.Memory), Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
 	}
 	if err = errors.Join(c.adds.check(), c.checkIdle(), c.externalPlugins(), c.mcpServers(s)); err != nil {
 		return cfg, err
@@ -184,14 +205,14 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 	if cfg.Providers, err = c.providers(s, &cfg.Locks); err != nil {
 		return cfg, err
 	}
-	cfg.Provider, cfg.Model = c.Provider, c.Model
+	cfg.Provider, cfg.Model, cfg.ModelRetry.For = c.Provider, c.Model, c.ModelRetry
 	if err = c.checkModel(ctx, s, cfg.Providers[c.Provider], &cfg.Locks); err != nil {
 		return cfg, err
 	}
 	if err = c.ofLocks(cfg.Locks.CheckOwn(c.Provider, c.Model)); err != nil {
 		return cfg, err
 	}
-	cfg.CheckModel = (&modelLists{locks: cfg.Locks, providers: cfg.Providers, provider: c.Provider, lists: make(map[string]modelList)}).check
+	cfg.CheckModel = (&modelLists{log: cfg.Logger, locks: cfg.Locks, providers: cfg.Providers, provider: c.Provider, lists: make(map[string]modelList)}).check
 	cfg.Scopes, err = c.natsScopes()
 	return cfg, err
 }

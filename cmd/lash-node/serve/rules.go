@@ -12,9 +12,9 @@ import (
 
 // checkRules refuses rules of the gate for tools that no plugin of this program has: such a rule has no effect. It
 // accepts tools of plugins that only other nodes of the fleet have. The tools of sources change while a node runs, so
-// a program whose plugins register sources may have any rule. So may a node with external plugins.
+// a program whose plugins register sources may have any rule. So may a node with external plugins, or MCP servers.
 func (c *Command) checkRules() error {
-	if len(c.external) > 0 {
+	if len(c.external)+len(c.mcp) > 0 {
 		return nil
 	}
 	all := c.PluginFlags

@@ -53,6 +53,9 @@ func (c *Command) natsScopes() (map[string]api.Reach, error) {
 // checkUser refuses a name that cannot be a host user of a NATS server.
 func checkUser(user string) error {
 	name, tenant, _ := strings.Cut(user, "@")
+	if err := events.CheckCaller("user", name); events.CheckToken("name", name) == nil && err != nil {
+		return err
+	}
 	if events.CheckToken("name", name) != nil || tenant == "" {
 		return &events.FieldError{Field: "user", Reason: fmt.Sprintf("is %q, want NAME@TENANT, NAME of 1 to %d characters A-Z a-z 0-9 _ -", user, events.MaxTokenBytes)}
 	}

@@ -65,11 +65,13 @@ type Command struct {
 	External string `name:"external-plugins" help:"File of the plugins that are programs of their own, connected to NATS: a JSON object as {\"plugins\": [{\"name\": \"weather\", \"effects\": {\"send\": \"non_idempotent\"}, \"callbacks\": [\"createSession\"], \"tools\": [\"forecast\", \"send*\"], \"changes_others\": false, \"by_session\": false, \"manifests\": [\"HASH\"]}]}. All but name may be left out: effects tighten what the plugin declares of its tools, callbacks are the operations that its calls may request, tools the names that it alone may register, changes_others lets its hooks change calls of tools of others, by_session leaves its tools out of sessions until a caller adds them as a tool source, manifests the hashes of those that may register. Give it to every node. It is read once, at start. An embedded server makes a key for each plugin, in plugins/NAME.json of --store." placeholder:"FILE" type:"path"`
 	httpFlags
 
-	Provider     string        `help:"Model provider of sessions that name none: openai (Chat Completions), openai-responses (the Responses API, with the same key), anthropic or scripted. Defaults to one whose key is in the environment; without a key to scripted, whose only answer is how to give one." placeholder:"NAME"`
-	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
+	Provider string `help:"Model provider of sessions that name none: openai (Chat Completions), openai-responses (the Responses API, with the same key), anthropic or scripted. Defaults to one whose key is in the environment; without a key to scripted, whose only answer is how to give one." placeholder:"NAME"`
+	Model    string `help:"Model of sessions that name none." placeholder:"NAME"`
+	ModelFlags
 	Name         string        `help:"Name of this node, the same in every run: the node continues at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
 	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
+	Memory       program.Bytes `help:"How much memory what is said in sessions may have on this node, as 512MiB or 2GiB, at least 64MiB: half of it for requests, of which one caller has at most half, a quarter for turns and a quarter for cached states. What is larger than its part is refused, and what gets none in time is told to come again. Defaults to a third of the machine's memory, or of its control group." placeholder:"BYTES"`
 	MaxQueued    int           `help:"Turns that may wait in one session, at most 4096; more are refused." default:"1024" placeholder:"N"`
 	MaxSessions  int           `name:"max-sessions-per-caller" help:"Open sessions that may belong to one caller; more are refused. Closed and erased ones do not count. Give it to every node that serves. 0 is any number." default:"0" placeholder:"N"`
 	MaxHot       int           `help:"Streams that the account may have before new sessions are refused. Negative leaves it to the server." default:"4000" placeholder:"N"`
@@ -87,7 +89,7 @@ type Command struct {
 
 	adds     Config
 	unset    bool                 // neither a flag nor the environment names a provider
-	external []external.Plugin    // of --external-plugins, then of --mcp
+	external []external.Plugin    // of --external-plugins
 	mcp      []mcp.Server         // of --mcp
 	stack    plugin.BuilderConfig // of every session, without the external plugins
 }

@@ -152,11 +152,11 @@ func TestAdditionsAreChecked(t *testing.T) {
 		"provider_twice": {Config{Providers: []llm.Provider{ownOf("a"), ownOf("a")}}, nil, `provider "a": want an id of its own`},
 		"no_such_plugin": {Config{Plugins: []plugin.Factory{shout("a")}}, []string{"--plugins", "b"}, `"b" is no plugin: want history, budget, todo, plan_mode, subagent, gate, files, shell, background, timer, tool_search, a, default`},
 		"no_provider":    {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b"}, `--provider b: there is no such provider: it is one of openai, openai-responses, anthropic, scripted, a`},
-		"no_model":       {Config{Providers: []llm.Provider{ownOf("a", "large")}}, []string{"--model", "small"}, `--model small: a has none of that name; it has large`},
+		"no_model":       {Config{Providers: []llm.Provider{ownOf("a", "large")}}, []string{"--model", "small"}, `--listen: address nowhere`}, // the list of the model's provider only warns
 		"lock_providers": {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b", "--locks", locks}, `--provider b: there is no such provider: it is one of anthropic, a`},
-		"lock_models":    {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--model", "small", "--locks", locks}, `--model small: a has none of that name; it has large-1`},
+		"lock_models":    {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--model", "small", "--locks", locks}, `the node's own model small is not among the locks' models ["large-*"]`},
 		"locks_missing":  {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--locks", locks}, `--model is missing: a has large-1`},
-		"locks_all":      {Config{Providers: []llm.Provider{ownOf("a", "small")}}, []string{"--model", "b", "--locks", locks}, `a has none of that name; it has none that may be named`},
+		"locks_all":      {Config{Providers: []llm.Provider{ownOf("a", "small")}}, []string{"--locks", locks}, `--model is missing: a has none that may be named`},
 		"no_flag":        {Config{}, []string{"--no-such"}, `--no-such`},
 	} {
 		node, err := started(t, tc.cfg, append(tc.args, "--store", store, "--listen", "nowhere")...)

@@ -52,7 +52,7 @@ func (c *Command) servers(s *program.Streams, n *Node, log *zap.Logger) (cfg bus
 		return cfg, err
 	}
 	n.closers = append(n.closers, n.stopServer)
-	cfg.Options = []nats.Option{n.server.InProcess()}
+	cfg.Options, cfg.Free = []nats.Option{n.server.InProcess()}, n.server.Free
 	return cfg, nil
 }
 

@@ -91,7 +91,7 @@ func StartEndpoint(t *testing.T, replies []llmtest.Reply, factories ...plugin.Fa
 	WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b.Bus, Providers: map[string]llm.Provider{"openai": provider}, Provider: "openai", Model: "m", Plugins: builder,
-		Logger: zaptest.NewLogger(t), ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+		Logger: zaptest.NewLogger(t), ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	WantError(t, "node", err, nil)
 	WantError(t, "start", n.Start(b.Ctx), nil)

@@ -37,7 +37,7 @@ func (b *System) StartStreaming(calls ...func(context.Context, func(llm.Delta)) 
 	w, err := workers.NewNode(workers.Config{
 		Roles: TurnRoles(),
 		Bus:   b.Bus, Providers: map[string]llm.Provider{"streamer": &streamer{calls: calls}}, Provider: "streamer", Logger: zaptest.NewLogger(b.T),
-		ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: time.Millisecond},
+		ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: time.Millisecond},
 	})
 	WantError(b.T, "new worker", err, nil)
 	WantError(b.T, "start worker", w.Start(b.Ctx), nil)

@@ -31,6 +31,7 @@ type System struct {
 	Model   *Model
 	Tools   *plugin.Tools
 	TraceTo session.TraceFunc // of nodes that start later
+	Roles   []workers.Role    // likewise; nil: all
 	byHand  sync.Map          // sessions whose decisions are the test's own
 }
 
@@ -123,7 +124,7 @@ func (b *System) NewWorker(on *bus.Bus) *workers.Node {
 		Roles: TurnRoles(),
 		Bus:   on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return b.Tools }, Logger: zaptest.NewLogger(b.T),
-		ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+		ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	if err != nil {
 		b.T.Fatal(err)
@@ -152,7 +153,7 @@ func (b *System) NewNode(on *bus.Bus, factories ...plugin.Factory) *workers.Node
 	}
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
-		Plugins: builder, Logger: zaptest.NewLogger(b.T), Trace: b.TraceTo, ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+		Plugins: builder, Roles: b.Roles, Logger: zaptest.NewLogger(b.T), Trace: b.TraceTo, ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
 	if err != nil {
 		b.T.Fatal(err)

@@ -10,7 +10,7 @@ import (
 func ConfigOf(c events.Config) SessionConfig {
 	out := SessionConfig{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
-		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis, Instructions: c.Instructions,
+		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis, SilenceMillis: c.SilenceMillis, Instructions: c.Instructions,
 		Sampling: Sampling{Temperature: float(c.Sampling.Temperature), TopP: float(c.Sampling.TopP), Stop: c.Sampling.Stop},
 	}
 	if seed, err := strconv.ParseInt(string(c.Sampling.Seed), 10, 64); err == nil {

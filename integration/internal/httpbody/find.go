@@ -39,20 +39,21 @@ type Turns struct {
 
 // ListedTurn is a turn of a session.
 type ListedTurn struct {
-	ID          events.TurnID    `json:"id"`
-	Status      api.TurnStatus   `json:"status"`
-	End         events.TurnEnd   `json:"end,omitempty"`
-	Issue       *TurnIssue       `json:"issue,omitempty"`
-	By          events.TurnID    `json:"by,omitempty"`
-	Session     events.SessionID `json:"session,omitempty"`
-	ModelCalls  int64            `json:"model_calls"`
-	ToolCalls   int64            `json:"tool_calls"`
-	Tokens      int64            `json:"tokens"`
-	Accepted    events.Seq       `json:"accepted"`
-	RequestedAt events.Millis    `json:"requested_at_ms"`
-	StartedAt   events.Millis    `json:"started_at_ms,omitempty"`
-	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
-	Due         events.Millis    `json:"due_ms,omitempty"`
+	ID          events.TurnID      `json:"id"`
+	Status      api.TurnStatus     `json:"status"`
+	End         events.TurnEnd     `json:"end,omitempty"`
+	Issue       *TurnIssue         `json:"issue,omitempty"`
+	Asks        []events.SessionID `json:"asks,omitempty"`
+	By          events.TurnID      `json:"by,omitempty"`
+	Session     events.SessionID   `json:"session,omitempty"`
+	ModelCalls  int64              `json:"model_calls"`
+	ToolCalls   int64              `json:"tool_calls"`
+	Tokens      int64              `json:"tokens"`
+	Accepted    events.Seq         `json:"accepted"`
+	RequestedAt events.Millis      `json:"requested_at_ms"`
+	StartedAt   events.Millis      `json:"started_at_ms,omitempty"`
+	CompletedAt events.Millis      `json:"completed_at_ms,omitempty"`
+	Due         events.Millis      `json:"due_ms,omitempty"`
 }
 
 // TurnIssue is the reason why a turn failed.
@@ -66,6 +67,7 @@ type TurnIssue struct {
 type PendingApprovals struct {
 	Approvals []PendingApproval `json:"approvals"`
 	Next      string            `json:"next,omitempty"`
+	Count     int               `json:"count"`
 }
 
 // PendingApproval is a call that waits for an approval, with its session.

@@ -43,6 +43,9 @@ type View struct {
 	Frame    events.FrameID   `json:"frame,omitempty"`
 	Config   SessionConfig    `json:"config"`
 	Messages []Message        `json:"messages"`
+	From     int              `json:"from"`
+	Of       int              `json:"of"`
+	Next     int              `json:"next"`
 	Nodes    []Node           `json:"nodes"`
 	Standing Standing         `json:"standing"`
 }

@@ -61,6 +61,7 @@ type ConfigChange struct {
 	MaxOutputTokens *int64         `json:"max_output_tokens,omitempty"`
 	ContextWindow   *int64         `json:"context_window,omitempty"`
 	MaxIterations   *int64         `json:"max_iterations,omitempty"`
+	SilenceMillis   *int64         `json:"silence_ms,omitempty"`
 	Protocol        *string        `json:"protocol,omitempty"`
 	Instructions    *string        `json:"instructions,omitempty"`
 	Sampling        *Sampling      `json:"sampling,omitempty"`

@@ -68,6 +68,7 @@ type SessionConfig struct {
 	MaxIterations   int64         `json:"max_iterations,omitempty"`
 	Protocol        string        `json:"protocol,omitempty"`
 	RetainMillis    int64         `json:"retain_ms,omitempty"`
+	SilenceMillis   int64         `json:"silence_ms,omitempty"`
 	Instructions    string        `json:"instructions,omitempty"`
 	Sampling        Sampling      `json:"sampling,omitzero"`
 	Layers          []PromptLayer `json:"layers,omitempty"`

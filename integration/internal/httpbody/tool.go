@@ -8,16 +8,7 @@ import (
 
 // Approvals are the approval requests without an answer.
 type Approvals struct {
-	Approvals []Approval `json:"approvals"`
-}
-
-// Approval is a call that waits for an approval.
-type Approval struct {
-	Call     events.EffectID `json:"call"`
-	Tool     string          `json:"tool"`
-	Args     json.RawMessage `json:"args"`
-	Plugin   string          `json:"plugin"`
-	Question string          `json:"question"`
+	Approvals []PendingApproval `json:"approvals"`
 }
 
 // Answer is the answer to an approval request. The first answer counts.

@@ -25,8 +25,9 @@ type NewTurn struct {
 
 // PendingTurn is a turn that has not ended.
 type PendingTurn struct {
-	Turn   events.TurnID `json:"turn"`
-	Status PendingStatus `json:"status"`
+	Turn   events.TurnID      `json:"turn"`
+	Status PendingStatus      `json:"status"`
+	Asks   []events.SessionID `json:"asks,omitempty"`
 }
 
 // CancelTurn requests that a turn stops.

@@ -89,7 +89,7 @@ var taskCases = []testCase{
 		_, err = b.RequestCancelTask(b.ctx, id, "k9", "")
 		b.must("request of nothing", err, api.ErrUnknownTask)
 		b.registers(id, "k2")
-		_, err = b.RequestCancelTask(b.ctx, id, "k2", strings.Repeat("x", events.MaxTaskText+1))
+		_, err = b.RequestCancelTask(b.ctx, id, "k2", strings.Repeat("x", events.MaxReasonBytes+1))
 		b.must("long reason", err, events.ErrTooLarge)
 	}},
 	{"task_of_a_node", func(b *bench) { // an outside program must not end it

@@ -8,19 +8,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// MaxReasonBytes bounds the reason and the origin of a cancel, and the reason of a close, an erase and a frame. The
-// reason of a close is in the commit that ends all turns and tasks which wait in the session, and the reasons of cancels
-// stay in the state while their turns wait.
-const MaxReasonBytes = events.MaxReasonBytes
-
-// Reason refuses a text of more than [MaxReasonBytes], or one that is not UTF-8. field names it in the error.
-func Reason(field, text string) error {
-	if len(text) > MaxReasonBytes {
-		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), MaxReasonBytes), Err: events.ErrTooLarge}
-	}
-	return events.CheckUTF8(field, text)
-}
-
 // Count refuses a list of more than most entries, as each costs a search in the session.
 func Count(field string, n, most int) error {
 	if n > most {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -49,6 +50,23 @@ func JSON(field string, data []byte) error {
 		return err
 	}
 	return &events.FieldError{Field: field, Reason: "is no JSON", Err: events.ErrInvalid}
+}
+
+// Prompt refuses words of white space alone: providers refuse every request that has them. What an absent prompt means, and one of empty
+// texts, operations say themselves.
+func Prompt(field string, parts []events.Part) error {
+	says := false
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind != events.PartText || !p.Blob.IsZero() || strings.TrimSpace(p.Text) != "" {
+			return nil
+		}
+		says = says || p.Text != ""
+	}
+	if !says {
+		return nil
+	}
+	return &events.FieldError{Field: field, Reason: "has nothing but white space", Err: events.ErrInvalid}
 }
 
 // Completion refuses a client's completion that no provider should get, besides [plugin.CompletionRequest.Check].

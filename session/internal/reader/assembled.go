@@ -257,7 +257,7 @@ func (a *assembly) outputState(shown string, end events.TurnEnd) api.OutputState
 func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 	t := api.AssembledTurn{
 		Turn: r.ID, Seq: r.Seq, Outcome: a.outcome(&r), HadToolCalls: a.inner, HadCode: a.code,
-		StartedAt: r.StartedAt, Usage: convert.Usage(r.Usage), ToolCalls: []api.ToolCallRecord{},
+		StartedAt: r.StartedAt, DurationMillis: r.Lasted(), Usage: convert.Usage(r.Usage), ToolCalls: []api.ToolCallRecord{},
 		Output: api.AssistantOutput{SafeText: a.shown, RawText: a.prose},
 		Errors: []api.ErrorEnvelope{}, Protocol: cmp.Or(r.Protocol, events.StandardProtocol), ModelCalls: append([]api.ModelCallRecord{}, a.models...),
 	}
@@ -276,9 +276,6 @@ func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 	t.Output.State = a.outputState(t.Output.SafeText, r.End)
 	if r.Cancel.Request != "" {
 		t.Cancellation = &api.Cancellation{ID: r.Cancel.Request, Origin: r.Cancel.Origin, Reason: r.Cancel.Reason}
-	}
-	if r.StartedAt != 0 {
-		t.DurationMillis = int64(r.CompletedAt - r.StartedAt)
 	}
 	if !r.Issue.IsZero() {
 		t.Errors = append(t.Errors, a.cause.Envelope(r.Issue))

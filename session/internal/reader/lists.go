@@ -51,7 +51,8 @@ func (r *Reader) Sessions(ctx context.Context, q api.SessionQuery) (page api.Ses
 	return page, nil
 }
 
-// PendingApprovals implements [api.Finder].
+// PendingApprovals implements [api.Finder]. It lists in rounds: each one has the next [api.ApprovalRound] questions of every session,
+// so that no session hides the others'. A question stays in its round, whatever is answered before it.
 func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.ApprovalPage, err error) {
 	limit, err := p.Check()
 	if err != nil {
@@ -61,47 +62,82 @@ func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.App
 	if err != nil {
 		return page, err
 	}
+	if from.Round < 0 || from.Round > maxRound {
+		return page, &events.FieldError{Field: "cursor", Reason: "is none that a page of this list gave as its next", Err: events.ErrInvalid}
+	}
+	asks, asked := make(map[events.SessionID]int), make(map[events.SessionID]int) // by session: open questions, and all of its turn
+	sees, bytes := seesRow(ctx), 0
 	var last api.Position
-	bytes := 0
-	wanted := func(row *follow.Directory) bool {
-		return row.Asks > 0 && (from.ID == "" || from.Compare(positionOf(row)) <= 0) // the session of the cursor has the rest of its page
-	}
-	for row, err := range r.rows(ctx, limit+1, wanted) {
-		if err != nil {
-			return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
-		}
-		s, err := r.readable(ctx, row.Session)
-		if err != nil {
-			return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
-		}
-		for _, a := range questionsFrom(s, from) {
-			if len(page.Approvals) == limit || bytes >= api.MaxApprovalPageBytes {
-				page.Next, err = last.Cursor()
-				return page, err
+	for round, more := int(from.Round), true; more; round++ {
+		more = false
+		wanted := func(row *follow.Directory) bool {
+			if row.Asks == 0 || !sees(row) {
+				return false
 			}
-			bytes += len(a.Args)
-			page.Approvals, last = append(page.Approvals, api.PendingApproval{Session: row.Session, Approval: a}), positionOf(&row)
-			last.List, last.Sub = listApprovals, string(a.Effect)
+			asks[row.Session] = row.Asks
+			if n, known := asked[row.Session]; known && n <= round*api.ApprovalRound {
+				return false
+			}
+			return round > int(from.Round) || from.ID == "" || from.Compare(positionOf(row)) <= 0 // the session of the cursor has the rest of its round
+		}
+		for row, err := range r.rows(ctx, limit+1, wanted) {
+			if err != nil {
+				return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
+			}
+			s, err := r.readable(ctx, row.Session)
+			if err != nil {
+				return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
+			}
+			seen := events.EffectID("")
+			if round == int(from.Round) && from.ID == string(row.Session) {
+				seen = events.EffectID(from.Sub)
+			}
+			list, all := roundFrom(s, round, seen)
+			asked[row.Session], more = all, more || all > (round+1)*api.ApprovalRound
+			for _, a := range list {
+				if len(page.Approvals) == limit || bytes >= api.MaxApprovalPageBytes {
+					page.Next, err = last.Cursor()
+					page.Count = total(asks)
+					return page, err
+				}
+				bytes += len(a.Args)
+				page.Approvals, last = append(page.Approvals, api.PendingApproval{Session: row.Session, Approval: a}), positionOf(&row)
+				last.List, last.Sub, last.Round = listApprovals, string(a.Effect), int64(round)
+			}
+		}
+		if round == int(from.Round) && from.ID != "" {
+			more = true // sessions before that of the cursor were not read in this round
 		}
 	}
+	page.Count = total(asks)
 	return page, nil
 }
 
-// questionsFrom are the open questions of a session after the one in the cursor.
-func questionsFrom(s *projector.State, from api.Position) []projector.Approval {
-	if s == nil {
-		return nil
+func total(asks map[events.SessionID]int) (n int) {
+	for _, of := range asks {
+		n += of
 	}
-	list := s.UnansweredApprovals()
-	t := s.Turn()
-	if t == nil || from.ID != string(s.Session) {
-		return list
+	return n
+}
+
+// maxRound bounds the round of a cursor.
+const maxRound = 1 << 20
+
+// roundFrom are the open questions of a session in a round, after one of them, and the number of all that its turn asked. Without
+// such a question its turn has ended, and no earlier page has any of these.
+func roundFrom(s *projector.State, round int, after events.EffectID) (list []projector.Approval, all int) {
+	if s == nil || s.Turn() == nil {
+		return nil, 0
 	}
+	asks := s.Turn().Asks
 	at := func(effect events.EffectID) int {
-		return slices.IndexFunc(t.Asks, func(a projector.Approval) bool { return a.Effect == effect })
+		return slices.IndexFunc(asks, func(a projector.Approval) bool { return a.Effect == effect })
 	}
-	seen := at(events.EffectID(from.Sub)) // -1: its turn has ended, so no earlier page has any of these
-	return slices.DeleteFunc(list, func(a projector.Approval) bool { return at(a.Effect) <= seen })
+	begin := max(round*api.ApprovalRound, at(after)+1)
+	list = slices.DeleteFunc(s.UnansweredApprovals(), func(a projector.Approval) bool {
+		return at(a.Effect) < begin || at(a.Effect) >= (round+1)*api.ApprovalRound
+	})
+	return list, len(asks)
 }
 
 // selects reports whether a row matches a query.

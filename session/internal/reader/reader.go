@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/states"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // Reader reads sessions. It is safe for concurrent use.
@@ -23,9 +24,9 @@ type Reader struct {
 	searches *searches
 }
 
-// New makes a reader that keeps the states of that many sessions, 0 is 1024, and idle subscriptions as [states.New] says.
-func New(b *bus.Bus, sessions int, idle time.Duration) (*Reader, error) {
-	cache, err := states.New(b, cmp.Or(max(sessions, 0), 1024), max(idle, 0))
+// New makes a reader that keeps the states of that many sessions, 0 is 1024, with that many bytes, 0 is a twelfth of the machine's memory, and idle subscriptions as [states.New] says.
+func New(b *bus.Bus, sessions int, bytes int64, idle time.Duration) (*Reader, error) {
+	cache, err := states.New(b, cmp.Or(max(sessions, 0), 1024), cmp.Or(bytes, memory.Divide(0).States), max(idle, 0))
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{System: sessiontest.Start(t)}
 	var err error
-	if b.r, err = reader.New(b.Bus, 0, 0); err != nil {
+	if b.r, err = reader.New(b.Bus, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -73,17 +73,17 @@ func TestTurnResult(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.turn("t1")
-	got, err := b.r.TurnResult(t.Context(), sid, "t1")
+	got, err := b.r.TurnResult(t.Context(), sid, "t1", false)
 	if err != nil || got.End != events.EndFinished || got.Text != "answer of t1" {
 		t.Errorf("got %+v, %v, want the answer", got, err)
 	}
 	b.start("t2")
 	b.Append("t2", &events.TurnCompleted{End: events.EndFailed, Issue: events.Issue{Kind: "runtime", Code: "lost"}})
-	_, err = b.r.TurnResult(t.Context(), sid, "t2")
+	_, err = b.r.TurnResult(t.Context(), sid, "t2", false)
 	if failed, ok := errors.AsType[*api.TurnFailedError](err); !ok || failed.Issue.Code != "lost" {
 		t.Errorf("failed turn: got %v, want its issue", err)
 	}
-	if _, err := b.r.TurnResult(t.Context(), sid, "t9"); !errors.Is(err, api.ErrUnknownTurn) {
+	if _, err := b.r.TurnResult(t.Context(), sid, "t9", false); !errors.Is(err, api.ErrUnknownTurn) {
 		t.Errorf("unknown turn: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // TestSearchesAtOnce: a search waits while as many others run as a process has at a time, until its context ends or one of them does.
 func TestSearchesAtOnce(t *testing.T) {
 	t.Parallel()
-	r, err := New(bustest.Start(t), 0, 0)
+	r, err := New(bustest.Start(t), 0, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

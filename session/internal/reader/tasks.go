@@ -11,18 +11,45 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// Approvals lists the questions about calls of the running turn that wait for an answer, with the arguments whole.
-func (r *Reader) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
+// Approvals lists the questions about calls of the running turn that wait for an answer, and those of agents, with the arguments
+// whole.
+func (r *Reader) Approvals(ctx context.Context, id events.SessionID) ([]api.PendingApproval, error) {
 	s, err := r.State(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	list := s.UnansweredApprovals()
+	list, err := r.asked(ctx, s)
 	for i := range list {
 		a := &list[i]
 		if a.Args, err = blob.Body(ctx, r.b, a.Args, a.Blob); err != nil {
-			return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
+			return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", a.Session, a.Effect, err)
 		}
+	}
+	return list, err
+}
+
+// asked are the open questions of a session, and of the agents that work for it, of each level.
+func (r *Reader) asked(ctx context.Context, s *projector.State) (list []api.PendingApproval, err error) {
+	for _, a := range s.UnansweredApprovals() {
+		list = append(list, api.PendingApproval{Session: s.Session, Approval: a})
+	}
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		if t.Of != events.TaskSubagent || t.State != events.TaskRunning {
+			continue
+		}
+		agent, err := r.State(api.WithSession(ctx, t.Child), t.Child)
+		if errors.Is(err, events.ErrNoSession) || errors.Is(err, api.ErrForbidden) || err == nil && agent.Parent != s.Session {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("questions of agent %s: %w", t.Child, err)
+		}
+		of, err := r.asked(ctx, agent)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, of...)
 	}
 	return list, nil
 }

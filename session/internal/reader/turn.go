@@ -9,14 +9,15 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TurnResult is how a turn ended, from the cached state where that has the turn's record.
-func (r *Reader) TurnResult(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
+// TurnResult is how a turn ended, from the cached state where that has the turn's record, and fresh is not set.
+func (r *Reader) TurnResult(ctx context.Context, id events.SessionID, turn events.TurnID, fresh bool) (api.TurnResult, error) {
 	s, err := r.states.Lock(ctx, id)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
 	defer s.Unlock()
-	for _, fresh := range []bool{false, true} {
+	for last := false; !last; fresh = true {
+		last = fresh
 		if err := s.Load(ctx, fresh); err != nil {
 			return api.TurnResult{}, err
 		}

@@ -24,7 +24,11 @@ func (r *Reader) Turns(ctx context.Context, id events.SessionID, p api.Page) (pa
 	if err != nil {
 		return page, err
 	}
-	list, err := turnsOf(s)
+	asked, err := r.asked(ctx, s)
+	if err != nil {
+		return page, err
+	}
+	list, err := turnsOf(s, asked)
 	if err != nil {
 		return page, fmt.Errorf("turns of session %s: %w", id, err)
 	}
@@ -42,7 +46,7 @@ func turnPosition(t *api.TurnSummary) api.Position {
 }
 
 // turnsOf are all turns of a session, in no order.
-func turnsOf(s *projector.State) ([]api.TurnSummary, error) {
+func turnsOf(s *projector.State, asked []api.PendingApproval) ([]api.TurnSummary, error) {
 	records, err := s.Records()
 	if err != nil {
 		return nil, err
@@ -51,22 +55,22 @@ func turnsOf(s *projector.State) ([]api.TurnSummary, error) {
 	for i := range records {
 		r := &records[i]
 		list = append(list, api.TurnSummary{
-			ID: r.ID, Status: api.StatusOf(s, projector.TurnPlace{Ended: r}), End: r.End, Issue: r.Issue, By: r.By, Session: r.Session, ModelCalls: r.ModelCalls, ToolCalls: r.ToolCalls,
+			ID: r.ID, Status: api.TurnEnded, End: r.End, Issue: r.Issue, By: r.By, Session: r.Session, ModelCalls: r.ModelCalls, ToolCalls: r.ToolCalls,
 			Usage: r.Usage, RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, CompletedAt: r.CompletedAt, Accepted: r.Asked,
 		})
 	}
 	if t := s.Turn(); t != nil {
 		list = append(list, api.TurnSummary{
-			ID: t.ID, Status: api.StatusOf(s, projector.TurnPlace{Running: t}), ToolCalls: t.ToolCalls, Usage: t.Usage, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, Accepted: t.Seq,
+			ID: t.ID, Status: api.StatusOf(projector.TurnPlace{Running: t}, len(asked) > 0), Asks: api.Asking(asked), ToolCalls: t.ToolCalls, Usage: t.Usage, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, Accepted: t.Seq,
 		})
 	}
 	for i := range s.Queue {
 		q := &s.Queue[i]
-		list = append(list, api.TurnSummary{ID: q.ID, Status: api.StatusOf(s, projector.TurnPlace{Queued: q}), RequestedAt: q.RequestedAt, Accepted: q.Seq})
+		list = append(list, api.TurnSummary{ID: q.ID, Status: api.TurnWaiting, RequestedAt: q.RequestedAt, Accepted: q.Seq})
 	}
 	for i := range s.Scheduled {
 		d := &s.Scheduled[i]
-		list = append(list, api.TurnSummary{ID: d.ID, Status: api.StatusOf(s, projector.TurnPlace{Scheduled: d}), RequestedAt: d.Asked, Due: d.At, Accepted: d.Seq})
+		list = append(list, api.TurnSummary{ID: d.ID, Status: api.TurnScheduled, RequestedAt: d.Asked, Due: d.At, Accepted: d.Seq})
 	}
 	return list, nil
 }

@@ -65,13 +65,16 @@ func (s *Stacks) follow(ctx context.Context, st *Stack, state *projector.State) 
 	return nil
 }
 
-// hasLostCommits reports whether the plugins have commits that the log does not have any more. Where the state is of another stream than
+// hasLostCommits reports whether the plugins have commits, or texts of them, that the log does not have any more. Where the state is of another stream than
 // theirs, as after an archive too, it compares the last commit that they have. One that is not known counts as lost: plugins can be built
 // again at any time.
 func (s *Stacks) hasLostCommits(ctx context.Context, st *Stack, state *projector.State) (bool, error) {
 	f := &st.followed
 	if s.cfg.CommitAt == nil || f.at == 0 || f.incarnation == "" || state.Incarnation() == "" || f.incarnation == state.Incarnation() {
 		return false, nil
+	}
+	if state.Redacted != 0 {
+		return true, nil
 	}
 	id, err := s.cfg.CommitAt(ctx, state.Session, f.at)
 	if errors.Is(err, events.ErrShorter) {

@@ -23,23 +23,26 @@ type Cache struct {
 
 	mu            sync.Mutex
 	entries       *simplelru.LRU[events.SessionID, *Entry] // with states, or that had one
+	bytes         int64                                    // of the states of entries
+	most          int64                                    // of bytes, but for the last one
 	empty         map[events.SessionID]*Entry              // in use, and without a state yet: sessions that may not exist
 	subscriptions map[events.SessionID]*subscription
 	idle          time.Duration // how long a subscription without waiters is kept
 	sweeping      bool          // a search for unused subscriptions is due
 }
 
-// New makes a cache of at most size states, at least 1. It keeps a subscription for idle after its last waiter, 0 means
+// New makes a cache of at most size states, at least 1, which have at most so many bytes together, or are one. It keeps a subscription for idle after its last waiter, 0 means
 // 30 s: a session that moved once moves again.
-func New(b *bus.Bus, size int, idle time.Duration) (*Cache, error) {
-	entries, err := simplelru.NewLRU[events.SessionID, *Entry](size, nil)
+func New(b *bus.Bus, size int, bytes int64, idle time.Duration) (*Cache, error) {
+	c := &Cache{}
+	entries, err := simplelru.NewLRU(size, func(_ events.SessionID, e *Entry) { c.bytes -= e.bytes; e.bytes = 0 })
 	if err != nil {
 		return nil, fmt.Errorf("cache of %d states: %w", size, err)
 	}
-	return &Cache{
-		b: b, log: b.Log(), entries: entries, empty: make(map[events.SessionID]*Entry), subscriptions: make(map[events.SessionID]*subscription),
-		idle: cmp.Or(idle, idleSubscription),
-	}, nil
+	c.b, c.log, c.entries, c.most, c.idle = b, b.Log(), entries, bytes, cmp.Or(idle, idleSubscription)
+	c.empty, c.subscriptions = make(map[events.SessionID]*Entry), make(map[events.SessionID]*subscription)
+	b.OnRemoval(c.remove)
+	return c, nil
 }
 
 // Entry is a session's place in the cache. A goroutine locks it before it reads or changes State. A cache that is full
@@ -51,6 +54,7 @@ type Entry struct {
 	session events.SessionID
 	locked  chan struct{} // full while a goroutine has the lock
 	users   int           // that have the lock or wait for it; under the cache's lock
+	bytes   int64         // of State, while the cache has the entry; under the cache's lock
 }
 
 // entry is the session's entry, and makes it the one that was used last. An id without a state takes no other
@@ -70,20 +74,26 @@ func (c *Cache) entry(id events.SessionID) *Entry {
 	return e
 }
 
-// leave ends the use of an entry that entry returned. An entry that has a state now is cached; one without goes with
+// leave ends the use of an entry that entry returned. An entry that has a state of so many bytes now is cached; one without goes with
 // its last user.
-func (c *Cache) leave(e *Entry, loaded bool) {
+func (c *Cache) leave(e *Entry, loaded bool, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.users--
-	if c.empty[e.session] != e {
-		return
+	if c.empty[e.session] == e {
+		if loaded {
+			c.entries.Add(e.session, e)
+		}
+		if loaded || e.users == 0 {
+			delete(c.empty, e.session)
+		}
 	}
-	if loaded {
-		c.entries.Add(e.session, e)
+	if cached, _ := c.entries.Peek(e.session); loaded && cached == e {
+		c.bytes += bytes - e.bytes
+		e.bytes = bytes
 	}
-	if loaded || e.users == 0 {
-		delete(c.empty, e.session)
+	for c.bytes > c.most && c.entries.Len() > 1 {
+		c.entries.RemoveOldest()
 	}
 }
 
@@ -99,16 +109,19 @@ func (c *Cache) Lock(ctx context.Context, id events.SessionID) (*Entry, error) {
 	case e.locked <- struct{}{}:
 		return e, nil
 	case <-ctx.Done():
-		c.leave(e, false)
+		c.leave(e, false, 0)
 		return nil, context.Cause(ctx)
 	}
 }
 
 // Unlock ends the use of the entry.
 func (e *Entry) Unlock() {
-	loaded := e.State != nil
+	loaded, bytes := e.State != nil, int64(0)
+	if loaded {
+		bytes = e.State.Bytes()
+	}
 	<-e.locked
-	e.cache.leave(e, loaded)
+	e.cache.leave(e, loaded, bytes)
 }
 
 // LockYielding is Lock for a decision that began at a time. Once, it lets older decisions of other processes, and a
@@ -218,8 +231,8 @@ func (c *Cache) Return(ctx context.Context, state *projector.State) {
 	}
 }
 
-// Remove drops the session.
-func (c *Cache) Remove(id events.SessionID) {
+// remove drops the session.
+func (c *Cache) remove(id events.SessionID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entries.Remove(id)

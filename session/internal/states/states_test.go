@@ -34,7 +34,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, bus: bustest.Open(t, bustest.Server(t, busembed.Config{}))}
 	var err error
-	if b.cache, err = states.New(b.bus, 1, 0); err != nil {
+	if b.cache, err = states.New(b.bus, 1, 1<<20, 0); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -57,7 +57,7 @@ func (b *bundle) append(id events.SessionID, at events.Seq, p events.Payload) {
 func TestUnusedSubscriptionsEnd(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
-	cache, err := states.New(b, 1, 20*time.Millisecond)
+	cache, err := states.New(b, 1, 1<<20, 20*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}

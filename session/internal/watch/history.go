@@ -24,23 +24,32 @@ type history struct {
 // delivered notes the next commit.
 func (h *history) delivered(e events.Entry) { h.seq, h.commit = e.Seq, e.Commit.ID }
 
+// moved reports whether the log has another incarnation than the one that was compared last.
+func (h *history) moved() bool { return h.incarnation != h.log.Incarnation(h.session) }
+
 // check compares the last commit with that of the log, where it is doubtful or another stream is in the place of the earlier one, as
-// after an archive. [*api.CursorError]: the log has another commit, or none.
+// after an archive. [*api.CursorError]: the log has another commit, or none, or texts were removed from it.
 func (h *history) check(ctx context.Context) error {
-	incarnation := h.log.Incarnation(h.session)
-	if !h.doubtful && h.incarnation == incarnation {
+	if !h.doubtful && !h.moved() {
 		return nil
 	}
+	before := h.log.Incarnation(h.session)
 	if err := h.compare(ctx); err != nil {
 		return err
 	}
-	h.incarnation, h.doubtful = incarnation, false
+	switch located := h.log.Incarnation(h.session); {
+	case !bus.SameTexts(h.incarnation, located):
+		return &api.CursorError{Session: h.session, Cursor: h.seq, Last: h.seq}
+	case located == before: // otherwise it moved meanwhile: the next check compares again
+		h.incarnation, h.doubtful = located, false
+	}
 	return nil
 }
 
 func (h *history) compare(ctx context.Context) error {
 	if h.seq == 0 {
-		return nil
+		_, err := h.log.Last(ctx, h.session)
+		return err
 	}
 	e, err := h.log.CommitAt(ctx, h.session, h.seq)
 	switch {

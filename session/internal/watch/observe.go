@@ -20,8 +20,9 @@ const (
 	liveBuffer = 256
 	// firstCheck is the wait of a new observer before it reads the log again.
 	firstCheck = time.Second
-	// quietCheck is the time without live commits after which an observer reads the log.
-	quietCheck = 5 * time.Second
+	// quietCheck is the time without live commits after which an observer reads the log. A caller whose grant was withdrawn, and a reader
+	// of what was redacted or erased, get nothing after two seconds, also where the message about it is lost.
+	quietCheck = 1500 * time.Millisecond
 	// observeRetry is the wait before the next read of a log that did not answer.
 	observeRetry = 200 * time.Millisecond
 )
@@ -38,7 +39,7 @@ var errEnough = errors.New("the observer has enough")
 // The error is terminal: the cause of ctx's end, [events.ErrNoSession], [*api.CursorError], those of
 // [events.Log.Read]. After its first state the observer waits while the servers do not answer.
 //
-// Where the history is replaced, as after lost commits were accepted, the observation ends with [*api.CursorError] before it
+// Where the history is replaced, as after lost commits were accepted, or redacted, the observation ends with [*api.CursorError] before it
 // yields a commit of the new one. A cursor is a number alone: an observation that starts at a cursor of the replaced history, where the
 // new one is as long, does not notice it.
 func (w *Watcher) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
@@ -186,7 +187,15 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 
 // received handles a live message: a commit, or with sequence 0 a delta.
 func (o *observer) received(ctx context.Context, live *bus.Live, m bus.LiveMessage, check *time.Timer) error {
+	if m.Removed || o.history.moved() { // this message may be older than the removal of its texts
+		o.history.doubtful = true
+		if err := o.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
+	case m.Removed:
+		return nil
 	case m.Seq == 0:
 		return o.receivedDelta(ctx, m)
 	case m.Seq > o.history.seq: // earlier ones do not show that the log has no later ones

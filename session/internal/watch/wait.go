@@ -27,17 +27,19 @@ func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.Sessio
 		return api.TurnResult{}, err
 	}
 	defer waiter.Close()
+	ended := func(s *projector.State) bool { ok, err := hasEnded(s, req.ID); return ok && err == nil }
+	repeats := req.ID != "" && w.states.Known(ctx, id, ended) // so the cached text may be one that was redacted since
 	a, err := submitter.SubmitTurn(ctx, id, req)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
-	ended := func(s *projector.State) bool { ok, err := hasEnded(s, a.Turn); return ok && err == nil }
+	req.ID = a.Turn
 	if !w.states.Known(ctx, id, ended) {
 		if err := w.waitForEnd(ctx, waiter, id, a.Turn, checkSubmitted); err != nil {
 			return api.TurnResult{}, err
 		}
 	}
-	return w.reader.TurnResult(ctx, id, a.Turn)
+	return w.reader.TurnResult(ctx, id, a.Turn, repeats)
 }
 
 // Await waits until a turn has ended. Any number of callers may wait for the same turn,
@@ -57,7 +59,7 @@ func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.Tu
 			return api.TurnResult{}, err
 		}
 	}
-	return w.reader.TurnResult(ctx, id, turn)
+	return w.reader.TurnResult(ctx, id, turn, false)
 }
 
 func mayEndTurn(m bus.LiveMessage) bool { return m.MayEndTurn }
@@ -75,12 +77,18 @@ func WithWaiting(ctx context.Context, begin func() (end func())) context.Context
 	return context.WithValue(ctx, waitingKey{}, begin)
 }
 
+// BeginWait calls the code of [WithWaiting], if there is some.
+func BeginWait(ctx context.Context) (end func()) {
+	if begin, ok := ctx.Value(waitingKey{}).(func() (end func())); ok {
+		return begin()
+	}
+	return func() {}
+}
+
 // waitForEnd waits until the session has a turn's record. A cached state without the turn may be older than the turn; where the log lacks
 // it too, its commits are lost.
 func (w *Watcher) waitForEnd(ctx context.Context, waiter *states.Waiter, id events.SessionID, turn events.TurnID, first time.Duration) error {
-	if begin, ok := ctx.Value(waitingKey{}).(func() (end func())); ok {
-		defer begin()()
-	}
+	defer BeginWait(ctx)()
 	for {
 		lacks := false
 		err := waiter.Wait(ctx, first, func(s *projector.State) (bool, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -25,17 +26,20 @@ func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
 		if len(body) > wire.MaxCallbackBytes {
 			return 0, nil, &events.FieldError{Field: "body", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(body), wire.MaxCallbackBytes), Err: events.ErrTooLarge}
 		}
+		answers, done, err := i.calls.await(in.CallID, id)
+		if err != nil {
+			return 0, nil, err
+		}
+		defer done()
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		case <-ctx.Done():
 			return 0, nil, context.Cause(ctx)
 		}
-		answers, done := i.calls.await(in.CallID, id)
-		if answers == nil {
-			return 0, nil, &events.FieldError{Field: "id", Reason: fmt.Sprintf("%q waits for its answer already, or the call has ended", id), Err: events.ErrInvalid}
-		}
-		defer done()
+		ends := ctx.Done()
+		late := time.NewTimer(math.MaxInt64)
+		defer late.Stop()
 		message := &wire.Progress{Callback: &wire.Callback{ID: id, Method: method, Path: path, Body: body}}
 		repeat := time.NewTicker(wire.CallbackRepeat)
 		defer repeat.Stop()
@@ -47,12 +51,21 @@ func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
 			case answer := <-answers:
 				return answer.Status, answer.Body, nil
 			case <-repeat.C:
-			case <-ctx.Done():
-				return 0, nil, context.Cause(ctx)
+			case <-ends:
+				if path == wire.AskPath { // a question is withdrawn
+					return 0, nil, context.Cause(ctx)
+				}
+				ends = nil // the node answers with what the history has
+				late.Reset(wire.CallbackLate)
+			case <-late.C:
+				return 0, nil, fmt.Errorf("%w: the call ended before the node answered callback %q", events.ErrOutcomeUnknown, id)
 			}
 		}
 	}
 }
+
+// ErrCallEnded refuses a callback of a call that has ended: it was not sent.
+var ErrCallEnded = errors.New("the call has ended, and its callbacks with it")
 
 // questions performs requests. One that asks people, and whose ctx ends before they answer, is withdrawn: by the tool, or by the end of
 // its call, but not by the end of the instance, as another one may continue the call.
@@ -105,13 +118,16 @@ func (c *calls) asks(call wire.CallID, request plugin.RequestFunc) plugin.AskFun
 	}
 }
 
-// await receives the answer of a callback; nil where another one with the id waits, or the call does not run.
-func (c *calls) await(call wire.CallID, id string) (answers <-chan *wire.CallbackAnswer, done func()) {
+// await receives the answer of a callback. Errors: [ErrCallEnded]; a [*events.FieldError] where another one with the id waits.
+func (c *calls) await(call wire.CallID, id string) (answers <-chan *wire.CallbackAnswer, done func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.byID[call]
-	if known == nil || !known.over.IsZero() || known.answers[id] != nil {
-		return nil, nil
+	if known == nil || !known.over.IsZero() {
+		return nil, nil, ErrCallEnded
+	}
+	if known.answers[id] != nil {
+		return nil, nil, &events.FieldError{Field: "id", Reason: fmt.Sprintf("%q waits for its answer already", id), Err: events.ErrInvalid}
 	}
 	if known.answers == nil {
 		known.answers = make(map[string]chan *wire.CallbackAnswer)
@@ -122,7 +138,7 @@ func (c *calls) await(call wire.CallID, id string) (answers <-chan *wire.Callbac
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(known.answers, id)
-	}
+	}, nil
 }
 
 // answered handles the answer of a callback. A second one is dropped.

@@ -102,6 +102,7 @@ const (
 	MaxCallbacks       = 16        // that one call waits for at once
 	MaxArgsBytes       = 700 << 10 // of the arguments of a call
 	CancelGrace        = 10 * time.Second
+	CallbackLate       = 3 * time.Second // an instance waits so long after a call's end for the answer of a callback that it sent
 	CallbackRepeat     = 2 * time.Second // an instance repeats a callback that has no answer
 	MaxFailureMessage  = 16 << 10
 )

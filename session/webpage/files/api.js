@@ -1,5 +1,9 @@
 // Requests to the server that this page came from. The token is in the tab's sessionStorage and in a header.
 
+import { Hub, Problem, problemOf, sleep } from "./stream.js";
+
+export { Problem, sleep };
+
 const KEY = "lash.token";
 
 export const token = {
@@ -8,15 +12,6 @@ export const token = {
   clear: () => sessionStorage.removeItem(KEY),
 };
 
-// Problem is an error response.
-export class Problem extends Error {
-  constructor(status, body) {
-    super(body.detail || body.title || `the server answered ${status}`);
-    this.status = status;
-    this.code = body.code || "";
-  }
-}
-
 function headers(more) {
   const out = new Headers(more);
   if (token.get()) out.set("Authorization", `Bearer ${token.get()}`);
@@ -24,14 +19,12 @@ function headers(more) {
 }
 
 async function refused(response) {
-  let body = {};
-  try {
-    body = await response.json();
-  } catch {
-    // the answer is not of this API
-  }
-  const problem = new Problem(response.status, body);
-  if (response.status === 401) window.dispatchEvent(new CustomEvent("signed-out", { detail: problem.message }));
+  return signedOut(await problemOf(response));
+}
+
+// signedOut tells the shell where the server does not take the token.
+function signedOut(problem) {
+  if (problem.status === 401) window.dispatchEvent(new CustomEvent("signed-out", { detail: problem.message }));
   return problem;
 }
 
@@ -66,97 +59,77 @@ export async function call(method, path, { body, query, signal, text } = {}) {
   }
 }
 
-// sleep waits, or ends early with the signal.
-export function sleep(ms, signal) {
-  return new Promise((done, fail) => {
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", () => { clearTimeout(timer); fail(signal.reason); }, { once: true });
+export const at = (session, rest = "") => `/v1/sessions/${encodeURIComponent(session)}${rest}`;
+
+// viewAt reads all pages of a conversation as it stood at a sequence; an empty one is the end.
+export async function viewAt(session, seq, signal) {
+  const view = await call("GET", at(session, "/view"), { query: { at: seq }, signal });
+  for (let page = view; page.next; ) {
+    page = await call("GET", at(session, "/view"), { query: { at: view.seq, from: page.next }, signal });
+    view.messages.push(...page.messages);
+    view.nodes.push(...page.nodes);
+  }
+  return view;
+}
+
+// follow reads a session's commits and deltas after a cursor, and continues after a lost connection, until the signal
+// ends or the server refuses. It calls onBatch with lists of {id, name, data}, and onLink with live, waiting, lost, or over: what was
+// read before may not be shown any more.
+export function follow(session, { cursor, signal, onBatch, onLink }) {
+  return new Promise((done) => {
+    let source, last = cursor;
+    const start = () => source.start({ session, cursor: last, token: token.get() });
+    const leave = () => source.stop();
+    const back = (e) => { if (e.persisted) start(); };
+    const end = () => {
+      leave();
+      window.removeEventListener("pagehide", leave);
+      window.removeEventListener("pageshow", back);
+      done();
+    };
+    const onTold = ({ link, wait, batch, problem }) => {
+      if (signal.aborted) return;
+      if (link) onLink(link, wait);
+      if (batch) {
+        try {
+          onBatch(batch);
+        } catch (error) { // what the page cannot show is said, and not skipped
+          onLink("lost", error);
+          end();
+          return;
+        }
+        for (const m of batch) if (m.name === "commit") last = m.data.seq;
+      }
+      if (problem) {
+        const error = signedOut(new Problem(problem.status, problem.body));
+        onLink(problem.over ? "over" : "lost", error);
+        end();
+      }
+    };
+    source = shared(onTold, () => { source = ownSource(onTold); if (!signal.aborted) start(); }) ?? ownSource(onTold);
+    signal.addEventListener("abort", end, { once: true });
+    window.addEventListener("pagehide", leave);
+    window.addEventListener("pageshow", back);
+    start();
   });
 }
 
-export const at = (session, rest = "") => `/v1/sessions/${encodeURIComponent(session)}${rest}`;
+// WORKER is the only script that the policy of the page lets start as a worker.
+const WORKER = "/page/worker.js";
+const policy = globalThis.trustedTypes?.createPolicy("lash", { createScriptURL: () => WORKER });
 
-// SILENCE is the time without a byte after which a stream counts as cut. The server sends a comment every 15 s.
-const SILENCE = 45_000;
-const WAITS = [300, 1000, 2000, 4000, 8000];
-
-// follow reads a session's commits and deltas after a cursor, and continues after a lost connection, until the signal
-// ends or the server refuses. It calls onBatch with lists of {id, name, data}, and onLink with live, waiting or lost.
-export async function follow(session, { cursor, signal, onBatch, onLink }) {
-  let last = cursor, failed = 0;
-  while (!signal.aborted) {
-    try {
-      for await (const batch of messages(at(session, "/events"), last, signal)) {
-        if (batch === OPEN) { onLink("live"); continue; }
-        failed = 0;
-        try {
-          onBatch(batch.filter((m) => m.name !== "problem"));
-        } catch (error) { // what the page cannot show is said, and not skipped
-          onLink("lost", error);
-          return;
-        }
-        for (const m of batch) if (m.id) last = Number(m.id);
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      if (error instanceof Problem && error.status < 500 && error.status !== 429) { onLink("lost", error); return; }
-    }
-    if (signal.aborted) return;
-    const wait = WAITS[Math.min(failed++, WAITS.length - 1)];
-    onLink("waiting", wait);
-    await sleep(wait, signal).catch(() => {});
-  }
+// shared is a stream by the worker of all tabs; nothing where the browser has no such workers. onFailed is called where the worker does
+// not start.
+function shared(onTold, onFailed) {
+  if (!globalThis.SharedWorker) return null;
+  const worker = new SharedWorker(policy?.createScriptURL(WORKER) ?? WORKER, { type: "module", name: "lash" });
+  worker.onerror = onFailed;
+  worker.port.onmessage = (e) => onTold(e.data);
+  return { start: (what) => worker.port.postMessage(what), stop: () => worker.port.postMessage(null) };
 }
 
-const OPEN = Symbol("open");
-
-async function* messages(path, cursor, signal) {
-  const cut = new AbortController();
-  const both = AbortSignal.any([signal, cut.signal]);
-  let timer = setTimeout(() => cut.abort(), SILENCE);
-  try {
-    const response = await fetch(`${path}?cursor=${cursor}`, { signal: both, headers: headers({ Accept: "text/event-stream" }), cache: "no-store", redirect: "error" });
-    if (!response.ok) throw await refused(response);
-    yield OPEN;
-    const reader = response.body.getReader(), decoder = new TextDecoder();
-    const parser = new Parser();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      clearTimeout(timer);
-      timer = setTimeout(() => cut.abort(), SILENCE);
-      const batch = parser.push(decoder.decode(value, { stream: true }));
-      if (batch.length) yield batch;
-    }
-  } finally {
-    clearTimeout(timer);
-    cut.abort();
-  }
-}
-
-// Parser splits a stream of server-sent events.
-export class Parser {
-  #line = [];
-  #event = { id: "", name: "", data: "" };
-
-  push(text) {
-    const out = [];
-    for (let from = 0; ;) {
-      const end = text.indexOf("\n", from);
-      if (end < 0) {
-        if (from < text.length) this.#line.push(text.slice(from));
-        return out;
-      }
-      this.#line.push(text.slice(from, end));
-      const line = this.#line.length === 1 ? this.#line[0] : this.#line.join("");
-      this.#line = [];
-      from = end + 1;
-      if (line === "") {
-        if (this.#event.name) out.push({ ...this.#event, data: JSON.parse(this.#event.data) });
-        this.#event = { id: "", name: "", data: "" };
-      } else if (line.startsWith("data: ")) this.#event.data += line.slice(6);
-      else if (line.startsWith("event: ")) this.#event.name = line.slice(7);
-      else if (line.startsWith("id: ")) this.#event.id = line.slice(4);
-    }
-  }
+// ownSource is a stream of this tab alone.
+function ownSource(onTold) {
+  let leave = () => {};
+  return { start: (what) => { leave(); leave = new Hub(what.token).add({ ...what, tell: onTold }); }, stop: () => leave() };
 }

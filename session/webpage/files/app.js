@@ -79,6 +79,13 @@ class App {
     else location.hash = hash;
   }
 
+  // again shows the route anew, with nothing of what the page has in memory.
+  again() {
+    this.page?.stop();
+    this.page = null;
+    this.route();
+  }
+
   asks(n) {
     this.badge.hidden = this.waiting.hidden = n === 0;
     this.badge.textContent = String(n);

@@ -1,6 +1,6 @@
 // Two points of a session, or of two sessions, side by side: settings, tools and messages, as GET /view returns them.
 
-import { at, call } from "./api.js";
+import { viewAt } from "./api.js";
 import { h, swap } from "./dom.js";
 import { count, plural, short } from "./format.js";
 import { long, value } from "./parts.js";
@@ -37,7 +37,7 @@ export class Compare {
     if (!this.seen) return; // nothing is read yet
     this.note.textContent = "Reading\u2026";
     try {
-      const [a, b] = await Promise.all([this.left, this.right].map(([id, seq]) => call("GET", at(id.value || this.page.id, "/view"), { query: { at: seq.value }, signal: this.page.ended.signal })));
+      const [a, b] = await Promise.all([this.left, this.right].map(([id, seq]) => viewAt(id.value || this.page.id, seq.value, this.page.ended.signal)));
       this.note.textContent = "";
       this.#show(a, b);
     } catch (error) {
@@ -46,19 +46,20 @@ export class Compare {
   }
 
   #show(a, b) {
-    const settings = keysOf(a.config, b.config).filter((k) => JSON.stringify(a.config[k]) !== JSON.stringify(b.config[k]));
+    const [before, after] = [a, b].map((v) => new Map(Object.entries(v.config)));
+    const settings = keysOf(before, after).filter((k) => JSON.stringify(before.get(k)) !== JSON.stringify(after.get(k)));
     const tools = [a, b].map((v) => new Map((v.standing.tools.tools ?? []).map((t) => [t.name, JSON.stringify([t.override ?? t.availability, t.description, t.schema])])));
-    const names = keysOf(Object.fromEntries(tools[0]), Object.fromEntries(tools[1])).filter((n) => tools[0].get(n) !== tools[1].get(n));
+    const names = keysOf(tools[0], tools[1]).filter((n) => tools[0].get(n) !== tools[1].get(n));
     const rows = difference(a.messages, b.messages), same = rows.filter((r) => r.side === "both").length;
     swap(this.result,
       h("p", null, `${a.session} at ${a.seq}, and ${b.session} at ${b.seq}: ${plural(same, "message")} in both, ${rows.filter((r) => r.side === "left").length} only in the first, ${rows.filter((r) => r.side === "right").length} only in the second.`),
-      h("h2", null, "Settings"), settings.length ? h("div", { class: "changes" }, settings.map((k) => h("div", { class: "change" }, h("b", null, k), h("div", { class: "gone" }, value(a.config[k] ?? "not set")), h("div", { class: "new" }, value(b.config[k] ?? "not set"))))) : h("p", { class: "faint" }, "the same"),
+      h("h2", null, "Settings"), settings.length ? h("div", { class: "changes" }, settings.map((k) => h("div", { class: "change" }, h("b", null, k), h("div", { class: "gone" }, value(before.get(k) ?? "not set")), h("div", { class: "new" }, value(after.get(k) ?? "not set"))))) : h("p", { class: "faint" }, "the same"),
       h("h2", null, "Tools"), names.length ? h("ul", null, names.map((n) => h("li", null, h("code", null, n), ` ${!tools[0].has(n) ? "added" : !tools[1].has(n) ? "removed" : "changed"}`))) : h("p", { class: "faint" }, "the same"),
       h("h2", null, "Messages"), grouped(rows).slice(0, SHOWN).map((r) => r.same ? h("p", { class: "divider" }, h("span", null, `${plural(r.same, "message")} in both`)) : h("article", { class: `side-row ${r.side === "left" ? "gone" : "new"}` }, h("header", null, h("b", null, `${r.side === "left" ? "\u2212" : "+"} ${r.message.role}`)), r.message.parts.map((p) => (p.type === "tool_call" ? h("p", null, h("code", null, p.tool), " ", h("span", { class: "faint" }, short(p.args, 300))) : p.blob ? h("p", { class: "faint" }, `a body of ${count(p.blob.size)} bytes`) : long(p.text))))));
   }
 }
 
-const keysOf = (a, b) => [...new Set([...Object.keys(a), ...Object.keys(b)])].sort();
+const keysOf = (a, b) => [...new Set([...a.keys(), ...b.keys()])].sort();
 
 // difference marks each message: in both, or on one side.
 export function difference(a, b) {

@@ -9,8 +9,11 @@ import { body, long, prose, value } from "./parts.js";
 import { money, ofTurn } from "./prices.js";
 import { VirtualList } from "./virtual.js";
 
-export const WORDS = { success: "done", failure: "failed", cancelled: "cancelled", lost: "lost", running: "runs", asking: "asks", outside: "waits outside" };
-export const toneOf = (state) => ({ success: "good", failure: "bad", lost: "bad", cancelled: "warn", asking: "ask", running: "run", outside: "wait" })[state] ?? "";
+const WORDS = new Map([["success", "done"], ["failure", "failed"], ["cancelled", "cancelled"], ["lost", "lost"], ["running", "runs"], ["asking", "asks"], ["outside", "waits outside"]]);
+const TONES = new Map([["success", "good"], ["failure", "bad"], ["lost", "bad"], ["cancelled", "warn"], ["asking", "ask"], ["running", "run"], ["outside", "wait"]]);
+export const words = () => WORDS.values();
+export const wordOf = (state) => WORDS.get(state) ?? state ?? "";
+export const toneOf = (state) => TONES.get(state) ?? "";
 
 // SPOKEN are the kinds of events that the conversation shows.
 const SPOKEN = new Set(["turn.requested", "turn.scheduled", "model.replied", "tool.returned", "input.injected", "graph.appended", "frame.opened", "tool.approval_asked", "tool.approval_given"]);
@@ -67,6 +70,7 @@ export class Conversation {
       if (i.seq <= look.seq && !(i.doneSeq && i.doneSeq <= look.seq)) items.push({ key: `input:${i.id}`, version: 0, high: 70, type: "input", input: i, inspects: { seq: i.seq } });
     }
     for (const a of asks) items.push({ key: `ask:${a.call}`, version: look.live, high: 160, type: "ask", ask: a, live: look.live, inspects: { seq: a.seq } });
+    if (look.live) for (const a of this.page.agents) items.push({ key: `ask:${a.session} ${a.call}`, version: 0, high: 160, type: "ask", ask: { ...a, listed: true }, live: true, inspects: null });
     if (look.live && deltas.size) for (const d of deltas.values()) items.push({ key: `delta:${d.key}`, version: d.version, high: 60, type: "delta", delta: d, inspects: null });
     return items;
   }
@@ -103,7 +107,7 @@ export class Conversation {
       case "end": return this.#endRow(it.turn);
       case "queued": return h("article", { class: "message user faint" }, h("header", null, h("b", null, "user"), h("span", { class: "tag wait" }, it.status === "scheduled" ? `starts ${moment(it.turn.dueAt)}` : "waits for the turns before it")), this.#parts(it.turn.input?.parts ?? []));
       case "input": return h("article", { class: "message user faint" }, h("header", null, h("b", null, it.input.role), h("span", { class: "tag wait" }, "joins the turn at its next step")), this.#parts(it.input.parts));
-      case "ask": return approvalCard({ ...it.ask, session: this.page.id }, { readOnly: this.page.app.settings.read_only || !it.live });
+      case "ask": return approvalCard({ session: this.page.id, ...it.ask }, { link: it.ask.listed, readOnly: this.page.app.settings.read_only || !it.live });
       case "delta": return this.#delta(it.delta);
       default: return this.#messageRow(it);
     }
@@ -153,7 +157,7 @@ export class Conversation {
       switch (p.kind) {
         case "text": return role === "assistant" ? prose(p.text) : long(p.text);
         case "reasoning": return h("details", { class: "reasoning", click: (e) => e.stopPropagation() }, h("summary", null, "reasoning"), long(p.text));
-        case "tool_result": return h("div", { class: "result" }, h("span", { class: `tag ${toneOf(p.outcome)}` }, `${p.tool ?? ""} ${WORDS[p.outcome] ?? p.outcome ?? ""}`), long(p.text));
+        case "tool_result": return h("div", { class: "result" }, h("span", { class: `tag ${toneOf(p.outcome)}` }, `${p.tool ?? ""} ${wordOf(p.outcome)}`), long(p.text));
         case "attachment": return this.#attachment(p);
         default: return value(p);
       }
@@ -172,7 +176,7 @@ export class Conversation {
     return h("div", { class: `call ${toneOf(state)}` },
       h("button", { class: "call-line", type: "button", "aria-expanded": String(open), click: (e) => { e.stopPropagation(); this.#toggle(c.id); } },
         h("span", { class: "tool" }, c.tool), h("span", { class: "args", dir: "auto" }, short(c.args, 140)),
-        h("span", { class: `tag ${toneOf(state)}` }, WORDS[state] ?? state), ended && c.millis > 0 && h("span", { class: "numbers" }, duration(c.millis))),
+        h("span", { class: `tag ${toneOf(state)}` }, wordOf(state)), ended && c.millis > 0 && h("span", { class: "numbers" }, duration(c.millis))),
       approval?.givenSeq > 0 && approval.givenSeq <= look.seq ? h("p", { class: "answered" }, `${approval.granted ? "allowed" : "refused"} by ${approval.by}${approval.reason ? `: ${approval.reason}` : ""}`) : null,
       open && h("div", { class: "call-body" },
         h("h4", null, "Arguments"), c.blob?.digest ? body(this.page.id, c.blob) : value(c.args),

@@ -62,15 +62,15 @@ export const takeovers = (t) => t.attempts.slice(1).filter((a) => !a.answered).l
 export const cancelled = (t) => (t.end === "cancelled" && t.cancel ? `by ${person(t.cancel.by)}${t.cancel.reason ? `: ${t.cancel.reason}` : ""}` : "");
 
 // ENDS are the ends of turns in words, with their tone.
-const ENDS = {
-  finished: ["finished", "good"], tool_value: ["ended with a tool's value", "good"], submitted_value: ["submitted a value", "good"],
-  frame_switch: ["continues in a new frame", "good"], cancelled: ["cancelled", "warn"], incomplete: ["incomplete", "warn"],
-  invalid_input: ["invalid input", "bad"], max_turns: ["limit of model calls", "warn"], provider_error: ["the provider failed", "bad"],
-  runtime_error: ["the runtime failed", "bad"], tool_error: ["a tool ended it", "bad"], plugin_abort: ["a plugin aborted it", "bad"],
-  failed: ["failed", "bad"], rejected: ["refused: another turn ran", "warn"], injected: ["joined another turn", "good"], branched: ["continues in a branch", "good"],
-};
+const ENDS = new Map([
+  ["finished", ["finished", "good"]], ["tool_value", ["ended with a tool's value", "good"]], ["submitted_value", ["submitted a value", "good"]],
+  ["frame_switch", ["continues in a new frame", "good"]], ["cancelled", ["cancelled", "warn"]], ["incomplete", ["incomplete", "warn"]],
+  ["invalid_input", ["invalid input", "bad"]], ["max_turns", ["limit of model calls", "warn"]], ["provider_error", ["the provider failed", "bad"]],
+  ["runtime_error", ["the runtime failed", "bad"]], ["tool_error", ["a tool ended it", "bad"]], ["plugin_abort", ["a plugin aborted it", "bad"]],
+  ["failed", ["failed", "bad"]], ["rejected", ["refused: another turn ran", "warn"]], ["injected", ["joined another turn", "good"]], ["branched", ["continues in a branch", "good"]],
+]);
 
-export const endOf = (end) => ENDS[end] ?? [String(end), "warn"];
+export const endOf = (end) => ENDS.get(end) ?? [String(end), "warn"];
 
 // redactedBy says who removed the payload of an event, when and why.
 export function redactedBy(e) {

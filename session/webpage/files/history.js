@@ -62,7 +62,7 @@ export class History {
     for (const e of commit.events) {
       const event = { seq: e.seq, pos: e.pos, at: Date.parse(e.time), kind: e.kind, turn: e.turn, actor: e.actor, cause: e.cause, id: e.id, version: e.version, payload: e.payload, redacted: e.redacted, redaction: e.redaction };
       this.events.push(event);
-      const fold = FOLDS[e.kind];
+      const fold = FOLDS.get(e.kind);
       if (e.redacted) {
         this.redacted.push(event);
         continue; // it folds to nothing, as at the server
@@ -188,7 +188,7 @@ function answered(h, turn) {
 // priced is the name under which usage is summed: the provider and the model.
 const priced = (p) => `${p.provider ?? ""}\n${p.model ?? ""}`;
 
-const FOLDS = {
+const FOLDS = new Map(Object.entries({
   "session.opened"(h, p, e) {
     h.opened = { ...p, seq: e.seq, at: e.at, actor: e.actor };
     h.frames = [{ id: `${h.session}:frame:initial`, reason: "initial", seq: e.seq, at: e.at, keep: "", seeds: 0 }];
@@ -317,7 +317,7 @@ const FOLDS = {
   "task.state_changed"(h, p) { const t = h.tasks.get(p.task); if (t && !t.endedSeq) t.state = p.state; },
   "task.ended"(h, p, e) { const t = h.tasks.get(p.task); if (t && !t.endedSeq) Object.assign(t, { state: p.state, endedSeq: e.seq, summary: p.summary }); },
   "audit.head_signed": (h, p, e) => h.heads.push({ seq: e.seq, at: e.at, payload: p, event: e }),
-};
+}));
 
 const LOST = "[lost] The call was begun and its worker died. It may or may not have taken effect. It was not repeated.";
 

@@ -28,12 +28,14 @@ function argumentsOf(a, onWhole) {
 // arguments are shown.
 export function approvalCard(a, { readOnly, onAnswer, link } = {}) {
   const note = h("p", { class: "why", role: "status" });
-  const reason = h("input", { type: "text", maxlength: "1000", placeholder: "Reason, if you refuse", "aria-label": `Reason for ${a.tool}` });
+  const form = a.args?.requestedSchema; // a question of a tool, whose answer is the JSON of an object
+  const defaults = form && a.args.defaults ? JSON.stringify(a.args.defaults) : "";
+  const reason = h("input", { type: "text", maxlength: form ? "65536" : "1000", value: defaults, placeholder: form ? "Answer, or a reason if you refuse" : "Reason, if you refuse", "aria-label": `${form ? "Answer" : "Reason"} for ${a.tool}` });
   const card = h("section", { class: "approval", "aria-label": `May ${a.tool} run?` });
   const answer = async (granted) => {
     for (const b of card.querySelectorAll("button")) b.disabled = true;
     try {
-      await call("POST", at(a.session, "/approvals"), { body: { call: a.call, granted, reason: reason.value } });
+      await call("POST", at(a.session, "/approvals"), { body: { call: a.call, granted, reason: granted || reason.value !== defaults ? reason.value : "" } });
       note.textContent = granted ? "Allowed." : "Refused.";
       say(`${a.tool}: ${note.textContent}`);
       onAnswer?.(a);
@@ -55,12 +57,14 @@ export function approvalCard(a, { readOnly, onAnswer, link } = {}) {
 }
 
 const EVERY = 2500;
+const PAGE = 100; // questions that are shown at first, and that one press adds: ten of each session come before any others of it
 
 // Inbox lists the approvals of all sessions that the caller may read.
 export class Inbox {
   constructor(app) {
     this.app = app;
     this.cards = new Map();
+    this.most = PAGE;
     this.body = h("div", { class: "cards" });
     this.title = h("h1", { tabindex: "-1" }, "Inbox");
     this.node = h("main", { class: "inbox", id: "main" }, this.title, this.body);
@@ -69,6 +73,12 @@ export class Inbox {
   }
 
   stop() { this.ended.abort(); }
+
+  // further shows another page.
+  further() {
+    this.most += PAGE;
+    this.#read().catch(() => {}); // it is read again soon
+  }
 
   focus() { this.title.focus(); }
 
@@ -80,9 +90,15 @@ export class Inbox {
   }
 
   async #read() {
-    const page = await call("GET", "/v1/approvals", { query: { limit: 100 }, signal: this.ended.signal });
-    this.#show(page.approvals, "", Boolean(page.next));
-    this.app.asks(page.approvals.length);
+    const list = [];
+    let page;
+    do {
+      page = await call("GET", "/v1/approvals", { query: { limit: PAGE, cursor: page?.next ?? "" }, signal: this.ended.signal });
+      list.push(...page.approvals);
+    } while (page.next && list.length < this.most);
+    const count = Math.max(page.count, list.length);
+    this.#show(list, "", page.next ? Math.max(count - list.length, 1) : 0);
+    this.app.asks(count);
   }
 
   // #of says of which session a question is: its owner, its labels, and how old its last commit is.
@@ -103,7 +119,10 @@ export class Inbox {
       this.body.append(card);
     }
     this.state ??= this.body.appendChild(h("p", { class: "empty" }));
-    this.state.textContent = error || (list.length ? (more ? "There are more; they follow once these are answered." : "") : "Nothing waits for an answer.");
+    if (this.body.lastElementChild !== this.state) this.body.append(this.state);
+    const said = `${error} ${list.length} ${more}`;
+    if (this.said !== said) swap(this.state, error || (list.length ? "" : "Nothing waits for an answer."), more > 0 && h("button", { type: "button", class: "more", click: () => this.further() }, `Show more: ${plural(more, "question")} of sessions with many`));
+    this.said = said;
     document.title = list.length ? `(${list.length}) Inbox \u2013 lash` : "Inbox \u2013 lash";
     if (this.known !== undefined && list.length > this.known) say(`${plural(list.length, "approval")} waiting`);
     this.known = list.length;

@@ -42,7 +42,7 @@ export function ofTurn(calls) {
   const usage = new Map();
   for (const c of calls) {
     const key = `${c.provider ?? ""}\n${c.model}`, sum = { ...usage.get(key) };
-    for (const u of [c.usage, c.spent]) for (const [k, v] of Object.entries(u ?? {})) sum[k] = (sum[k] ?? 0) + v;
+    for (const u of [c.usage, c.spent]) for (const k of NAMES) if (u?.[k]) sum[k] = (sum[k] ?? 0) + u[k];
     usage.set(key, sum);
   }
   return ofUsage(usage);

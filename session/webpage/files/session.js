@@ -1,6 +1,6 @@
 // One session: it follows the commits, and shows them at one sequence in several forms.
 
-import { at, call, follow, Problem } from "./api.js";
+import { at, call, follow, Problem, viewAt } from "./api.js";
 import { Compare } from "./compare.js";
 import { Conversation } from "./conversation.js";
 import { clean, h, onFrame, say, swap } from "./dom.js";
@@ -31,7 +31,7 @@ export class SessionPage {
   constructor(app, id, tab) {
     Object.assign(this, { app, id, deltas: new Map(), cursor: null, link: "opening", kept: KEPT, messages: MESSAGES });
     this.history = new History(id);
-    this.views = { talk: new Conversation(this), time: new Timeline(this), graph: new Graph(this), events: new EventList(this), compare: new Compare(this) };
+    this.views = new Map([["talk", new Conversation(this)], ["time", new Timeline(this)], ["graph", new Graph(this)], ["events", new EventList(this)], ["compare", new Compare(this)]]);
     this.inspector = new Inspector(this);
     this.scrubber = new Scrubber(this);
     this.proofs = new Proofs(id, () => this.draw());
@@ -40,7 +40,11 @@ export class SessionPage {
     this.node = this.#build();
     this.tab(tab);
     this.ended = new AbortController();
-    this.clock = setInterval(() => this.history.running && this.cursor === null && this.#head(), 1000);
+    this.agents = []; // open questions of the session's agents, which have histories of their own
+    this.clock = setInterval(() => {
+      if (this.history.running && this.cursor === null) this.#head();
+      this.#agents().catch(() => {}); // it is read again soon
+    }, 1000);
     this.#open();
   }
 
@@ -78,14 +82,14 @@ export class SessionPage {
 
   // tab shows one of the forms.
   tab(name) {
-    this.shown = this.views[name] ? name : "talk";
+    this.shown = this.views.has(name) ? name : "talk";
     for (const t of this.tabs.children) {
       const on = t.dataset.tab === this.shown;
       t.setAttribute("aria-selected", String(on));
       t.tabIndex = on ? 0 : -1;
     }
     this.panel.setAttribute("aria-labelledby", `tab-${this.shown}`);
-    this.panel.replaceChildren(this.views[this.shown].node);
+    this.panel.replaceChildren(this.views.get(this.shown).node);
     if (matchMedia(NARROW).matches) this.inspector.hide(); // it would hide the tab
     if (this.talk) this.talk.shown = this.shown === "talk";
     this.draw();
@@ -93,7 +97,7 @@ export class SessionPage {
   }
 
   #tabKey(e) {
-    const to = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    const to = (e.key === "ArrowRight") - (e.key === "ArrowLeft");
     if (!to) return;
     e.preventDefault();
     const names = TABS.map(([name]) => name);
@@ -114,8 +118,26 @@ export class SessionPage {
     }
   }
 
+  // agents reads what agents ask, while the running turn waits for a result from outside, such as that of an agent.
+  async #agents() {
+    if (document.hidden || this.reading) return;
+    const waits = this.cursor === null && [...this.history.turns.values()].some((t) => t.startedSeq && !t.endedSeq && t.calls.some((c) => c?.pendedSeq && !c.endedSeq));
+    let list = [];
+    if (waits) {
+      this.reading = true;
+      try {
+        list = (await call("GET", at(this.id, "/approvals"), { signal: this.ended.signal })).approvals.filter((a) => a.session !== this.id);
+      } finally { this.reading = false; }
+    }
+    const keys = (of) => of.map((a) => `${a.session} ${a.call}`).join();
+    if (keys(list) === keys(this.agents)) return;
+    if (list.length > this.agents.length) say(`${list.at(-1).tool} of an agent asks for an approval.`);
+    this.agents = list;
+    this.draw();
+  }
+
   async #seed(seq) {
-    const view = await call("GET", at(this.id, "/view"), { query: { at: seq }, signal: this.ended.signal });
+    const view = await viewAt(this.id, seq, this.ended.signal);
     this.history = new History(this.id);
     this.history.seed(view);
   }
@@ -127,11 +149,14 @@ export class SessionPage {
 
   #linked(state, detail) {
     const was = this.link;
+    if (state === "over" && was !== "opening") return this.app.again();
+    if (state === "over") state = "lost";
     this.link = state;
     swap(this.linkNote, h("span", { class: `dot ${{ live: "run", waiting: "wait", lost: "bad" }[state] ?? ""}` }), { live: "live", waiting: "connecting again\u2026", lost: "not connected" }[state] ?? "");
     if (state === "lost") this.#failed(detail);
     if (was === "live" && state === "waiting") say("The connection was lost. The page connects again.");
     if (was === "waiting" && state === "live") say("Connected again.");
+    return undefined;
   }
 
   #take(list) {
@@ -162,7 +187,7 @@ export class SessionPage {
     this.trimming = true;
     try {
       while (this.history.events.length > this.kept * 1.25) {
-        const seq = this.history.events.at(-Math.floor(this.kept / 2)).seq, view = await call("GET", at(this.id, "/view"), { query: { at: seq }, signal: this.ended.signal });
+        const seq = this.history.events.at(-Math.floor(this.kept / 2)).seq, view = await viewAt(this.id, seq, this.ended.signal);
         const next = new History(this.id);
         next.seed(view, this.messages);
         for (const commit of commitsAfter(this.history.events, seq)) next.apply(commit);
@@ -209,7 +234,7 @@ export class SessionPage {
 
   live() {
     this.moveTo(null);
-    this.views.talk.list.toEnd();
+    this.views.get("talk").list.toEnd();
   }
 
   // inspect shows details; without open only where the inspector is open already.
@@ -225,7 +250,7 @@ export class SessionPage {
 
   // #reach shows a goal: in the conversation as it is, or as it was then. What no conversation shows is in the inspector.
   #reach({ seq, text }) {
-    const { talk } = this.views, turn = this.history.events.find((e) => e.seq === seq)?.turn;
+    const talk = this.views.get("talk"), turn = this.history.events.find((e) => e.seq === seq)?.turn;
     this.tab("talk");
     for (const past of [false, true]) {
       this.moveTo(past ? seq : null);
@@ -245,7 +270,7 @@ export class SessionPage {
     }
     const look = this.look();
     this.#head(look);
-    this.views[this.shown].update(look, this.deltas);
+    this.views.get(this.shown).update(look, this.deltas);
     this.scrubber.update(look);
     this.talk?.update(look);
     this.inspector.update();
@@ -272,8 +297,8 @@ export class SessionPage {
     if (!next) return say("No call failed.");
     this.failed = next.key;
     this.tab("time");
-    this.views.time.update(this.look());
-    this.views.time.list.select(next.key);
+    this.views.get("time").update(this.look());
+    this.views.get("time").list.select(next.key);
     this.inspect({ event: next.event });
     return undefined;
   }
@@ -283,13 +308,13 @@ export class SessionPage {
 
   find() {
     this.tab("talk");
-    this.views.talk.update(this.look(), this.deltas);
-    this.views.talk.find.open();
+    this.views.get("talk").update(this.look(), this.deltas);
+    this.views.get("talk").find.open();
   }
 
   // findInstead opens the search instead of the browser's own, which does not see all of a conversation. Pressed again it does not.
   findInstead() {
-    const { find } = this.views.talk;
+    const { find } = this.views.get("talk");
     if (this.shown !== "talk" || document.activeElement === find.input) return false;
     this.find();
     return true;
@@ -320,7 +345,7 @@ export class SessionPage {
   // that is drawn again loses the focus.
   #toApproval(frames = 60, of = null) {
     const button = this.node.querySelector(".approval button"), row = button?.closest(".row")?.dataset.key;
-    if (!button) this.views.talk.list.toEnd();
+    if (!button) this.views.get("talk").list.toEnd();
     else if (of === null || (row === of && document.activeElement === document.body)) button.focus();
     else if (document.activeElement !== button) return;
     if (frames > 0) requestAnimationFrame(() => this.#toApproval(frames - 1, row ?? of));

@@ -3,10 +3,10 @@
 import { h } from "./dom.js";
 import { cancelled, clock, count, duration, endOf, moment, person, plural, said, short, takeovers, total } from "./format.js";
 import { money, ofTurn, ofUsage } from "./prices.js";
-import { WORDS, toneOf } from "./conversation.js";
+import { toneOf, wordOf, words } from "./conversation.js";
 import { VirtualList } from "./virtual.js";
 
-const WORDS_OF_ENDS = new Set(Object.values(WORDS));
+const WORDS_OF_ENDS = new Set(words());
 
 export class Timeline {
   constructor(page) {
@@ -74,7 +74,7 @@ export class Timeline {
 
   model(it) { return this.#bar(it, it.call.kind === "reply" ? "model" : `model ${it.call.kind}`, it.call.model || it.call.provider || "", [duration(it.call.millis), total(it.call.usage) > 0 && `${count(total(it.call.usage))} tokens`, it.call.attempts > 1 && `${it.call.attempts} tries`]); }
 
-  tool(it) { return this.#bar(it, it.call.tool, short(it.call.args, 60), [it.to ? duration(it.to - it.from) : it.state, it.to && it.state !== "success" && (WORDS[it.state] ?? it.state)]); }
+  tool(it) { return this.#bar(it, it.call.tool, short(it.call.args, 60), [it.to ? duration(it.to - it.from) : it.state, it.to && it.state !== "success" && wordOf(it.state)]); }
 
   wait(it) { return this.#bar(it, "approval", it.ask.givenSeq && it.to ? `${it.ask.granted ? "allowed" : "refused"} by ${it.ask.by}${it.ask.reason ? `: ${it.ask.reason}` : ""}` : "waits for an answer", [it.to ? duration(it.to - it.from) : ""]); }
 

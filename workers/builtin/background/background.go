@@ -3,16 +3,18 @@
 //
 // Guarantees: a command runs at most once in the cluster. All processes that it starts are killed when it ends, when
 // it is stopped and when its node dies. A task whose node died does not run again: the model reads so at the next
-// turn. A persistent monitor starts again; any other runs for at most an hour. Commands have the rights of the node:
-// register the gate before them. The package imports session/plugin and below, and workers/process.
+// turn. A persistent monitor starts again; any other runs for at most an hour. A command begins where the gate judged its
+// directory to be, on any node, or not at all. Otherwise commands have the rights of the node: register the gate before
+// them. The package imports session/plugin and below, builtin/gate and workers/process.
 package background
 
 import (
+	"cmp"
 	"context"
-	"path/filepath"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/gate"
 )
 
 // ID names the plugin in histories.
@@ -28,6 +30,7 @@ type Config struct {
 
 // Factory builds the plugin.
 func Factory(cfg Config) plugin.Factory {
+	cfg.Dir = cmp.Or(cfg.Dir, ".")
 	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &background{cfg: cfg}, nil })
 }
 
@@ -49,14 +52,6 @@ func (b *background) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, tool("tasks_stop", again, "Stops a background task."), cancel)
 	r.BeforeTurn(b.reportAbandoned)
 	return nil
-}
-
-// dir is the directory of a command.
-func (b *background) dir(named string) string {
-	if named == "" || !filepath.IsAbs(named) {
-		return filepath.Join(b.cfg.Dir, named)
-	}
-	return named
 }
 
 type startRequest struct {
@@ -83,8 +78,12 @@ func (b *background) start(ctx context.Context, call plugin.Call, in startReques
 	if in.TimeoutMS < 0 || in.TimeoutMS > maxTimeoutMillis {
 		return nil, plugin.InvalidArgs("timeout_ms: %d, want 0 to %d", in.TimeoutMS, maxTimeoutMillis)
 	}
+	place, err := gate.Cwd(b.cfg.Dir, in.Cwd, call)
+	if err != nil {
+		return nil, err
+	}
 	spec := events.MonitorSpec{
-		ID: in.ID, Command: in.Command, Cwd: b.dir(in.Cwd), Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,
+		ID: in.ID, Command: in.Command, Cwd: b.cfg.Dir, Place: place, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,
 	}
 	if in.NotifyOnly {
 		spec.Wake = events.WakeNotify

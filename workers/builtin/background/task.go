@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/gate"
 	"github.com/lash-go/lash/workers/internal/process"
 )
 
@@ -31,8 +32,12 @@ func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest
 		return "", plugin.InvalidArgs("command: is blank")
 	}
 	req := api.TaskRequest{ID: in.ID, Of: events.TaskTool, Producer: ID, Close: events.CloseCancel}
-	command := process.Command{Script: in.Command, Dir: b.dir(in.Cwd)}
-	err := call.Host.SpawnTask(ctx, call.Session, req, func(ctx context.Context) error { return work(ctx, call, in.ID, command) })
+	place, err := gate.Cwd(b.cfg.Dir, in.Cwd, call)
+	if err != nil {
+		return "", err
+	}
+	command := process.Command{Script: in.Command, Dir: b.cfg.Dir, Place: place}
+	err = call.Host.SpawnTask(ctx, call.Session, req, func(ctx context.Context) error { return work(ctx, call, in.ID, command) })
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +52,7 @@ func work(ctx context.Context, call plugin.Call, id events.TaskID, command proce
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	how := fmt.Sprintf("exit status %d", out.Status)
+	how := out.How()
 	if err != nil {
 		how = err.Error()
 	}

@@ -1,14 +1,19 @@
 // Package files gives the model the files below one directory: to read, write, edit, list and search.
 //
-// Guarantees: no path and no link reaches a file outside of the directory. A file that is too large, or that is not a
-// regular file, is neither read nor changed. A file is replaced as a whole or not at all. A write or an edit whose
+// Guarantees: no path and no link reaches a file outside of the directory. A call works at one place: the directory to which its
+// path leads when it begins is opened component by component, without links, the rules are asked about that place, and nothing
+// that happens to links meanwhile leads the call elsewhere. A call that the gate judged at another place is refused. What is not a regular file is neither read nor changed.
+// What a call shows has limits, the size of a file that it names and of its lines has none. A file is replaced as a whole or not
+// at all, and not without the right to write it. A write over a file that changed after the session read it is refused, also
+// where another node read it. An edit keeps the ends of the file's lines. A write or an edit whose
 // node died is never repeated: its result tells the model that the outcome is unknown. A file that the gate's rules
 // deny is neither opened, by any link, nor searched. A search has limits for its patterns, its time, and the bytes
-// and entries that it reads, and its result names a limit that it reached. The package imports session/plugin, events
-// and builtin/gate.
+// and entries that it reads, and its result names a limit that it reached, and what it did not read. The package imports
+// session/plugin, events, events/localfile, builtin/gate and x/text/unicode/norm.
 package files
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,6 +29,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/gate"
 )
@@ -34,12 +40,12 @@ const ID = "files"
 // Config configures the plugin.
 type Config struct {
 	Root     string // required
-	MaxBytes int64  // limit of a file that is read, written, edited or searched. Defaults to 1 MiB
+	MaxBytes int64  // limit of a text that is written, and of a file that the search of a directory reads. Defaults to 1 MiB
 	MaxShown int64  // limit of the text of one read. Defaults to 64 KiB
 	MaxFound int    // limit of the entries of a list and of the lines of a search. Defaults to 500
 
 	MaxVisited  int           // limit of the directory entries that one search or list reads. Defaults to 100 000
-	MaxSearched int64         // limit of the bytes that one search reads. Defaults to 256 MiB
+	MaxSearched int64         // limit of the bytes that the search of a directory reads. Defaults to 256 MiB
 	SearchTime  time.Duration // limit of one search. Defaults to 30 s
 
 	Rules gate.Options // of the gate: what they deny is not done, with or without the gate. A session's own rules replace these, except Deny
@@ -57,12 +63,12 @@ func Factory(cfg Config) (plugin.Factory, error) {
 	if cfg, err = withDefaults(cfg); err != nil {
 		return nil, err
 	}
-	writing, searches := new(sync.Mutex), make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))
+	writing, searches, kept := new(sync.Mutex), make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)), new(texts)
 	return plugin.New(ID, func(in plugin.BuildContext) (plugin.Plugin, error) {
 		rules, err := gate.OptionsFor(in, cfg.Rules)
 		own := cfg
 		own.Rules = rules
-		return &files{own, writing, searches}, errors.Join(err, rules.Check())
+		return &files{Config: own, writing: writing, searches: searches, texts: kept}, errors.Join(err, rules.Check())
 	}), nil
 }
 
@@ -81,8 +87,10 @@ func withDefaults(cfg Config) (Config, error) {
 
 type files struct {
 	Config
+	plugin.State[[]version]
 	writing  *sync.Mutex   // serialises the writes of one process
 	searches chan struct{} // semaphore of the searches of one process: half of the cores stay free for turns
+	texts    *texts
 }
 
 func (f *files) Register(r *plugin.Registrar) error {
@@ -96,76 +104,89 @@ func (f *files) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, read("list_files", "Lists a directory."), in(f, "list_files", f.list))
 	plugin.AddTool(r, read("search_files", "Finds the lines that a regular expression matches, in the files below a directory."), in(f, "search_files", f.search))
 	plugin.AddTool(r, write("write_file", "Creates a file with its directories, or replaces it."), in(f, "write_file", f.write))
-	plugin.AddTool(r, write("edit_file", "Replaces a text in a file. It must be there exactly once."), in(f, "edit_file", f.edit))
+	plugin.AddTool(r, write("edit_file", "Replaces a text in a file. It must be there exactly once. The ends of lines need not be those of the file, which it keeps."), in(f, "edit_file", f.edit))
 	return nil
 }
 
-// load reads a whole file.
-func (f *files) load(root *os.Root, name string) (string, fs.FileInfo, error) {
-	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
-	if err != nil {
-		return "", nil, badPath(name, err)
-	}
-	defer file.Close() //nolint:errcheck // it is only read
-	info, err := file.Stat()
+// openFile opens a regular file of a directory.
+func openFile(dir *os.Root, base string) (*os.File, fs.FileInfo, error) {
+	file, info, err := localfile.OpenIn(dir, base, os.O_RDONLY|syscall.O_NONBLOCK) // a pipe would wait for its writer
 	switch {
 	case err != nil:
-		return "", nil, badPath(name, err)
+		return nil, nil, err
 	case info.IsDir():
-		return "", nil, plugin.InvalidArgs("path: %s is a directory: list_files lists it", name)
+		err = errors.New("is a directory: list_files lists it")
 	case !info.Mode().IsRegular():
-		return "", nil, plugin.InvalidArgs("path: %s is no regular file", name)
-	case info.Size() > f.MaxBytes:
-		return "", nil, f.tooLarge(name, info.Size())
+		err = errors.New("is no regular file")
+	default:
+		return file, info, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(file, f.MaxBytes+1)) // it may grow, or have no size of its own
+	_ = file.Close()
+	return nil, nil, err
+}
+
+// errNoText is about bytes that no model can be shown.
+var errNoText = errors.New("is no text (UTF-8)")
+
+func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
+
+// load reads a whole file of a directory, up to a limit.
+func (t *target) load(dir *os.Root, base string, limit int64) (string, fs.FileInfo, error) {
+	file, info, err := openFile(dir, base)
+	if err != nil {
+		return "", nil, t.failed(err)
+	}
+	defer file.Close()                                     //nolint:errcheck // it is only read
+	data, err := io.ReadAll(io.LimitReader(file, limit+1)) // it may grow, or have no size of its own
 	switch {
 	case err != nil:
-		return "", nil, badPath(name, err)
-	case int64(len(data)) > f.MaxBytes:
-		return "", nil, f.tooLarge(name, int64(len(data)))
-	case !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0:
-		return "", nil, plugin.InvalidArgs("path: %s is no text (UTF-8)", name)
+		return "", nil, t.failed(err)
+	case int64(len(data)) > limit:
+		return "", nil, &plugin.Failure{
+			Class: plugin.ClassResourceLimit, Code: "file_too_large",
+			Message: fmt.Sprintf("path: %s has %d bytes or more, the limit is %d", t.name, max(info.Size(), limit+1), limit),
+		}
+	case !isText(data):
+		return "", nil, t.failed(errNoText)
 	}
 	return string(data), info, nil
 }
 
-func (f *files) tooLarge(name string, size int64) error {
-	return &plugin.Failure{
-		Class: plugin.ClassResourceLimit, Code: "file_too_large",
-		Message: fmt.Sprintf("path: %s has %d bytes or more, the limit is %d", name, size, f.MaxBytes),
-	}
-}
-
-// store replaces a whole file and keeps its permissions.
-func (f *files) store(root *os.Root, name, text, key string, mode fs.FileMode) error {
-	if int64(len(text)) > f.MaxBytes {
+// mayWrite refuses a file without the right to write: to replace it needs the rights of its directory only.
+func (t *target) mayWrite(dir *os.Root, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o222 == 0 { // a superuser's node could write it
 		return &plugin.Failure{
-			Class: plugin.ClassResourceLimit, Code: "file_too_large",
-			Message: fmt.Sprintf("content: %d bytes, the limit is %d", len(text), f.MaxBytes),
+			Class:   plugin.ClassPermissionDenied,
+			Message: fmt.Sprintf("path: %s may not be written, its rights are %v: let the user decide whether to change them", t.name, info.Mode().Perm()),
 		}
 	}
-	temporary := path.Join(path.Dir(name), ".lash-"+key)
-	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	file, _, err := localfile.OpenIn(dir, t.base(), os.O_WRONLY|syscall.O_NONBLOCK)
 	if err != nil {
-		return badPath(name, err)
+		return t.failed(err)
+	}
+	return file.Close()
+}
+
+// store replaces the whole file of a call, in its directory, and keeps its permissions.
+func (t *target) store(dir *os.Root, text, key string, mode fs.FileMode) error {
+	temporary := ".lash-" + key
+	file, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return t.failed(err)
 	}
 	_, err = file.WriteString(text)
 	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
-		err = root.Rename(temporary, name)
+		err = dir.Rename(temporary, t.base())
 	}
 	if err != nil {
-		return badPath(name, errors.Join(err, root.Remove(temporary)))
+		return t.failed(errors.Join(err, dir.Remove(temporary)))
 	}
 	return nil
 }
 
-// check rejects a path that the rules deny to a tool.
-func (f *files) check(tool, name string) error {
-	if len(f.Rules.Deny) == 0 {
-		return nil // names read each directory of the path
-	}
-	if names := gate.Names(f.Root, name); f.Rules.Denies(tool, names) {
+// check rejects a file that the rules deny to a tool, by any of its names.
+func (f *files) check(tool string, names ...string) error {
+	if f.Rules.Denies(tool, names) {
 		return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: gate.ID, Message: tool + " is not allowed here " + strings.Join(names, ", which is ")}
 	}
 	return nil
@@ -181,14 +202,4 @@ func clean(name string) (string, error) {
 		return "", plugin.InvalidArgs("path: %q is not below this directory: paths are relative to it", name)
 	}
 	return local, nil
-}
-
-// badPath is the system's error for a path, without the location of the directory.
-func badPath(name string, err error) error {
-	if bare, ok := errors.AsType[*fs.PathError](err); ok {
-		err = bare.Err
-	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
-		err = link.Err
-	}
-	return plugin.InvalidArgs("path: %s: %v", name, err)
 }

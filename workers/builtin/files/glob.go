@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -24,6 +25,10 @@ func compileGlob(pattern string) (glob, error) {
 	if len(pattern) > maxGlob {
 		return "", plugin.InvalidArgs("files: has %d bytes, the limit is %d", len(pattern), maxGlob)
 	}
+	pattern = strings.TrimPrefix(norm.NFC.String(pattern), "./")
+	if strings.HasSuffix(pattern, "/") { // a directory: what is below it
+		pattern += "**"
+	}
 	if !doublestar.ValidatePattern(pattern) {
 		return "", plugin.InvalidArgs("files: %q is not a valid pattern", pattern)
 	}
@@ -40,7 +45,7 @@ func (g glob) selects(name string) bool {
 	case !strings.Contains(string(g), "/"):
 		name = path.Base(name)
 	}
-	return doublestar.MatchUnvalidated(string(g), name)
+	return doublestar.MatchUnvalidated(string(g), norm.NFC.String(name))
 }
 
 // alternatives is an upper bound of how many patterns without braces a pattern stands for. It stops at the first

@@ -109,11 +109,15 @@ func (s *searching) readIgnores(dir string, above *ignores) *ignores {
 		return above
 	}
 	name := path.Join(dir, ignoreFile)
-	info, err := s.root.Lstat(name)
+	at, err := s.in(dir)
+	if err != nil {
+		return above
+	}
+	info, err := at.Lstat(ignoreFile)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxIgnoreBytes || s.check("read_file", name) != nil {
 		return above
 	}
-	content, _, err := s.load(s.root, name)
+	content, _, err := s.load(at, ignoreFile, maxIgnoreBytes)
 	if err != nil {
 		return above
 	}

@@ -182,7 +182,8 @@ func TestLongNestedIgnoresAreBounded(t *testing.T) {
 		files[fmt.Sprintf("%s%s%d", deep, strings.Repeat("ab", 50), i)] = "one"
 	}
 	s := searcherIn(t, Config{Root: tree(t, files), SearchTime: time.Minute})
-	if err := s.start(t.Context(), "."); err != nil {
+	defer s.close()
+	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const most = maxIgnoreSteps + maxIgnoreBytes*parseSteps // and one file
@@ -206,5 +207,5 @@ func searcherIn(t *testing.T, cfg Config) *searching {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	return &searching{files: &files{Config: full}, root: root, pattern: regexp.MustCompile("one")}
+	return &searching{target: &target{&files{Config: full}, root, ".", "."}, pattern: regexp.MustCompile("one")}
 }

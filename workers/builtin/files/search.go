@@ -1,26 +1,35 @@
 package files
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Limits of the match of one line, which cannot be stopped: it takes at most maxProgram times maxSearched steps.
+// Limits of the match of one line. One of at most maxSearched bytes takes up to maxProgram times maxSearched steps, and cannot be
+// stopped; a longer one is matched while it is read, see [longLine].
 const (
 	maxPattern  = 1000     // bytes of a pattern
 	maxProgram  = 2000     // instructions that a pattern compiles to
 	maxSearched = 32 << 10 // bytes of a line
 	maxLine     = 400      // bytes of a line that are shown
 	maxDepth    = 4096     // bytes of a path
+	maxNamed    = 5        // files that a result names for each reason why they were not searched
 )
 
 type searchRequest struct {
@@ -31,7 +40,19 @@ type searchRequest struct {
 
 func (r searchRequest) path() string { return r.Path }
 
-// compile rejects a pattern that costs too much to match. A repetition is a multiple of its operand: a short pattern
+// needsLineEnd reports whether a pattern asks for the end of a line, which nothing matches.
+func needsLineEnd(tree *syntax.Regexp) bool {
+	switch tree.Op {
+	case syntax.OpLiteral:
+		return slices.Contains(tree.Rune, '\n') || slices.Contains(tree.Rune, '\r')
+	case syntax.OpCapture, syntax.OpConcat, syntax.OpPlus:
+		return slices.ContainsFunc(tree.Sub, needsLineEnd)
+	default:
+		return false
+	}
+}
+
+// compile rejects a pattern that cannot match, or costs too much to match. A repetition is a multiple of its operand: a short pattern
 // may compile to a large program.
 func compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPattern {
@@ -40,6 +61,9 @@ func compile(pattern string) (*regexp.Regexp, error) {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil, plugin.InvalidArgs("pattern: %v", err)
+	}
+	if needsLineEnd(tree) {
+		return nil, plugin.InvalidArgs("pattern: lines are searched one by one, without their ends: leave out \\n and \\r, or search for one of the lines")
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
@@ -53,8 +77,9 @@ func compile(pattern string) (*regexp.Regexp, error) {
 
 // searching is the state of one search.
 type searching struct {
-	*files
-	root    *os.Root
+	*target
+	dir     *os.Root // the open directory: files come in the order of directories. nil: none yet
+	dirName string   // its place
 	pattern *regexp.Regexp
 	only    glob
 
@@ -63,26 +88,43 @@ type searching struct {
 	visited      int
 	read         int64 // bytes
 	denied       int
-	ignoredFiles int    // left out by .gitignore
-	ignoredDirs  int    // likewise, with all files below them
-	ignoreSteps  int64  // work of .gitignore rules, at most maxIgnoreSteps and one match or file
-	unignored    int    // entries to which not all rules were applied
-	long         int    // lines that are too long to be searched
+	ignoredFiles int   // left out by .gitignore
+	ignoredDirs  int   // likewise, with all files below them
+	ignoreSteps  int64 // work of .gitignore rules, at most maxIgnoreSteps and one match or file
+	unignored    int   // entries to which not all rules were applied
+	searched     int   // files, to their ends
+	unread       []unread
 	stopped      string // the limit that ended the search; empty if it is complete
+}
+
+// unread are files and directories that were not searched, or not to their ends.
+type unread struct {
+	why   string
+	names []string // the first of them
+	count int
+}
+
+// leave notes what is not searched.
+func (s *searching) leave(name, why string) {
+	at := slices.IndexFunc(s.unread, func(u unread) bool { return u.why == why })
+	if at < 0 {
+		at = len(s.unread)
+		s.unread = append(s.unread, unread{why: why})
+	}
+	u := &s.unread[at]
+	if u.count++; u.count <= maxNamed {
+		u.names = append(u.names, name)
+	}
 }
 
 // errStopped ends a search at a limit. The result has the lines found before it.
 var errStopped = errors.New("stopped")
 
 // search leaves out files that are not text, are too large or are links, directories that begin with a dot,
-// and what .gitignore files name. A file that is itself the path of the request is searched in any case. It waits
+// and what .gitignore files name. Its result says so. A file that is itself the path of the request is searched whatever its size. It waits
 // while as many searches run as may: one reply can ask for a thousand, and each uses a core.
-func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in searchRequest) (string, error) {
-	top, err := clean(in.Path)
-	if err != nil {
-		return "", err
-	}
-	pattern, err := compile(in.Pattern)
+func (f *files) search(ctx context.Context, t *target, _ plugin.Call, in searchRequest) (string, error) {
+	pattern, err := compile(norm.NFC.String(in.Pattern))
 	if err != nil {
 		return "", err
 	}
@@ -96,10 +138,11 @@ func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in sea
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	s := &searching{files: f, root: root, pattern: pattern, only: only}
+	s := &searching{target: t, pattern: pattern, only: only}
+	defer s.close()
 	bounded, cancel := context.WithTimeout(ctx, f.SearchTime)
 	defer cancel()
-	if err := s.start(bounded, top); err != nil && !errors.Is(err, errStopped) {
+	if err := s.start(bounded); err != nil && !errors.Is(err, errStopped) {
 		return "", err
 	}
 	if ctx.Err() != nil {
@@ -121,17 +164,45 @@ func (s *searching) out(ctx context.Context) error {
 	return s.stop("the time limit is %v", s.SearchTime)
 }
 
-func (s *searching) start(ctx context.Context, top string) error {
-	info, err := s.root.Stat(top)
+func (s *searching) start(ctx context.Context) error {
+	dir, err := s.in(path.Dir(s.place))
+	if err != nil {
+		return s.failed(err)
+	}
+	info, err := dir.Lstat(s.base())
 	switch {
 	case err != nil:
-		return badPath(top, err)
+		return s.failed(err)
 	case info.IsDir():
-		return s.dirs(ctx, top)
-	case !s.only.selects(top):
+		return s.dirs(ctx, s.place)
+	case !s.only.selects(s.place):
 		return nil
 	}
-	return s.file(ctx, top)
+	return s.file(ctx, s.place, true)
+}
+
+// in opens a directory, and keeps it open until the next one.
+func (s *searching) in(place string) (*os.Root, error) {
+	if s.dir != nil && s.dirName == place {
+		return s.dir, nil
+	}
+	from, rest := s.root, place
+	if below, ok := strings.CutPrefix(place, s.dirName+"/"); ok && s.dir != nil {
+		from, rest = s.dir, below // a directory of a deep tree comes after the one above it
+	}
+	dir, err := below(from, rest, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.close()
+	s.dir, s.dirName = dir, place
+	return dir, nil
+}
+
+func (s *searching) close() {
+	if s.dir != nil {
+		_ = s.dir.Close() // it was only read
+	}
 }
 
 // dirs searches a directory tree in the order of names. It has a list instead of a recursion: trees may be deep.
@@ -152,24 +223,32 @@ func (s *searching) dirs(ctx context.Context, top string) error {
 			return err
 		}
 		if !next.dir {
-			if err := s.file(ctx, next.name); err != nil {
+			if err := s.file(ctx, next.name, false); err != nil {
 				return err
 			}
 			continue
 		}
-		entries, err := s.entries(s.root, next.name, s.MaxVisited-s.visited)
+		var entries []fs.DirEntry // none where it is gone, or a link now
+		dir, err := s.in(next.name)
+		if err == nil {
+			entries, err = s.entries(dir, s.MaxVisited-s.visited)
+		}
 		if failure, ok := errors.AsType[*plugin.Failure](err); ok && failure.Class == plugin.ClassResourceLimit {
-			return s.stop("the limit is %d visited entries", s.MaxVisited)
+			return s.stop("the limit is %d visited entries, and %s has more", s.MaxVisited, next.name)
 		}
 		if err != nil && next.name == top {
-			return err
+			return s.failed(err)
+		}
+		if err != nil {
+			s.leave(next.name, why(err))
 		}
 		s.visited += len(entries)
 		rules := s.readIgnores(next.name, next.above)
-		for i := len(entries) - 1; i >= 0; i-- {
-			e := entries[i]
+		rest := len(left)
+		for _, e := range entries {
 			name := path.Join(next.name, e.Name())
-			if e.IsDir() && strings.HasPrefix(e.Name(), ".") || e.Type()&^fs.ModeDir != 0 || len(name) > maxDepth {
+			if reason := s.skips(name, e); reason != "" {
+				s.leave(name, reason)
 				continue
 			}
 			if s.ignored(ctx, rules, name, e) {
@@ -183,6 +262,7 @@ func (s *searching) dirs(ctx context.Context, top string) error {
 				left = append(left, item{name, e.IsDir(), rules})
 			}
 		}
+		slices.Reverse(left[rest:]) // the first comes next
 	}
 	return nil
 }
@@ -195,48 +275,115 @@ func (s *searching) countIgnored(e fs.DirEntry) {
 	}
 }
 
-// file searches one file, unless the rules deny search_files or read_file for it.
-func (s *searching) file(ctx context.Context, name string) error {
+// skips is why an entry of a directory is not searched; empty if it may be.
+func (s *searching) skips(name string, e fs.DirEntry) string {
+	switch {
+	case len(name) > maxDepth:
+		return "the path is too long"
+	case e.IsDir() && strings.HasPrefix(e.Name(), "."):
+		return "begins with a dot"
+	case e.Type()&fs.ModeSymlink != 0:
+		return "a link"
+	case e.Type()&^fs.ModeDir != 0:
+		return "no regular file"
+	}
+	return ""
+}
+
+// why is an error of a file or a directory, without its name.
+func why(err error) string {
+	if errors.Is(err, localfile.ErrLink) {
+		return "a link"
+	}
+	return strings.TrimPrefix(bareError(err).Error(), "is ")
+}
+
+// file searches one file, unless the rules deny search_files or read_file for it. named: the call gave its path.
+func (s *searching) file(ctx context.Context, name string, named bool) error {
 	if s.check("search_files", name) != nil || s.check("read_file", name) != nil {
 		s.denied++
 		return nil
 	}
-	content, _, err := s.load(s.root, name)
+	dir, err := s.in(path.Dir(name))
+	var file *os.File
+	var info fs.FileInfo
+	if err == nil {
+		file, info, err = openFile(dir, path.Base(name))
+	}
 	if err != nil {
-		return nil //nolint:nilerr // files that cannot be read are left out
+		s.leave(name, why(err))
+		return nil
 	}
-	if s.read += int64(len(content)); s.read > s.MaxSearched {
-		return s.stop("the limit is %d searched bytes", s.MaxSearched)
+	defer file.Close() //nolint:errcheck // it is only read
+	if !named && info.Size() > s.MaxBytes {
+		s.leave(fmt.Sprintf("%s (%d bytes)", name, info.Size()), fmt.Sprintf("above the limit of %d bytes unless it is the path of the search", s.MaxBytes))
+		return nil
 	}
-	n := 0
-	for line := range strings.Lines(content) {
-		n++
+	lines := bufio.NewReaderSize(file, maxSearched)
+	for n := 1; ; n++ {
+		line, err := lines.ReadSlice('\n')
+		if len(line) == 0 && errors.Is(err, io.EOF) {
+			s.searched++
+			return nil
+		}
+		shown, found := "", false
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			shown, found, err = s.longLine(ctx, lines, line)
+		case err != nil && !errors.Is(err, io.EOF):
+		case !isText(line):
+			err = errNoText
+		default:
+			s.read += int64(len(line))
+			shown, found = s.matched(norm.NFC.Bytes(bytes.TrimRight(line, "\r\n")))
+			err = nil
+		}
 		if err := s.out(ctx); err != nil {
 			return err
 		}
-		line = strings.TrimRight(line, "\r\n")
-		if len(line) > maxSearched {
-			s.long++
-			continue
+		if err != nil {
+			s.leave(fmt.Sprintf("%s from line %d on", name, n), why(err))
+			return nil
 		}
-		if !s.pattern.MatchString(line) {
+		if s.read > s.MaxSearched && !named {
+			return s.stop("the limit is %d searched bytes", s.MaxSearched)
+		}
+		if !found {
 			continue
 		}
 		if s.found++; s.found > s.MaxFound {
 			return s.stop("there is more than these %d lines", s.MaxFound)
 		}
-		fmt.Fprintf(&s.text, "%s:%d: %s\n", name, n, strings.ToValidUTF8(line[:min(len(line), maxLine)], ""))
+		fmt.Fprintf(&s.text, "%s:%d: %s\n", name, n, shown)
 	}
-	return nil
+}
+
+// matched is what is shown of a line, if the pattern matches it.
+func (s *searching) matched(line []byte) (shown string, found bool) {
+	if !s.pattern.Match(line) {
+		return "", false
+	}
+	if len(line) <= maxLine {
+		return string(line), true
+	}
+	from := 0
+	if at := s.pattern.FindIndex(line)[0]; at > maxLine/2 {
+		from = at - maxLine/4
+	}
+	upto := min(len(line), from+maxLine)
+	return fmt.Sprintf("%s [bytes %d to %d of %d]", strings.ToValidUTF8(string(line[from:upto]), ""), from+1, upto, len(line)), true
 }
 
 // result is the found lines, and notes on what was not searched.
 func (s *searching) result() string {
-	if s.found == 0 && s.stopped == "" {
-		s.text.WriteString("[nothing found]")
-		if s.denied+s.ignoredFiles+s.ignoredDirs+s.unignored+s.long > 0 {
-			s.text.WriteString("\n")
-		}
+	switch {
+	case s.found > 0 || s.stopped != "":
+	case s.searched > 0:
+		fmt.Fprintf(&s.text, "[nothing found; files searched: %d]\n", s.searched)
+	case s.only != "":
+		fmt.Fprintf(&s.text, "[no file was searched: files: %s selects none that can be]\n", s.only)
+	default:
+		s.text.WriteString("[no file was searched]\n")
 	}
 	write := func(yes bool, format string, args ...any) {
 		if yes {
@@ -246,7 +393,11 @@ func (s *searching) result() string {
 	write(s.denied > 0, "[%d files are not allowed here, and not searched]\n", s.denied)
 	write(s.ignoredFiles+s.ignoredDirs > 0, "[%d files and %d directories are left out by .gitignore]\n", s.ignoredFiles, s.ignoredDirs)
 	write(s.unignored > 0, "[for %d entries not all .gitignore rules are applied: they take too long here; give a path]\n", s.unignored)
-	write(s.long > 0, "[%d lines above the limit of %d bytes are not searched]\n", s.long, maxSearched)
+	for _, u := range s.unread {
+		names := strings.ToValidUTF8(strings.Join(u.names, ", "), "\uFFFD")
+		write(u.count <= maxNamed, "[not searched, %s: %s]\n", u.why, names)
+		write(u.count > maxNamed, "[not searched, %s: %s and %d more]\n", u.why, names, u.count-maxNamed)
+	}
 	write(s.stopped != "" && s.found <= s.MaxFound, "[the search stopped after %d entries and %d bytes: %s]\n", s.visited, s.read, s.stopped)
 	write(s.found > s.MaxFound, "[%s]\n", s.stopped)
 	return s.text.String()

@@ -12,26 +12,42 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/gate"
 )
 
 // request is the arguments of any of the tools.
 type request interface{ path() string }
 
-// in opens the directory for one call, after it has checked the path against the rules.
-func in[In request](f *files, tool string, work func(context.Context, *os.Root, plugin.Call, In) (string, error)) func(context.Context, plugin.Call, In) (string, error) {
+// target is the file or directory of one call.
+type target struct {
+	*files
+	root  *os.Root
+	name  string // as the call gives it
+	place string // where that led when the call began, without links: the rules were asked about it. Absolute if it is outside
+}
+
+// base is the name of the target in its directory.
+func (t *target) base() string { return path.Base(t.place) }
+
+// in finds the place of one call, and asks the rules about it.
+func in[In request](f *files, tool string, work func(context.Context, *target, plugin.Call, In) (string, error)) func(context.Context, plugin.Call, In) (string, error) {
 	return func(ctx context.Context, call plugin.Call, args In) (string, error) {
 		name, err := clean(args.path())
 		if err != nil {
 			return "", err
 		}
-		if err := f.check(tool, name); err != nil {
+		names, err := gate.At(f.Root, "path", name, call)
+		if err != nil {
+			return "", err
+		}
+		if err := f.check(tool, names...); err != nil {
 			return "", err
 		}
 		if tool == "edit_file" { // its result depends on the content of the file
-			if err := f.check("read_file", name); err != nil {
+			if err := f.check("read_file", names...); err != nil {
 				return "", err
 			}
 		}
@@ -40,45 +56,49 @@ func in[In request](f *files, tool string, work func(context.Context, *os.Root, 
 			return "", &plugin.Failure{Class: plugin.ClassUnavailable, Message: "the directory of the files is not there"}
 		}
 		defer root.Close() //nolint:errcheck // nothing is lost
-		return work(ctx, root, call, args)
+		return work(ctx, &target{f, root, name, names[len(names)-1]}, call, args)
 	}
 }
 
-type readRequest struct {
-	Path  string `json:"path"`
-	Line  int    `json:"line,omitempty" jsonschema:"the first line to read, from 1"`
-	Lines int    `json:"lines,omitempty" jsonschema:"how many lines"`
+// open opens the directory at a place below another one. perm are the rights of the directories that it makes; 0: it makes none.
+func (t *target) open(from *os.Root, place string, perm fs.FileMode) (*os.Root, error) {
+	dir, err := below(from, place, perm)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	return dir, nil
 }
 
-func (r readRequest) path() string { return r.Path }
+// below opens a directory like open, with errors of the system.
+func below(from *os.Root, place string, perm fs.FileMode) (*os.Root, error) {
+	if path.IsAbs(place) {
+		return nil, errors.New("path escapes from parent")
+	}
+	return localfile.Below(from, place, perm)
+}
 
-func (f *files) read(_ context.Context, root *os.Root, _ plugin.Call, in readRequest) (string, error) {
-	name, err := clean(in.Path)
-	if err != nil {
-		return "", err
+// failed is the error of a tool for one of the system, without the location of the directory.
+func (t *target) failed(err error) error {
+	if refused, ok := errors.AsType[*plugin.Failure](err); ok {
+		return refused
 	}
-	text, _, err := f.load(root, name)
-	if err != nil {
-		return "", err
+	return gate.NotThere(t.Root, "path", t.name, t.place, bareError(err))
+}
+
+// bareError is an error of the system without its path.
+func bareError(err error) error {
+	if bare, ok := errors.AsType[*fs.PathError](err); ok {
+		err = bare.Err
+	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
+		err = link.Err
 	}
-	all := slices.Collect(strings.Lines(text))
-	from := max(in.Line-1, 0)
-	if from > 0 && from >= len(all) {
-		return "", plugin.InvalidArgs("line: %d, the file has %d lines", in.Line, len(all))
-	}
-	upto, shown := from, int64(0)
-	for upto < len(all) && (in.Lines <= 0 || upto-from < in.Lines) && (upto == from || shown+int64(len(all[upto])) <= f.MaxShown) {
-		shown += int64(len(all[upto]))
-		upto++
-	}
-	text = strings.Join(all[from:upto], "")
-	if shown > f.MaxShown {
-		text = strings.ToValidUTF8(text[:f.MaxShown], "") + " [the line is cut]\n"
-	}
-	if from > 0 || upto < len(all) {
-		text = fmt.Sprintf("%s\n[lines %d to %d of %d]", strings.TrimSuffix(text, "\n"), from+1, upto, len(all))
-	}
-	return text, nil
+	return err
+}
+
+// isLink reports whether the path of the call ends in a link.
+func (t *target) isLink() bool {
+	info, err := t.root.Lstat(t.name)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 type writeRequest struct {
@@ -88,65 +108,48 @@ type writeRequest struct {
 
 func (r writeRequest) path() string { return r.Path }
 
-func (f *files) write(_ context.Context, root *os.Root, call plugin.Call, in writeRequest) (string, error) {
-	name, err := clean(in.Path)
+func (f *files) write(ctx context.Context, t *target, call plugin.Call, in writeRequest) (string, error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	noFile := t.failed(errors.New("is no regular file"))
+	if int64(len(in.Content)) > f.MaxBytes {
+		return "", &plugin.Failure{
+			Class: plugin.ClassResourceLimit, Code: "file_too_large",
+			Message: fmt.Sprintf("content: %d bytes, the limit is %d", len(in.Content), f.MaxBytes),
+		}
+	}
+	if t.isLink() {
+		return "", noFile
+	}
+	dir, err := t.open(t.root, path.Dir(t.place), 0o755)
 	if err != nil {
 		return "", err
 	}
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	mode := fs.FileMode(0o644)
-	switch info, err := root.Lstat(name); {
+	defer dir.Close() //nolint:errcheck // what is written is synchronized
+	mode, note := fs.FileMode(0o644), ""
+	switch info, err := dir.Lstat(t.base()); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return "", badPath(name, err)
+		if f.known(t.place) != nil {
+			note = ", which was gone"
 		}
 	case err != nil:
-		return "", badPath(name, err)
+		return "", t.failed(err)
 	case !info.Mode().IsRegular():
-		return "", plugin.InvalidArgs("path: %s is no regular file", name)
+		return "", noFile
 	default:
 		mode = info.Mode().Perm()
+		if err := t.mayWrite(dir, info); err != nil {
+			return "", err
+		}
+		if err := t.unchanged(ctx, dir); err != nil {
+			return "", err
+		}
 	}
-	if err := f.store(root, name, in.Content, digest(call), mode); err != nil {
+	if err := t.store(dir, in.Content, digest(call), mode); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d bytes written to %s", len(in.Content), name), nil
-}
-
-type editRequest struct {
-	Path string `json:"path"`
-	Old  string `json:"old" jsonschema:"what stands there, exactly once"`
-	New  string `json:"new"`
-}
-
-func (r editRequest) path() string { return r.Path }
-
-func (f *files) edit(_ context.Context, root *os.Root, call plugin.Call, in editRequest) (string, error) {
-	name, err := clean(in.Path)
-	if err != nil {
-		return "", err
-	}
-	if in.Old == "" {
-		return "", plugin.InvalidArgs("old: is empty")
-	}
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	if info, err := root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return "", plugin.InvalidArgs("path: %s is a link: edit what it leads to", name)
-	}
-	text, info, err := f.load(root, name)
-	if err != nil {
-		return "", err
-	}
-	if n := strings.Count(text, in.Old); n != 1 {
-		return "", plugin.InvalidArgs("old: stands %d times in %s, want once", n, name)
-	}
-	line := 1 + strings.Count(text[:strings.Index(text, in.Old)], "\n")
-	if err := f.store(root, name, strings.Replace(text, in.Old, in.New, 1), digest(call), info.Mode().Perm()); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s is changed at line %d", name, line), nil
+	f.remember(t.place, sumOf(in.Content), int64(len(in.Content)), in.Content)
+	return fmt.Sprintf("%d bytes written to %s%s", len(in.Content), t.name, note), nil
 }
 
 // digest names the temporary file of a call. No other call has the same one.
@@ -161,14 +164,15 @@ type listRequest struct {
 
 func (r listRequest) path() string { return r.Path }
 
-func (f *files) list(_ context.Context, root *os.Root, _ plugin.Call, in listRequest) (string, error) {
-	name, err := clean(in.Path)
+func (f *files) list(_ context.Context, t *target, _ plugin.Call, _ listRequest) (string, error) {
+	dir, err := t.open(t.root, t.place, 0)
 	if err != nil {
 		return "", err
 	}
-	entries, err := f.entries(root, name, f.MaxVisited)
+	defer dir.Close() //nolint:errcheck // it is only read
+	entries, err := t.entries(dir, f.MaxVisited)
 	if err != nil {
-		return "", err
+		return "", t.failed(err)
 	}
 	var text strings.Builder
 	for i, e := range entries {
@@ -176,7 +180,11 @@ func (f *files) list(_ context.Context, root *os.Root, _ plugin.Call, in listReq
 			fmt.Fprintf(&text, "[%d more]\n", len(entries)-i)
 			break
 		}
-		if f.check("list_files", path.Join(name, e.Name())) != nil {
+		names := []string{path.Join(t.place, e.Name())}
+		if e.Type()&fs.ModeSymlink != 0 && len(f.Rules.Deny) > 0 {
+			names = gate.Names(f.Root, names[0])
+		}
+		if f.check("list_files", names...) != nil {
 			text.WriteString(e.Name() + " (not allowed here)\n")
 			continue
 		}
@@ -202,20 +210,20 @@ func describe(e fs.DirEntry) string {
 }
 
 // entries are the entries of a directory, sorted. More than limit are an error.
-func (f *files) entries(root *os.Root, name string, limit int) ([]fs.DirEntry, error) {
-	dir, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
+func (t *target) entries(dir *os.Root, limit int) ([]fs.DirEntry, error) {
+	file, err := dir.Open(".")
 	if err != nil {
-		return nil, badPath(name, err)
+		return nil, err
 	}
-	defer dir.Close() //nolint:errcheck // it is only read
-	entries, err := dir.ReadDir(limit + 1)
+	defer file.Close() //nolint:errcheck // it is only read
+	entries, err := file.ReadDir(limit + 1)
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
-		return nil, badPath(name, err)
+		return nil, err
 	case len(entries) > limit:
 		return nil, &plugin.Failure{
 			Class: plugin.ClassResourceLimit, Code: "too_many_entries",
-			Message: fmt.Sprintf("path: %s has more entries than the limit of %d that one call visits", name, f.MaxVisited),
+			Message: fmt.Sprintf("path: %s has more entries than the limit of %d that one call visits", t.name, t.MaxVisited),
 		}
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })

@@ -4,7 +4,8 @@
 // Tools that read or may be repeated run.
 //
 // Guarantees: what runs is what the rules judged, because the gate sees the arguments after all hooks that replace them,
-// and a question shows the same. A call is refused that has its command, path or cwd more than once, also where the case
+// and a question shows the same. Paths are judged by the place where they lead, which is in the question and in the history: the
+// tools of files and commands work there, or refuse the call if the path leads elsewhere by then, on any node. A call is refused that has its command, path or cwd more than once, also where the case
 // differs: its tool may read another one than the rules. A call that waits has not started, and waits through the death
 // of its node. The first answer counts. The result of a refused call tells the model so. The rules of a session bind its agents too; their questions are in
 // their own sessions. Rules help a careful user and are no sandbox: a command that is allowed can do anything. The
@@ -66,7 +67,7 @@ func (o Options) Check() error {
 // Config configures the plugin.
 type Config struct {
 	Options
-	Root string // directory of relative paths. Empty: links are not followed
+	Root string // directory of relative paths. Empty: links are not followed, and no places are recorded
 }
 
 // Factory builds the plugin.
@@ -95,39 +96,61 @@ func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Direc
 	case g.o.denies(in.Tool, s):
 		return []plugin.Directive{plugin.Abort(ID, in.Tool+" is not allowed here"+s.text())}, nil
 	case g.o.allows(in.Tool, s):
-		return nil, nil
+		return s.judged(), nil
 	case g.o.requiresApproval(in.Tool, s):
-		return approvalRequest(in.Tool, s), nil
+		return s.asked(in.Tool), nil
 	}
 	state, err := in.Host.SnapshotCurrent(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if tool, known := state.Catalog.Tool(in.Tool); !known || tool.Effects.Repeatable() {
-		return nil, nil
+		return s.judged(), nil
 	}
-	return approvalRequest(in.Tool, s), nil
+	return s.asked(in.Tool), nil
 }
 
-func approvalRequest(tool string, s subject) []plugin.Directive {
-	return []plugin.Directive{plugin.Ask("Let " + tool + " run?" + s.text())}
+// judged records where the paths of a call that may run lead.
+func (s subject) judged() []plugin.Directive {
+	if len(s.places) == 0 {
+		return nil
+	}
+	return []plugin.Directive{plugin.JudgePlaces(s.places)}
 }
 
-// maxShown limits the text of a question, in bytes. The question has the whole call too.
+// asked makes the call wait for an approval.
+func (s subject) asked(tool string) []plugin.Directive {
+	question := "Let " + tool + " run?" + s.text()
+	if len(s.cwd) > 0 {
+		question += ", in " + shown(s.cwd)
+	}
+	return append(s.judged(), plugin.Ask(question))
+}
+
+// maxShown limits a command, and each name of a file, in a question, in bytes. The question has the whole call too.
 const maxShown = 500
 
 func (s subject) text() string {
-	text := s.command
-	if text == "" && len(s.paths) > 0 {
-		text = strings.Join(s.paths, ", which is ")
-	}
 	switch {
-	case text == "":
-		return ""
-	case len(text) > maxShown:
-		return " " + strings.ToValidUTF8(text[:maxShown], "") + " …"
+	case len(s.command) > maxShown:
+		return " " + strings.ToValidUTF8(s.command[:maxShown], "") + " …"
+	case s.command != "":
+		return " " + s.command
+	case len(s.paths) > 0:
+		return " " + shown(s.paths)
 	}
-	return " " + text
+	return ""
+}
+
+// shown are the names of a file. The middle of a long one is left out: its end says where the file is.
+func shown(names []string) string {
+	short := make([]string, len(names))
+	for i, name := range names {
+		if short[i] = name; len(name) > maxShown {
+			short[i] = strings.ToValidUTF8(name[:maxShown/2]+" … "+name[len(name)-maxShown/2:], "")
+		}
+	}
+	return strings.Join(short, ", which is ")
 }
 
 // operators are characters with which a command can do more than its first words say.

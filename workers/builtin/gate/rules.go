@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,10 +18,12 @@ import (
 
 // subject is the command, or the file, of a call.
 type subject struct {
-	command string   // empty if the call runs none
-	paths   []string // names of one file, see [Names]; empty if the call has none
-	dirs    []string // names of the directory of a command, each with a / at its end
-	twice   string   // a field of these that the call has twice: tools of other languages may read another value than this package
+	command string            // empty if the call runs none
+	paths   []string          // names of one file, see [Names]; empty if the call has none
+	cwd     []string          // names of the directory of a command
+	dirs    []string          // these and those of another reading, each with a / at its end
+	places  map[string]string // where the path and the cwd lead, by argument; empty if links are not followed
+	twice   string            // a field of these that the call has twice: tools of other languages may read another value than this package
 }
 
 // twice is the first of the fields that rules judge which an object has more than once, without regard to case; empty
@@ -62,11 +65,20 @@ func subjectOf(root string, args json.RawMessage) subject {
 	}
 	_ = json.Unmarshal(args, &known) // any other JSON has no subject
 	s := subject{command: strings.TrimSpace(known.Command), twice: twice(args)}
+	s.places = make(map[string]string)
+	judge := func(arg, name string) []string {
+		names := Names(root, name)
+		if root != "" {
+			s.places[arg] = names[len(names)-1]
+		}
+		return names
+	}
 	if known.Path != "" {
-		s.paths = Names(root, known.Path)
+		s.paths = judge("path", known.Path)
 	}
 	if known.Cwd != "" { // some tools read an absolute path as relative to the directory
-		for _, name := range slices.Concat(Names(root, known.Cwd), Names(root, "./"+known.Cwd)) {
+		s.cwd = judge("cwd", known.Cwd)
+		for _, name := range slices.Concat(s.cwd, Names(root, "./"+known.Cwd)) {
 			s.dirs = append(s.dirs, strings.TrimSuffix(name, "/")+"/")
 		}
 	}
@@ -94,6 +106,39 @@ func Names(root, name string) []string {
 		names = append(names, to)
 	}
 	return names
+}
+
+// At are the names of the file or directory that an argument of a call gives, see [Names]; the last one is its place. The call is
+// refused if that is not the place that the rules judged.
+func At(root, arg, name string, call plugin.Call) ([]string, error) {
+	names := Names(root, name)
+	if was, judged := call.Places[arg]; judged && was != names[len(names)-1] {
+		return nil, &plugin.Failure{
+			Class: plugin.ClassPermissionDenied, Code: ID,
+			Message: fmt.Sprintf("%s: %s was %s when the call was judged, and is %s now: call again", arg, names[0], was, names[len(names)-1]),
+		}
+	}
+	return names, nil
+}
+
+// NotThere is the refusal of a call that could not open its place. It names both places where the path leads to another one by now.
+func NotThere(root, arg, name, place string, err error) error {
+	if _, moved := At(root, arg, name, plugin.Call{Places: map[string]string{arg: place}}); moved != nil {
+		return moved
+	}
+	return plugin.InvalidArgs("%s: %s: %v", arg, name, err)
+}
+
+// Cwd is the place of the directory that a call gives its command, below root or absolute, without links; empty without one.
+func Cwd(root, cwd string, call plugin.Call) (string, error) {
+	if cwd == "" {
+		return "", nil
+	}
+	names, err := At(root, "cwd", cwd, call)
+	if err != nil {
+		return "", err
+	}
+	return names[len(names)-1], nil
 }
 
 // maxLinks limits the links of one path, like the system.

@@ -1,6 +1,6 @@
 // Package history keeps long conversations within the context window of the model. When the window fills, the prompts
 // of a turn have placeholders for old attachments and large old tool results; near the limit they have only the
-// newest turns. When a host compacts the session, its model summarises the older part, and the newest part stays.
+// newest turns, and say so. When a host compacts the session, its model summarises the older part, and the newest part stays.
 //
 // Guarantees: the graph keeps everything, because only views and frames change. The last two user turns stay whole,
 // unless the window is nearly full. A call always has its result. The package imports session/plugin and below.
@@ -8,8 +8,6 @@ package history
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -61,14 +59,21 @@ func (h *history) Register(r *plugin.Registrar) error {
 // prune replaces old parts in the view of a turn.
 func (h *history) prune(_ context.Context, in plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
 	window := in.State.Config.ContextWindow
-	if window == 0 || max(in.LastPrompt, tokens(now.Messages))*100 < window*h.o.PrunePercent {
+	capacity := h.capacity(&in.State.Config)
+	if window == 0 || max(in.LastPrompt, projector.Tokens(now.Messages)) < min(window*h.o.PrunePercent/100, capacity) {
 		return now, nil
 	}
 	now.Messages = h.pruned(now.Messages)
-	if capacity := window - min(h.o.Reserve, window/4); max(in.LastPrompt, tokens(now.Messages)) >= capacity {
+	if max(in.LastPrompt, projector.Tokens(now.Messages)) >= capacity {
 		now.Messages = tail(now.Messages, capacity/2)
 	}
 	return now, nil
+}
+
+// capacity is the part of the window that prompts may fill. The rest is for the reply.
+func (h *history) capacity(c *events.Config) int64 {
+	window := c.ContextWindow
+	return window - max(min(h.o.Reserve, window/4), min(c.MaxOutputTokens, window/4*3))
 }
 
 // compact summarises the older part of the conversation.
@@ -81,18 +86,11 @@ func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plug
 	if cut == 0 {
 		return plugin.Compaction{}, nil
 	}
-	old := h.pruned(view.Messages[:cut])
-	if window := in.State.Config.ContextWindow; window > 0 {
-		old = tail(old, window-min(h.o.Reserve, window/4))
-	}
-	reply, err := in.Host.Complete(ctx, plugin.CompletionRequest{Messages: summaryRequest(old)}, usageSource)
-	switch {
-	case err != nil:
+	text, err := summary(ctx, in.Host, h.pruned(view.Messages[:cut]), h.capacity(&in.State.Config))
+	if err != nil {
 		return plugin.Compaction{}, err
-	case reply.Text == "":
-		return plugin.Compaction{}, errors.New("the model gave no summary")
 	}
-	summary := plugin.Say(events.RoleAssistant, "Summary of the conversation so far:\n\n"+reply.Text)
+	summary := summarySaid(text)
 	return plugin.Compaction{Nodes: []api.AppendNode{{Message: &summary}}, Keep: firstKept}, nil
 }
 
@@ -111,38 +109,12 @@ func (h *history) cut(v projector.ReadView) (int, events.NodeID) {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		n := nodes[i]
 		own := v.Frame.Keep == "" || n.Frame == v.Frame.ID
-		if sum += tokens(v.Messages[i : i+1]); sum > h.o.Keep || !own {
+		if sum += projector.Tokens(v.Messages[i : i+1]); sum > h.o.Keep || !own {
 			break
 		}
-		if beginsTurn(&n.Message) {
+		if projector.BeginsTurn(&n.Message) {
 			cut, firstKept = i, n.ID
 		}
 	}
 	return cut, firstKept
-}
-
-// summaryRequest is the request for a summary. Calls and their results become text, because the request has no tools.
-func summaryRequest(list []events.Message) []events.Message {
-	out := []events.Message{plugin.Say(events.RoleSystem, "You summarise conversations between a user and an assistant that uses tools.")}
-	for _, m := range list {
-		flat := events.Message{Role: m.Role}
-		for _, p := range m.Parts {
-			switch p.Kind {
-			case events.PartText:
-				flat.Parts = append(flat.Parts, events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
-			case events.PartToolCall:
-				flat.Parts = append(flat.Parts, text(fmt.Sprintf("[called %s %s]", p.Tool, p.Args)))
-			case events.PartToolResult:
-				flat.Parts = append(flat.Parts, text("[result of "+p.Tool+"]\n"), events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
-			case events.PartAttachment:
-				flat.Parts = append(flat.Parts, text("[attachment "+p.MediaType+"]"))
-			case events.PartReasoning: // not needed any more
-			}
-		}
-		if len(flat.Parts) > 0 {
-			out = append(out, flat)
-		}
-	}
-	return append(out, plugin.Say(events.RoleUser, "Summarise our conversation for whoever carries on with it: what is wanted, "+
-		"what was done and decided, what was learnt (names, paths, values), what is still to do. Reply with the summary alone."))
 }

@@ -4,12 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
-)
-
-// Estimated costs of messages.
-const (
-	bytesPerToken    = 4
-	attachmentTokens = 1200
+	"github.com/lash-go/lash/projector"
 )
 
 // wholeTurns is the number of newest user turns that stay whole.
@@ -20,30 +15,6 @@ const maxReplaced = 64 << 10
 
 // partBytes is the cost of a part without its body.
 const partBytes = 128
-
-// tokens estimates the tokens of messages.
-func tokens(list []events.Message) (n int64) {
-	for i := range list {
-		for _, p := range list[i].Parts {
-			if p.Kind == events.PartAttachment {
-				n += attachmentTokens
-			} else {
-				n += (int64(len(p.Text)+len(p.Args)) + p.Blob.Size + bytesPerToken - 1) / bytesPerToken
-			}
-		}
-	}
-	return n
-}
-
-// beginsTurn reports whether a message begins a user's turn. A cut is possible there: no call waits for its result.
-func beginsTurn(m *events.Message) bool {
-	for i := range m.Parts {
-		if m.Parts[i].Kind == events.PartToolResult {
-			return false
-		}
-	}
-	return m.Role == events.RoleUser && m.Origin == ""
-}
 
 // pruned replaces old attachments and large old results with placeholders.
 func (h *history) pruned(list []events.Message) []events.Message {
@@ -71,7 +42,7 @@ func (h *history) pruned(list []events.Message) []events.Message {
 func old(list []events.Message) int {
 	turns := 0
 	for i := len(list) - 1; i >= 0; i-- {
-		if beginsTurn(&list[i]) {
+		if projector.BeginsTurn(&list[i]) {
 			if turns++; turns == wholeTurns {
 				return i
 			}
@@ -80,19 +51,24 @@ func old(list []events.Message) int {
 	return 0
 }
 
-// tail is the newest turns that fit, at least one.
+// tail is the newest turns that fit, at least one, after a message that says what is left out.
 func tail(list []events.Message, capacity int64) []events.Message {
 	from, sum := 0, int64(0)
 	for i := len(list) - 1; i >= 0; i-- {
-		sum += tokens(list[i : i+1])
+		sum += projector.Tokens(list[i : i+1])
 		if sum > capacity && from > 0 {
 			break
 		}
-		if beginsTurn(&list[i]) {
+		if projector.BeginsTurn(&list[i]) {
 			from = i
 		}
 	}
-	return list[from:]
+	if from == 0 {
+		return list
+	}
+	note := projector.LeftOut(from)
+	note.Origin = ID
+	return append([]events.Message{note}, list[from:]...)
 }
 
 func text(s string) events.Part { return events.Part{Kind: events.PartText, Text: s} }

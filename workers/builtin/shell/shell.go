@@ -2,14 +2,15 @@
 //
 // Guarantees: a command whose node died is never run again; its result tells the model that the outcome is unknown. A
 // command has its own process group, which is killed at the end of the call, at the time limit, when its turn is
-// cancelled, and when the node dies. Its output is bounded, and its environment has none of the node's keys.
+// cancelled, and when the node dies. It begins where the gate judged its directory to be, or not at all. Its output is bounded, and its environment has none of the node's keys.
 // Otherwise it has the rights of the node, so register the approval gate before it. The package imports
-// session/plugin, events and workers/internal/process.
+// session/plugin, events, events/localfile, builtin/gate and workers/internal/process.
 package shell
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,9 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/gate"
 	"github.com/lash-go/lash/workers/internal/process"
 )
 
@@ -56,7 +59,7 @@ type shell struct{ Config }
 
 type request struct {
 	Command   string `json:"command"`
-	Cwd       string `json:"cwd,omitempty" jsonschema:"a directory, relative to the one where commands run"`
+	Cwd       string `json:"cwd,omitempty" jsonschema:"a directory, absolute or relative to the one where commands run"`
 	TimeoutMS int64  `json:"timeout_ms,omitempty"`
 }
 
@@ -70,18 +73,27 @@ func (s shell) runCommand(ctx context.Context, call plugin.Call, in request) (pl
 	case in.TimeoutMS > 0:
 		limit = time.Duration(in.TimeoutMS) * time.Millisecond
 	}
-	dir := filepath.Join(s.Dir, in.Cwd)
+	place, err := gate.Cwd(s.Dir, in.Cwd, call)
+	if err != nil {
+		return plugin.Result{}, err
+	}
+	dir := place
+	if !filepath.IsAbs(place) {
+		dir = filepath.Join(s.Dir, place)
+	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return plugin.Result{}, plugin.InvalidArgs("cwd: %s is no directory", in.Cwd)
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, err := process.Run(bounded, process.Command{Script: in.Command, Dir: dir, Show: func(text string) { call.Output(plugin.StreamStdout, text) }}, s.MaxOutput)
+	out, err := process.Run(bounded, process.Command{Script: in.Command, Dir: s.Dir, Place: place, Show: func(text string) { call.Output(plugin.StreamStdout, text) }}, s.MaxOutput)
 	switch {
 	case context.Cause(ctx) == context.Canceled && err == nil: //nolint:errorlint // the causes of other ends may wrap it
 		return plugin.Result{Outcome: events.OutcomeCancelled, Text: strings.TrimPrefix(strings.TrimSuffix(out.Text, "\n")+"\n[the command was cancelled, and killed]", "\n")}, nil
 	case ctx.Err() != nil:
 		return plugin.Result{}, ctx.Err()
+	case errors.Is(err, localfile.ErrLink):
+		return plugin.Result{}, gate.NotThere(s.Dir, "cwd", in.Cwd, place, err)
 	case err != nil:
 		return plugin.Result{}, err
 	case out.Killed:
@@ -92,7 +104,7 @@ func (s shell) runCommand(ctx context.Context, call plugin.Call, in request) (pl
 	case out.Err != nil:
 		return plugin.Result{}, out.Err
 	case out.Status != 0:
-		return plugin.Result{Text: strings.TrimPrefix(fmt.Sprintf("%s\n[exit status %d]", strings.TrimSuffix(out.Text, "\n"), out.Status), "\n")}, nil
+		return plugin.Result{Text: strings.TrimPrefix(fmt.Sprintf("%s\n[%s]", strings.TrimSuffix(out.Text, "\n"), out.How()), "\n")}, nil
 	case out.Text == "":
 		return plugin.Result{Text: "[no output]"}, nil
 	}

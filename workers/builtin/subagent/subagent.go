@@ -1,6 +1,7 @@
 // Package subagent lets the model delegate work to child sessions. spawn_agent opens a child session with a named
 // capability, gives it a task, and waits for its answer or lets it work in the background. send_agent gives an agent
-// further work. list_agents and close_agent manage agents.
+// further work. list_agents and close_agent manage agents. A call that waits for an agent's answer is parked in the history: it occupies no
+// node, unless another call made it, or it runs in the background.
 //
 // Guarantees: the ids of an agent's session, turns and task follow from the call. A call that runs again, here or
 // after a takeover, creates no second agent, and waits for the turn that already runs. An agent is a background task
@@ -58,37 +59,27 @@ func (a agents) register(r *plugin.Registrar) error {
 	return nil
 }
 
-// agentState is the state of an agent, and its last answer.
-type agentState struct {
-	Agent      events.SessionID `json:"agent"`
-	Capability string           `json:"capability,omitempty"`
-	State      events.TaskState `json:"state"`             // running or waiting
-	Outcome    events.TurnEnd   `json:"outcome,omitempty"` // empty if the turn finished by itself
-	Answer     string           `json:"answer,omitempty"`
-	Usage      *api.TokenUsage  `json:"usage,omitempty"` // of the turn
-}
-
 type spawnRequest struct {
 	Capability string `json:"capability"`
 	Task       string `json:"task" jsonschema:"everything that the agent has to know"`
 	Background bool   `json:"background,omitempty" jsonschema:"do not wait: the answer comes later, as a message"`
 }
 
-func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (agentState, error) {
+func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (plugin.Result, error) {
 	at := find(a.Capabilities, in.Capability)
 	if at < 0 {
-		return agentState{}, refusal(plugin.ClassInvalidRequest, "there is no capability %q", in.Capability)
+		return plugin.Result{}, refusal(plugin.ClassInvalidRequest, "there is no capability %q", in.Capability)
 	}
 	state, err := call.Host.SnapshotCurrent(ctx)
 	if err != nil {
-		return agentState{}, err
+		return plugin.Result{}, err
 	}
 	as := events.Subagent{Capability: in.Capability, Depth: state.Subagent.Depth + 1, MaxDepth: a.MaxDepth}
 	if !state.Subagent.IsZero() {
 		as.MaxDepth = state.Subagent.MaxDepth
 	}
 	if as.Depth > as.MaxDepth {
-		return agentState{}, refusal(plugin.ClassResourceLimit, "agents are at most %d levels deep", as.MaxDepth)
+		return plugin.Result{}, refusal(plugin.ClassResourceLimit, "agents are at most %d levels deep", as.MaxDepth)
 	}
 	req := api.CreateRequest{ID: events.SessionID(events.DerivedID("agent-", call.Key)), Parent: call.Session, Subagent: as, Usage: ID, Options: maps.Clone(state.Options)}
 	if as.Depth == as.MaxDepth {
@@ -98,10 +89,10 @@ func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (a
 		shape(&req)
 	}
 	if _, err := call.Host.CreateSession(ctx, req); err != nil && !errors.Is(err, api.ErrExists) {
-		return agentState{}, err
+		return plugin.Result{}, err
 	}
 	if err := register(ctx, call, req.ID); err != nil {
-		return agentState{}, err
+		return plugin.Result{}, err
 	}
 	return turn(ctx, call, req.ID, in.Task, in.Background)
 }
@@ -123,16 +114,16 @@ type sendRequest struct {
 	Background bool             `json:"background,omitempty" jsonschema:"do not wait: the answer comes later, as a message"`
 }
 
-func (a agents) send(ctx context.Context, call plugin.Call, in sendRequest) (agentState, error) {
+func (a agents) send(ctx context.Context, call plugin.Call, in sendRequest) (plugin.Result, error) {
 	if err := own(ctx, call, in.Agent); err != nil {
-		return agentState{}, err
+		return plugin.Result{}, err
 	}
 	return turn(ctx, call, in.Agent, in.Message, in.Background)
 }
 
-func (a agents) list(ctx context.Context, call plugin.Call, _ struct{}) ([]agentState, error) {
+func (a agents) list(ctx context.Context, call plugin.Call, _ struct{}) ([]api.AgentState, error) {
 	tasks, err := call.Host.Tasks(ctx, call.Session)
-	list := []agentState{}
+	list := []api.AgentState{}
 	for i := range tasks {
 		if !tasks[i].Live() || tasks[i].Of != events.TaskSubagent {
 			continue
@@ -141,7 +132,7 @@ func (a agents) list(ctx context.Context, call plugin.Call, _ struct{}) ([]agent
 		if err != nil {
 			return nil, err
 		}
-		agent := agentState{Agent: child.Session, Capability: child.Subagent.Capability, State: events.TaskRunning}
+		agent := api.AgentState{Agent: child.Session, Capability: child.Subagent.Capability, State: events.TaskRunning}
 		if child.Idle() {
 			agent.State = events.TaskWaiting
 		}

@@ -2,6 +2,7 @@ package subagent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -17,24 +18,36 @@ const (
 )
 
 // turn runs a turn of an agent. Its id follows from the call: a call that runs again waits for the same turn.
-func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, inBackground bool) (agentState, error) {
+func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, inBackground bool) (plugin.Result, error) {
 	task, prefix := events.TaskID(agent), awaited
 	if inBackground {
 		prefix = background
 	}
 	req := api.TurnRequest{ID: events.TurnID(events.DerivedID(prefix, call.Key)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, message).Parts}}
 	if err := call.Host.TransitionTask(ctx, call.Session, task, events.TaskRunning); err != nil {
-		return agentState{}, err
+		return plugin.Result{}, err
 	}
-	if inBackground {
-		_, _, err := call.Host.StartTurnStream(ctx, agent, req)
-		return agentState{Agent: agent, State: events.TaskRunning}, err
+	switch {
+	case inBackground:
+		if _, _, err := call.Host.StartTurnStream(ctx, agent, req); err != nil {
+			return plugin.Result{}, err
+		}
+		return stateOf(api.AgentState{Agent: agent, State: events.TaskRunning})
+	case !call.Inner:
+		err := call.Host.AnswerByTurn(ctx, call.CompletionKey(), agent, req)
+		return plugin.Result{Pending: err == nil}, err
 	}
 	got, err := call.Host.StartTurn(ctx, agent, req)
 	if err := errors.Join(err, call.Host.TransitionTask(ctx, call.Session, task, events.TaskWaiting)); err != nil {
-		return agentState{}, err
+		return plugin.Result{}, err
 	}
-	return agentState{Agent: agent, State: events.TaskWaiting, Outcome: got.Outcome.Reason, Answer: got.Output.SafeText, Usage: &got.Usage}, nil
+	return stateOf(api.AgentState{Agent: agent, State: events.TaskWaiting, Outcome: got.Outcome.Reason, Answer: got.Output.SafeText, Usage: &got.Usage})
+}
+
+// stateOf is the result with an agent's state.
+func stateOf(s api.AgentState) (plugin.Result, error) {
+	text, err := json.Marshal(&s)
+	return plugin.Result{Text: string(text)}, err
 }
 
 // ended handles the end of a turn, of an agent or of its parent.

@@ -54,7 +54,7 @@ func (t *timer) wait(ctx context.Context, call plugin.Call, in waitArgs) (plugin
 	if !(in.Seconds >= 0) || in.Seconds > t.cfg.Max.Seconds() { // also for NaN
 		return plugin.Result{}, plugin.InvalidArgs("seconds is %v, want 0 to %v", in.Seconds, t.cfg.Max.Seconds())
 	}
-	return t.park(ctx, call, time.Now().Add(time.Duration(in.Seconds*float64(time.Second))))
+	return t.park(ctx, call, now(call).Add(time.Duration(in.Seconds*float64(time.Second))))
 }
 
 // waitUntilArgs is the arguments of the tool wait_until.
@@ -67,16 +67,24 @@ func (t *timer) waitUntil(ctx context.Context, call plugin.Call, in waitUntilArg
 	if err != nil {
 		return plugin.Result{}, plugin.InvalidArgs("time is %q, want it as 2006-01-02T15:04:05Z", in.Time)
 	}
-	if ahead := time.Until(at); ahead > t.cfg.Max {
+	if ahead := at.Sub(now(call)); ahead > t.cfg.Max {
 		return plugin.Result{}, plugin.InvalidArgs("time is %s ahead, limit is %s", ahead.Round(time.Second), t.cfg.Max)
 	}
 	return t.park(ctx, call, at)
 }
 
+// now is the servers' time; without a session that of this machine.
+func now(call plugin.Call) time.Time {
+	if call.Host == nil {
+		return time.Now()
+	}
+	return call.Host.Now()
+}
+
 // park ends the call later, on any node.
 func (t *timer) park(ctx context.Context, call plugin.Call, at time.Time) (plugin.Result, error) {
 	text := "It is " + at.UTC().Format(time.RFC3339) + "."
-	if !at.After(time.Now()) {
+	if !at.After(now(call)) {
 		return plugin.Result{Text: text}, nil
 	}
 	if call.Host == nil {

@@ -257,6 +257,8 @@ func TestRefusedCallback(t *testing.T) {
 		"413 ": &events.FieldError{Field: "body", Reason: "is large", Err: events.ErrTooLarge},
 		"413":  &wire.Error{Code: wire.CodeTooLarge, Message: "the message"},
 		"503 ": context.DeadlineExceeded,
+		"504 ": fmt.Errorf("sent: %w", events.ErrOutcomeUnknown),
+		"409 ": remote.ErrCallEnded,
 	} {
 		o := b.callOn(t.Context(), &caller{err: err}, "s", "asks "+want, "echo", `{"do":"ask"}`)
 		if o == nil || !strings.HasPrefix(o.Text, want) {

@@ -2,8 +2,10 @@ package stdio
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -22,7 +24,7 @@ func (c *child) run(ctx context.Context, in *wire.Call, on remote.Caller) (*wire
 		answer := &wire.CallbackAnswer{CallID: in.CallID, ID: cb.ID}
 		var err error
 		if answer.Status, answer.Body, err = on.Request(ctx, cb.ID, cb.Method, cb.Path, cb.Body); err != nil {
-			answer.Status, answer.Body = statusOf(err), nil
+			answer.Status, answer.Body = refusal(err)
 		}
 		c.send(lineCallback, answer)
 	}
@@ -38,16 +40,22 @@ func (c *child) run(ctx context.Context, in *wire.Call, on remote.Caller) (*wire
 	return c.await(ctx, in.CallID, r), nil
 }
 
-// statusOf is the status of a callback that was not performed: of the program's own mistake, or 503.
-func statusOf(err error) int {
+// refusal is the answer of a callback that has none of the node: 504 where it may have been performed, else it was not.
+func refusal(err error) (status int, body json.RawMessage) {
 	refused, ok := errors.AsType[*wire.Error](err)
+	status, code := http.StatusServiceUnavailable, "unavailable"
 	switch {
+	case errors.Is(err, events.ErrOutcomeUnknown):
+		status, code = http.StatusGatewayTimeout, "outcome_unknown"
+	case errors.Is(err, remote.ErrCallEnded):
+		status, code = http.StatusConflict, "call_ended"
 	case errors.Is(err, events.ErrTooLarge), ok && refused.Code == wire.CodeTooLarge:
-		return 413
+		status, code = http.StatusRequestEntityTooLarge, "too_large"
 	case ok, errors.As(err, new(*events.FieldError)):
-		return 400
+		status, code = http.StatusBadRequest, "invalid_parameter"
 	}
-	return 503
+	body, _ = json.Marshal(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": err.Error()}) // texts and a number
+	return status, body
 }
 
 // await waits for the outcome of a call. After a cancel the child has half of the grace to answer; the rest is for its

@@ -17,9 +17,10 @@ import (
 func (m *modelRun) request() llm.Request {
 	req := llm.Request{
 		Session: m.session, Turn: m.Needs.Turn, Iteration: m.Needs.Iteration, Effect: m.effect,
-		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
+		Silence: m.env.Silence.of(m.Prompt.Config, m.model()),
+		Model:   m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
 		Sampling: m.Prompt.Config.Sampling, Output: llm.Output(plugin.OutputOf(m.At.input.Output)),
-		Messages: m.rendered(m.Prompt.Messages), Tools: toolSpecs(m.Prompt.Tools),
+		Messages: m.rendered(m.messages()), Tools: toolSpecs(m.Prompt.Tools),
 	}
 	if m.Preamble.HideTools {
 		req.Tools = nil
@@ -27,7 +28,8 @@ func (m *modelRun) request() llm.Request {
 	return req
 }
 
-// complete calls the provider under the retry policy, and streams the reply.
+// complete calls the provider under the retry policy, and streams the reply. What the endpoint refuses is left out of the
+// prompt, which is then sent once more.
 func (m *modelRun) complete(ctx context.Context, req llm.Request) (llm.Response, tries, error) {
 	provider, err := m.env.ProviderFor(m.session, m.Prompt.Config)
 	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
@@ -35,12 +37,26 @@ func (m *modelRun) complete(ctx context.Context, req llm.Request) (llm.Response,
 	}
 	deltas := newDeltas(m.env.Bus, m.env.Quiet, m.session, m.Needs.Turn, m.Needs.Iteration)
 	defer deltas.stop()
-	return m.env.withRetries(ctx, func(ctx context.Context, piece func()) (llm.Response, error) {
-		return m.attempt(ctx, provider, req, deltas, piece)
-	}, func(n int, wait time.Duration, failure *llm.Error) {
-		m.recordFailedTry(wait, failure)
-		deltas.retry(n, m.env.Retry.Attempts, wait, failure)
-	})
+	var done tries
+	for {
+		resp, t, err := m.env.withRetries(ctx, func(ctx context.Context, piece func()) (llm.Response, error) {
+			return m.attempt(ctx, provider, req, deltas, piece)
+		}, func(n int, wait time.Duration, failure *llm.Error) {
+			m.recordFailedTry(wait, failure)
+			deltas.retry(done.n+n, m.env.Retry.Attempts, wait, failure)
+		})
+		done = done.and(t)
+		again, failure, ok := m.mended(&req, &resp, err)
+		if ctx.Err() != nil || !ok {
+			return resp, done, m.withAdvice(err)
+		}
+		if err == nil { // a reply that ended with the overflow
+			done.failed(&resp)
+		}
+		m.recordFailedTry(0, failure)
+		deltas.retry(done.n, m.env.Retry.Attempts, 0, failure)
+		req = again
+	}
 }
 
 // recordFailedTry records a failed try that another one follows.

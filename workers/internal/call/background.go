@@ -61,6 +61,7 @@ func (d *dispatch) background(ctx context.Context) (string, error) {
 	case got.question != "":
 		return "", errors.New("the call needs an approval, which a tool that was started cannot have")
 	default:
+		d.call.Places = got.places
 		if got.args != nil {
 			d.call.Args = got.args
 		}

@@ -3,9 +3,13 @@ package call
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -25,16 +29,33 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	}
 	model := cmp.Or(req.Model, config.Model, e.Model)
 	asked := llm.Request{
-		Session: req.Session, Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
+		Session: req.Session, Silence: e.Silence.of(config, model), Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
 		Sampling: req.Sampling.Over(config.Sampling),
 		Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
 	}
 	sink, retried := streamTo(req.Stream)
 	resp, tries, err := e.traced(req.TraceContext, e.requestEvent(cmp.Or(config.Provider, e.Provider), req.Source, &asked), func() (llm.Response, tries, error) {
-		return e.withRetries(ctx, func(ctx context.Context, piece func()) (llm.Response, error) {
+		call := func(ctx context.Context, piece func()) (llm.Response, error) {
 			return complete(ctx, provider, asked, noticed(sink, piece))
-		}, retried)
+		}
+		resp, first, err := e.withRetries(ctx, call, retried)
+		failure, ok := errors.AsType[*llm.Error](err)
+		bare, n := llm.WithoutAttachments(messages, func(events.Part) bool { return true })
+		if !ok || !failure.OfAttachment() || n == 0 {
+			return resp, first, err
+		}
+		asked.Messages = bare
+		if retried != nil {
+			retried(first.n, 0, failure)
+		}
+		resp, t, err := e.withRetries(ctx, call, retried)
+		return resp, first.and(t), err
 	})
+	if failure, ok := errors.AsType[*llm.Error](err); ok && failure.Kind == llm.KindOverflow {
+		return plugin.Completion{}, fmt.Errorf("%w: %w", api.ErrContextOverflow, err)
+	} else if ok {
+		return plugin.Completion{}, fmt.Errorf("%w: %w", api.ErrCompletion, err)
+	}
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -45,7 +66,7 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 
 // streamTo returns a function that passes a provider's deltas to a stream, and one that retracts them before the next
 // try; both are nil without a stream.
-func streamTo(stream func(plugin.CompletionDelta)) (func(llm.Delta), func(int, time.Duration, *llm.Error)) {
+func streamTo(stream func(plugin.CompletionDelta)) (func(llm.Delta), retryFunc) {
 	if stream == nil {
 		return nil, nil
 	}

@@ -23,6 +23,7 @@ type directiveOutcome struct {
 	question  string           // the question of an approval; empty: none is needed
 	askedBy   string           // the plugin that asks
 	timeLimit time.Duration    // time limit of the approval; 0: none
+	places    json.RawMessage  // of the last judgement of places
 }
 
 // replacement is the result that replaces the call's own; nil where none does. An abort is a failure of that class.
@@ -43,10 +44,10 @@ func (c *directiveOutcome) replacement(class string) *events.ToolResult {
 var errPendingShort = errors.New("a hook answered the call with a pending result")
 
 // approvalRequest builds the approval request of a call.
-func (c *directiveOutcome) approvalRequest(call *turn.Call) *events.ToolApprovalAsked {
-	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: clip(c.question)}
+func (c *directiveOutcome) approvalRequest(call *turn.Call, now time.Time) *events.ToolApprovalAsked {
+	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: clip(c.question), Places: c.places}
 	if c.timeLimit > 0 {
-		asked.Until = events.MillisOf(time.Now().Add(c.timeLimit))
+		asked.Until = events.MillisOf(now.Add(c.timeLimit))
 	}
 	return asked
 }
@@ -86,6 +87,8 @@ func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, 
 		case events.DirectiveEmitTrace:
 			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
 			_ = host.EmitTrace(ctx, d.Name, v.Payload)
+		case events.DirectiveJudgePlaces:
+			c.places, d.Body = v.Payload, v.Payload
 		case events.DirectiveAskApproval:
 			d.Message, c.question, c.askedBy, c.timeLimit = clip(v.Message), v.Message, owned.Plugin, v.Within
 		}

@@ -22,6 +22,6 @@
 // The package has more than 3 000 lines because its effects share unexported parts: the snapshot with its loaded
 // conversation, the directives of hooks, the limits of what an event can hold, and the conversion of results. A call of
 // the model, one inside of another, one in the background and a portable one are the same dispatch. Model calls
-// (model.go, modeltrace.go, stream.go, streamedparts.go, delta.go, direct.go) could be cut. Then the snapshot and the
+// (model.go, room.go, modeltrace.go, stream.go, streamedparts.go, delta.go, direct.go) could be cut. Then the snapshot and the
 // directives would be exported, for one caller each.
 package call

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -33,8 +34,12 @@ type Env struct {
 	Provider  string                            // default of sessions that name none; empty: no default
 	Model     string                            // default of sessions that name none
 	Retry     Retry
-	Quiet     bool // streams no output before its commit, which may be filtered
-	RunsTools bool // this node runs portable tools itself; else nodes with the tool role do
+	Silence   Silence
+	Quiet     bool         // streams no output before its commit, which may be filtered
+	Memory    *memory.Pool // of bodies of conversations, by session
+	RunsTools bool         // this node runs portable tools itself; else nodes with the tool role do
+
+	refusals refusals
 }
 
 // ProviderFor finds the provider of a session's configuration. A configuration that names a provider gets that one or
@@ -88,14 +93,23 @@ type tries struct {
 	first *int64       // milliseconds to the first piece of the last one; nil: it had none
 }
 
+// and are these tries and those of the same call with another request.
+func (t tries) and(more tries) tries {
+	more.n, more.spent, more.model = t.n+more.n, t.spent.Add(more.spent), cmp.Or(more.model, t.model)
+	return more
+}
+
 func (t *tries) failed(resp *llm.Response) {
 	t.spent, t.model = t.spent.Add(resp.Usage), cmp.Or(resp.Model, t.model)
 }
 
-// withRetries makes a model call until it succeeds, fails permanently, or reaches the policy's number of tries.
+// withRetries makes a model call until it succeeds, fails permanently, or has no time left by the policy. An unfinished reply is asked for
+// once more, at once.
 // call calls piece with each piece of the reply. onRetry, which may be nil, is called before each wait.
-func (e *Env) withRetries(ctx context.Context, call func(ctx context.Context, piece func()) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, tries, error) {
+func (e *Env) withRetries(ctx context.Context, call func(ctx context.Context, piece func()) (llm.Response, error), onRetry retryFunc) (llm.Response, tries, error) {
 	var t tries
+	var failed time.Time // first
+	unfinished := 0
 	for n := 1; ; n++ {
 		began := time.Now()
 		t.first = nil
@@ -108,12 +122,24 @@ func (e *Env) withRetries(ctx context.Context, call func(ctx context.Context, pi
 			t.failed(&resp)
 		}
 		var failure *llm.Error
-		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= e.Retry.Attempts {
+		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) {
 			return resp, t, err
 		}
-		wait := delay.Backoff(e.Retry.Base, e.Retry.Max, n)
-		if failure.RetryAfter > 0 {
-			wait = min(failure.RetryAfter, e.Retry.MaxAfter)
+		if failed.IsZero() {
+			failed = time.Now()
+		}
+		wait, last := e.Retry.next(n, failure, time.Since(failed))
+		switch {
+		case last == failure:
+			return resp, t, err
+		case last != nil:
+			return resp, t, last
+		}
+		if failure.Kind == llm.KindUnfinished {
+			if unfinished++; unfinished > 1 {
+				return resp, t, err
+			}
+			wait = 0
 		}
 		if onRetry != nil {
 			onRetry(n, wait, failure)
@@ -123,6 +149,9 @@ func (e *Env) withRetries(ctx context.Context, call func(ctx context.Context, pi
 		}
 	}
 }
+
+// retryFunc receives a try that failed, from 1, and the wait before the next one.
+type retryFunc = func(n int, wait time.Duration, failure *llm.Error)
 
 // noticed is a sink that calls piece too.
 func noticed(sink func(llm.Delta), piece func()) func(llm.Delta) {
@@ -150,6 +179,9 @@ func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink 
 		short := *failure
 		short.Code = clipName(short.Code)
 		err = &short
+	}
+	if err == nil {
+		err = resp.Finished()
 	}
 	if err == nil { // usage of a failed call counts too
 		err = checkReply(&events.ModelReplied{Parts: resp.Parts, Stop: resp.Stop}, maxRecordBytes)

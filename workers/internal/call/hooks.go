@@ -124,7 +124,7 @@ func (h *hooks) beforeTurn(ctx context.Context) {
 }
 
 func (h *hooks) prepareContext(ctx context.Context, w *conversation, prepared *events.TurnPrepared) error {
-	state, err := h.stateWithBodies(ctx)
+	state, err := h.Whole(ctx)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (h *hooks) contribute(ctx context.Context, w *conversation, prepared *event
 
 func (h *hooks) afterTurn(ctx context.Context) {
 	const code = "plugin_finalize_turn"
-	state, err := h.stateWithBodies(ctx)
+	state, err := h.Whole(ctx)
 	ending := h.state.Turn().Ending
 	if err == nil {
 		ending.Switch.Nodes, err = blob.FillNodes(ctx, h.env.Blobs, ending.Switch.Nodes)

@@ -47,6 +47,8 @@ type modelRun struct {
 	started     time.Time
 	tries       tries
 	failedTries []events.FailedTry // failed tries before the last one
+	pruned      bool               // the prompt was pruned after it did not fit
+	bare        map[string]bool    // ids of attachments without which the prompt goes, after a refusal; nil: it has all
 }
 
 func (m *modelRun) run(ctx context.Context) (in turn.Input) {
@@ -138,7 +140,7 @@ func (m *modelRun) reply(ctx context.Context, resp llm.Response) turn.Input {
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Needs.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: clip(resp.Detail),
-		Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(), Failed: m.failedTries, Spent: m.tries.spent,
+		Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(), Failed: m.failedTries, Spent: m.tries.spent, Foreign: resp.Foreign,
 	}}
 	if n, _ := turn.Calls(resp.Parts); n == 0 && reading.Correct == "" && !m.At.input.Output.IsZero() {
 		reply.Fault = clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))

@@ -26,16 +26,14 @@ func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (
 		about.Type = api.TraceModelFailed
 		about.Kind, about.Code = kindOf(err)
 	} else {
-		reply := api.UsageOf(resp.Usage)
 		about.FirstMillis = tries.first
-		about.Type, about.Model, about.Reply, about.Stop, about.Usage = api.TraceModelCompleted, model, resp.ID, resp.Stop, &reply
+		about.Type, about.Model, about.Reply, about.Stop, about.Usage = api.TraceModelCompleted, model, resp.ID, resp.Stop, api.UsageOf(resp.Usage)
 		used = used.Add(resp.Usage)
 	}
 	e.Worker.Trace(0, where, about)
-	if err == nil || !used.IsZero() {
-		total := api.UsageOf(used)
+	if !used.IsZero() {
 		e.Worker.Trace(0, where, api.TraceEvent{
-			Type: api.TraceTokenUsage, Provider: about.Provider, Model: model, Asked: about.Asked, Source: about.Source, Usage: &total,
+			Type: api.TraceTokenUsage, Provider: about.Provider, Model: model, Asked: about.Asked, Source: about.Source, Usage: api.UsageOf(used),
 		})
 	}
 	return resp, tries, err

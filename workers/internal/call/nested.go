@@ -139,7 +139,7 @@ func (d *nested) replay(ctx context.Context, old *projector.NestedCall, args jso
 func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if a := d.at.state.Turn().Approval(d.call.Effect); a != nil && a.Answered {
 		args, err := blob.Body(ctx, d.env.Blobs, a.Args, a.Blob)
-		d.call.Answer, d.call.Args = &a.Answer, args
+		d.call.Answer, d.call.Args, d.call.Places = &a.Answer, args, a.Places
 		return nil, err
 	}
 	if !d.callable {
@@ -149,6 +149,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	d.call.Places = got.places
 	if got.args != nil {
 		d.call.Args = got.args
 	}
@@ -176,7 +177,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if d.cannotWait {
 		return d.failed(plugin.ClassPermissionDenied, plugin.CodeDenied, errNoApproval), nil
 	}
-	return nil, d.waitForApproval(ctx, got.approvalRequest(&d.call))
+	return nil, d.waitForApproval(ctx, got.approvalRequest(&d.call, d.env.Bus.Now()))
 }
 
 var errNoApproval = errors.New("the call needs an approval, which cannot be had inside a call that must not run twice")

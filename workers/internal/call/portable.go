@@ -100,6 +100,32 @@ func (e *Env) RunPortable(ctx context.Context, id events.SessionID, args []byte,
 	return string(result.Outcome), resolve(callCtx, *result)
 }
 
+// PortableAt is where the call of a task of class tool runs, as of this node. It does not know where it cannot build the plugins: then that
+// is the call's failure.
+func (e *Env) PortableAt(ctx context.Context, id events.SessionID, args []byte) plugin.Where {
+	var a PortableCall
+	if json.Unmarshal(args, &a) != nil {
+		return plugin.WhereHere
+	}
+	s, err := e.Worker.Host.State(ctx, id)
+	if err != nil {
+		return plugin.WhereHere
+	}
+	p, _, release, err := e.Worker.Stack(ctx, s)
+	if err != nil {
+		return plugin.WhereHere
+	}
+	defer release()
+	tools, err := p.Catalog(&s.Catalog)
+	if err != nil {
+		return plugin.WhereHere
+	}
+	if tool, ok := tools.Find(a.Tool); ok {
+		return tool.At()
+	}
+	return plugin.WhereHere
+}
+
 // abandonedCheck is the wait before the first read of the log for an abandoned call, and after a failed read.
 const abandonedCheck = time.Second
 
@@ -148,7 +174,7 @@ func (e *Env) portable(ctx context.Context, id events.SessionID, a *PortableCall
 		return nil, err
 	}
 	at := &Snapshot{env: e, state: s, session: id, turn: a.Turn}
-	d := newDispatch(at, p, tools, turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args})
+	d := newDispatch(at, p, tools, turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args, Places: s.Turn().Calls[a.Index].Places})
 	d.inner, d.cannotWait = true, true
 	r, _, attempts, err := d.tool(ctx, args)
 	switch {

@@ -1,26 +1,60 @@
 package call
 
 import (
+	"cmp"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
 )
 
 func TestRetryDefaults(t *testing.T) {
 	t.Parallel()
 	var r Retry
-	if want := (Retry{4, 2 * time.Second, 10 * time.Second, time.Minute}); r.Defaults() != nil || r != want {
+	if want := (Retry{5 * time.Minute, 0, 2 * time.Second, 30 * time.Second}); r.Defaults() != nil || r != want {
 		t.Errorf("got %+v, want %+v", r, want)
 	}
 	r = Retry{1, 2, 3, 4}
 	if want := r; r.Defaults() != nil || r != want {
 		t.Errorf("got %+v, want %+v", r, want)
 	}
-	for _, r := range []Retry{{Attempts: -1}, {Base: -1}, {Max: -1}, {MaxAfter: -1}} {
+	for _, r := range []Retry{{Attempts: -1}, {Base: -1}, {Max: -1}, {For: -1}} {
 		if r.Defaults() == nil {
 			t.Errorf("%+v: got no error", r)
+		}
+	}
+}
+
+// TestRetryInTime: tries go on until the time after the first failure is over, whatever their number, and as long as the
+// provider asks for; a longer wait is told at once.
+func TestRetryInTime(t *testing.T) {
+	t.Parallel()
+	policy := Retry{For: 5 * time.Minute, Base: 2 * time.Second, Max: 30 * time.Second}
+	for name, c := range map[string]struct {
+		policy  Retry
+		try     int
+		failure llm.Error
+		since   time.Duration
+		want    time.Duration // 0: no try follows
+		says    string
+	}{
+		"first":          {policy, 1, llm.Error{Kind: llm.KindServer}, 0, 2 * time.Second, ""},
+		"doubled":        {policy, 3, llm.Error{Kind: llm.KindTransport}, 0, 8 * time.Second, ""},
+		"many":           {policy, 40, llm.Error{Kind: llm.KindServer}, 4 * time.Minute, 30 * time.Second, ""},
+		"what_is_left":   {policy, 40, llm.Error{Kind: llm.KindServer}, 299 * time.Second, time.Second, ""},
+		"over":           {policy, 2, llm.Error{Kind: llm.KindServer}, 5 * time.Minute, 0, ""},
+		"limited":        {Retry{For: time.Hour, Attempts: 3, Base: 1, Max: 1}, 3, llm.Error{Kind: llm.KindServer}, 0, 0, ""},
+		"requested":      {policy, 1, llm.Error{Kind: llm.KindRateLimit, RetryAfter: 200 * time.Second}, time.Minute, 200 * time.Second, ""},
+		"requested_long": {policy, 1, llm.Error{Kind: llm.KindRateLimit, RetryAfter: 2 * time.Hour, Message: "full"}, 0, 0, "full; the provider asks to wait 2h0m0s, and tries of a call go on for 5m0s"},
+		"malformed":      {policy, 4, llm.Error{Kind: llm.KindMalformed}, 0, 0, ""},
+		"malformed_once": {policy, 1, llm.Error{Kind: llm.KindMalformed}, 0, 2 * time.Second, ""},
+		"permanent":      {policy, 1, llm.Error{Kind: llm.KindOverflow}, 0, 0, ""},
+	} {
+		wait, last := c.policy.next(c.try, &c.failure, c.since)
+		if wait != c.want || (last == nil) != (c.want > 0) || last != nil && last.Message != cmp.Or(c.says, c.failure.Message) {
+			t.Errorf("%s: got %v, %v, want %v and %q", name, wait, last, c.want, c.says)
 		}
 	}
 }

@@ -23,7 +23,31 @@ type Snapshot struct {
 	input   events.TurnInput
 
 	filling sync.Mutex
+	users   int           // effects that have not ended
 	filled  *conversation // nil: not loaded yet
+	give    func()        // returns the memory of filled; nil: none was taken
+}
+
+// Hold keeps the bodies that plugins need in memory until release: each effect of the snapshot has both, from before the first one runs.
+func (s *Snapshot) Hold() (release func()) {
+	s.filling.Lock()
+	defer s.filling.Unlock()
+	s.users++
+	return func() {
+		s.filling.Lock()
+		defer s.filling.Unlock()
+		if s.users--; s.users == 0 {
+			s.drop()
+		}
+	}
+}
+
+// drop forgets the bodies, where they have memory that somebody else may need.
+func (s *Snapshot) drop() {
+	if s.give != nil {
+		s.give()
+		s.filled, s.give = nil, nil
+	}
 }
 
 // conversation is a conversation with all bodies, for plugins.
@@ -64,49 +88,55 @@ func (s *Snapshot) runsOnce(tool string) bool {
 	return known && !entry.Effects.Repeatable()
 }
 
+// copiesOfBodies is how often the bodies of a conversation are in memory: for plugins, and in a prompt.
+const copiesOfBodies = 2
+
 // bodies loads the conversation with the bodies outside the log. All plugins of the effects that start together share
 // it. After an error the next call tries again.
-func (s *Snapshot) bodies(ctx context.Context) (*conversation, error) {
+func (s *Snapshot) bodies(ctx context.Context) (filled *conversation, err error) {
 	s.filling.Lock()
 	defer s.filling.Unlock()
 	if s.filled != nil {
 		return s.filled, nil
 	}
-	view, err := blob.FillView(ctx, s.env.Blobs, s.view)
-	if err != nil {
-		return nil, err
+	size := blob.SpilledBytes(s.view)
+	keeps := size == 0 || s.users > 0 // a plugin that asks after its effect gets bodies of its own
+	if size > 0 && keeps {
+		if s.give, err = s.env.Memory.Take(ctx, string(s.session), copiesOfBodies*size); err != nil {
+			return nil, err
+		}
 	}
-	input, err := blob.FillInput(ctx, s.env.Blobs, s.input)
-	if err != nil {
-		return nil, err
+	filled = &conversation{}
+	if filled.view, err = blob.FillView(ctx, s.env.Blobs, s.view); err == nil {
+		filled.input, err = blob.FillInput(ctx, s.env.Blobs, s.input)
 	}
-	s.filled = &conversation{view, input}
-	return s.filled, nil
+	switch {
+	case err != nil:
+		s.drop()
+		return nil, err
+	case keeps:
+		s.filled = filled
+	}
+	return filled, nil
 }
 
-// stateWithBodies is a copy of the state, whose views have every body.
-func (s *Snapshot) stateWithBodies(ctx context.Context) (*projector.State, error) {
-	if _, err := s.bodies(ctx); err != nil {
+// State implements [session.Working].
+func (s *Snapshot) State() *projector.State { return s.state }
+
+// Whole implements [session.Working].
+func (s *Snapshot) Whole(ctx context.Context) (*projector.State, error) {
+	filled, err := s.bodies(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return s.copy(), nil
+	s.copying.Lock()
+	state := s.state.Clone()
+	s.copying.Unlock()
+	state.CacheView(filled.view)
+	return state, nil
 }
 
 // host serves the plugins of an effect.
 func (s *Snapshot) host(effect events.EffectID) plugin.RuntimeHost {
-	return s.env.Worker.RuntimeHost(s.session, s.copy, effect)
-}
-
-// copy is the state for one plugin, which may change it. Its views have every
-// body, once [Snapshot.bodies] has brought them.
-func (s *Snapshot) copy() *projector.State {
-	s.copying.Lock()
-	state := s.state.Clone()
-	s.copying.Unlock()
-	s.filling.Lock()
-	defer s.filling.Unlock()
-	if s.filled != nil {
-		state.CacheView(s.filled.view)
-	}
-	return state
+	return s.env.Worker.RuntimeHost(s.session, s, effect)
 }

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -223,9 +224,11 @@ func (d *dispatch) pluginCall() plugin.Call { return d.at.pluginCall(&d.call, d.
 
 // pluginCall is a call in the form for its tool and its hooks, see [plugin.Call.Inner] for inner.
 func (s *Snapshot) pluginCall(c *turn.Call, inner bool) plugin.Call {
+	var places map[string]string
+	_ = json.Unmarshal(c.Places, &places) // empty where no rule judged them
 	return plugin.Call{
 		Session: s.session, Turn: s.turn, Effect: c.Effect, ID: c.ID, Host: s.host(c.Effect),
-		Holder: c.Holder, Again: s.takenOver() || s.asked(c.Effect), Inner: inner, Once: s.runsOnce(c.Tool),
+		Holder: c.Holder, Again: s.takenOver() || s.asked(c.Effect), Inner: inner, Once: s.runsOnce(c.Tool), Places: places,
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", s.session, c.Effect, c.Tool),
 	}

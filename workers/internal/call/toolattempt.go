@@ -11,35 +11,74 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus/delay"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// attempts runs a tool under its retry policy, or passes the call to a node with the tool role. It returns the number
-// of attempts.
+// attempts runs a tool under its retry policy, and again where the servers failed it and it may run twice; or passes the call to a node
+// with the tool role, or with the tool. It returns the number of attempts.
 func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []byte) (plugin.Result, int, error) {
-	if tool.Portable && !d.inner && !d.env.RunsTools {
+	at := tool.At()
+	switch {
+	case !d.inner && (tool.Portable && !d.env.RunsTools || at == plugin.WhereElsewhere):
 		err := d.registerPortable(ctx, tool, args)
 		return plugin.Result{Pending: err == nil}, 1, err
+	case at != plugin.WhereHere:
+		return plugin.Result{}, 1, notHere(tool, at)
 	}
 	call := d.pluginCall().WithNested(d.nestedAll).WithAsk(d.ask)
 	if d.record != nil {
 		call = call.WithSave(func(ctx context.Context) error { return d.record(ctx) })
 	}
+	began := time.Now()
 	for n := 1; ; n++ {
 		call.Attempt = n
 		shown := &printer{d: d, attempt: int64(n)}
 		result, err := d.attempt(ctx, tool, call.WithOutput(shown.print), args)
 		shown.close()
 		var failure *plugin.Failure
-		if err == nil || ctx.Err() != nil || n >= tool.Retry.Attempts || !errors.As(err, &failure) || !failure.Safe {
+		var wait time.Duration
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return result, n, err
+		case errors.As(err, &failure) && failure.Safe && n < tool.Retry.Attempts:
+			wait = retryWait(tool.Retry, failure, n)
+		case events.OfServers(err) && tool.Effects != events.EffectsNonIdempotent && time.Since(began) < serversWait:
+			wait = delay.Backoff(100*time.Millisecond, 5*time.Second, n)
+		default:
 			return result, n, err
 		}
-		if !delay.Sleep(ctx, retryWait(tool.Retry, failure, n)) {
+		if !delay.Sleep(ctx, wait) {
 			return result, n, context.Canceled
 		}
+		if err := d.recordAttempt(ctx, n+1); err != nil {
+			return result, n, err
+		}
 	}
+}
+
+// serversWait is how long a call that may run again is tried again where the servers failed what it asked of its host.
+const serversWait = 2 * time.Minute
+
+// notHere is the failure of a call whose tool this process does not have.
+func notHere(tool *plugin.BoundTool, at plugin.Where) error {
+	why := fmt.Sprintf("no node has %s now, which runs tool %q: the call did not start", tool.Source, tool.Name)
+	if at == plugin.WhereElsewhere {
+		why = fmt.Sprintf("%s, which runs tool %q, is on another node: calls inside of other calls do not go there", tool.Source, tool.Name)
+	}
+	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: why}
+}
+
+// recordAttempt records a further attempt of a call of a turn that must not run twice, before it begins. A call inside of another one is a
+// part of that.
+func (d *dispatch) recordAttempt(ctx context.Context, n int) error {
+	t := d.at.state.Turn()
+	if d.record == nil || d.inner || t == nil || !d.at.runsOnce(d.call.Tool) {
+		return nil
+	}
+	return d.record(ctx, &events.ToolCalled{Iteration: t.Iteration, Calls: []int64{d.call.Index}, Attempt: int64(n)})
 }
 
 // retryWait is the wait after try n, from 1.

@@ -76,7 +76,7 @@ func (h *hooks) decideCall(ctx context.Context, index int64, c *projector.Call) 
 			one.Args = got.args
 		}
 		if v.result = h.invalidCall(index, c.Tool, one.Args); v.result == nil {
-			v.approval = got.approvalRequest(&one)
+			v.approval = got.approvalRequest(&one, h.env.Bus.Now())
 		}
 	}
 	return v

@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"os/exec"
+	"syscall"
 )
 
 // ownGroup fails: without process groups the processes that a command starts could not be killed.
@@ -14,3 +15,5 @@ func ownGroup(_, _ *exec.Cmd) error {
 
 func termGroup(int) {}
 func killGroup(int) {}
+
+func signalText(s syscall.Signal) string { return s.String() }

@@ -3,8 +3,11 @@
 package process
 
 import (
+	"fmt"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ownGroup sets a process group for each command, so that it can be killed with all processes that it starts.
@@ -17,3 +20,7 @@ func ownGroup(command, guard *exec.Cmd) error {
 
 func termGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGTERM) }
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+func signalText(s syscall.Signal) string {
+	return fmt.Sprintf("signal %d (%s, %v)", int(s), unix.SignalName(s), s)
+}

@@ -1,5 +1,5 @@
 // Package process runs commands in bash, for models and hosts, and programs that talk to the node over their standard
-// streams. It imports the standard library only.
+// streams. It imports the standard library and events/localfile.
 //
 // Guarantees: a command has its own process group. The whole group is killed when the command has ended, when its
 // context ends, and when this process dies, also by SIGKILL. A process that leaves the group escapes. The environment
@@ -15,10 +15,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/lash-go/lash/events/localfile"
 )
 
 // killDelay is the default time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end.
@@ -29,6 +33,7 @@ type Command struct {
 	Script string            // for bash as a login shell: the user's profile runs first
 	Args   []string          // a program and its arguments, in place of Script
 	Dir    string            // working directory. Defaults to that of this process
+	Place  string            // working directory below Dir, or an absolute one: a link on the way there is refused, see [localfile.ErrLink]. Empty: Dir
 	Env    map[string]string // in addition to the variables that every program needs
 	Show   func(text string) // receives what the command prints to [Run] while it runs. It must not block. nil: none
 	Clean  bool              // the environment is PATH and Env only
@@ -38,10 +43,29 @@ type Command struct {
 
 // Exit is the end of a command.
 type Exit struct {
-	Status int   // exit status; -1 after a signal
-	Err    error // of waiting for the command
-	Killed bool  // its context had ended
+	Status int            // exit status; -1 after a signal
+	Signal syscall.Signal // that ended the command; 0: none
+	Err    error          // of waiting for the command
+	Killed bool           // its context had ended
 }
+
+// How says how the command ended, for people and models. A shell gives the end of its last command by a signal as 128 and its
+// number.
+func (e Exit) How() string {
+	const ofShell = 128
+	switch {
+	case e.Err != nil:
+		return e.Err.Error()
+	case e.Signal != 0:
+		return "ended by " + signalText(e.Signal)
+	case e.Status > ofShell && e.Status <= ofShell+maxSignal:
+		return fmt.Sprintf("exit status %d, as after %s", e.Status, signalText(syscall.Signal(e.Status-ofShell)))
+	}
+	return fmt.Sprintf("exit status %d", e.Status)
+}
+
+// maxSignal is the largest number of a signal that has a name everywhere.
+const maxSignal = 31
 
 // Process is a running command, with all processes that it starts.
 type Process struct {
@@ -62,6 +86,14 @@ const guardScript = `read -r group; read -r gone && exit 0; kill -9 "-$group"`
 // Start runs a command. A goroutine reads each output to its end. If stderr is nil, stdout receives both outputs in
 // the order of the writes. The caller must call [Process.Attend].
 func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Process, error) {
+	if c.Place != "" {
+		at, err := openPlace(c.Dir, c.Place)
+		if err != nil {
+			return nil, err
+		}
+		defer at.Close() //nolint:errcheck // the command has begun in it
+		c.Dir = handlePath(at)
+	}
 	bare := context.WithoutCancel(ctx) // Attend kills the group, not the shell alone
 	args := c.Args
 	if len(args) == 0 {
@@ -90,6 +122,24 @@ func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Pro
 		return nil, err
 	}
 	return p, nil
+}
+
+// openPlace opens the working directory of a command without links.
+func openPlace(dir, place string) (*os.File, error) {
+	if filepath.IsAbs(place) {
+		dir, place = "/", strings.TrimLeft(place, "/")
+	}
+	top, err := os.OpenRoot(cmp.Or(dir, "."))
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close() //nolint:errcheck // it was only read
+	at, err := localfile.Below(top, place, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close() //nolint:errcheck // it was only read
+	return at.Open(".")
 }
 
 // environment is the inherited variables that every program needs, and those of the command.
@@ -181,7 +231,11 @@ func (p *Process) Attend(ctx context.Context) Exit {
 func (p *Process) wait() Exit {
 	err := p.cmd.Wait()
 	if exit := (*exec.ExitError)(nil); err == nil || errors.As(err, &exit) {
-		return Exit{Status: p.cmd.ProcessState.ExitCode()}
+		end := Exit{Status: p.cmd.ProcessState.ExitCode()}
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			end.Signal = status.Signal()
+		}
+		return end
 	}
 	return Exit{Status: -1, Err: err}
 }

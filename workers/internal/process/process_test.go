@@ -52,6 +52,25 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestHowCommandsEnd names signals, of the command and of what a shell ran last.
+func TestHowCommandsEnd(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"true":                        "exit status 0",
+		"exit 128":                    "exit status 128",
+		"exit 255":                    "exit status 255",
+		"kill -9 $$":                  "ended by signal 9 (SIGKILL, killed)",
+		"kill -SEGV $$":               "ended by signal 11 (SIGSEGV, segmentation fault)",
+		"kill -TERM $$":               "ended by signal 15 (SIGTERM, terminated)",
+		"sh -c 'kill -9 $$'; true":    "exit status 0",
+		"(kill -9 $BASHPID); exit $?": "exit status 137, as after signal 9 (SIGKILL, killed)",
+	} {
+		if got := run(t.Context(), t, script).How(); got != want {
+			t.Errorf("%s: got %q, want %q", script, got, want)
+		}
+	}
+}
+
 // TestRunKilled kills a script that ignores TERM.
 func TestRunKilled(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 
 // undecided reports whether an error leaves open if the session was created.
 func undecided(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown))
+	return err != nil && (ctx.Err() != nil || events.OfServers(err))
 }
 
 // createBranch keeps the run's wake alive while the host creates the session, which reads the history.

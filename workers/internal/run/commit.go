@@ -116,7 +116,7 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 func (r *run) beginBatch() {
 	if len(r.batch.events) == 0 {
 		r.batch.durable = r.state.Clone()
-		r.batch.startedAt = events.MillisOf(time.Now())
+		r.batch.startedAt = r.state.Next(r.p.cfg.Bus.Millis())
 	}
 }
 

@@ -62,7 +62,7 @@ type effectResult struct {
 
 // launch runs an effect once, in a goroutine of its own, which sends the result unless the run has ended. A panic
 // that package call does not recover ends the turn.
-func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context) turn.Input) {
+func (r *run) launch(runCtx context.Context, e *effect, at *call.Snapshot, do func(context.Context) turn.Input) {
 	if _, started := r.inflight[e.id]; started {
 		return
 	}
@@ -70,7 +70,9 @@ func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context)
 	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
 	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration
+	release := at.Hold()
 	r.p.jobs.Go(func() {
+		defer release()
 		defer cancel()
 		in := r.recoverEffect(iteration, e.id, func() turn.Input { return do(ctx) })
 		select {
@@ -179,7 +181,7 @@ func (r *run) startHooks(ctx context.Context, needs turn.Needs) error {
 		}
 		h.Preamble = preamble
 	}
-	r.launch(ctx, e, h.Run)
+	r.launch(ctx, e, h.At, h.Run)
 	return nil
 }
 
@@ -201,7 +203,7 @@ func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
 	}
 	m := call.ModelCall{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Prompt: prompt, Preamble: preamble}
 	e.prompt = prompt.Ref.Digest
-	r.launch(ctx, e, m.Run)
+	r.launch(ctx, e, m.At, m.Run)
 	return nil
 }
 
@@ -226,7 +228,7 @@ func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 		if notify := t.OnRecorded(); notify != nil {
 			r.onRecorded[c.Effect] = notify
 		}
-		r.launch(ctx, e, t.Run)
+		r.launch(ctx, e, at, t.Run)
 	}
 	return nil
 }

@@ -3,10 +3,12 @@ package run
 import (
 	"context"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/blob"
@@ -15,7 +17,8 @@ import (
 )
 
 // endCalls is the state of a run's calls to plugins about ended turns. The event turn.announced, which follows a turn's
-// end, says that such a call is due; turn.told says that it returned. One worker makes the call of a turn: the worker
+// end, says that such a call is due; turn.told says that it returned. Where a call of the parent waits for the turn, the parent gets its
+// result before turn.told. One worker makes the call of a turn: the worker
 // that ended it, while that one has a run of the session, otherwise the first that finds it:
 //
 //	ended ──this worker ended it, or the worker of the turn says no──► owned ──► running ──► returned ──► in the history
@@ -70,20 +73,33 @@ func (r *run) startEndCalls(ctx context.Context) error {
 		case len(r.endCalls.running) > 0 || r.isCalledElsewhere(ctx, u):
 			return nil // the next turn's call starts when this one has returned
 		}
-		key := bus.TrialKey{Session: r.session, Of: bus.TrialEnd, Turn: u.Turn}
-		if err := r.attempt(ctx, key, nil, r.suspicious || u.Worker != r.p.cfg.ID); err != nil {
-			return err
+		notifies := u.Worker != ""
+		if notifies {
+			key := bus.TrialKey{Session: r.session, Of: bus.TrialEnd, Turn: u.Turn}
+			if err := r.attempt(ctx, key, nil, r.suspicious || u.Worker != r.p.cfg.ID); err != nil {
+				return err
+			}
+			ready, err := r.canStartEndCall(ctx, u.Turn)
+			if err != nil {
+				return err
+			}
+			if notifies = ready == endCallReady; ready == endCallLater {
+				return nil
+			}
 		}
-		ready, err := r.canStartEndCall(ctx, u.Turn)
-		if err != nil || !ready {
-			return err
-		}
-		if !r.endCalls.returnedTurns[u.Turn] {
-			r.startEndCall(ctx, u.Turn)
-		}
+		r.startEndCall(ctx, u, notifies)
 	}
 	return nil
 }
+
+// endCallStart is what becomes of a call to plugins about a turn's end.
+type endCallStart int
+
+const (
+	endCallReady endCallStart = iota
+	endCallLater              // the plugins cannot be built now
+	endCallNever              // no worker can make the call
+)
 
 // ownEnds makes this run the one that calls plugins about the turns that this worker ended.
 func (r *run) ownEnds() {
@@ -111,7 +127,7 @@ func (r *run) isCalledElsewhere(ctx context.Context, u projector.UnnotifiedTurn)
 	r.p.mu.Lock()
 	owned := r.endCalls.owned[u.Turn]
 	r.p.mu.Unlock()
-	if owned {
+	if owned || u.Worker == "" {
 		return false
 	}
 	if at, asked := r.endCalls.asked[u.Turn]; asked && at == r.ticks {
@@ -125,48 +141,60 @@ func (r *run) isCalledElsewhere(ctx context.Context, u projector.UnnotifiedTurn)
 	return true
 }
 
-// canStartEndCall builds the session's plugins. If no worker can, the call counts as returned, with a warning.
-func (r *run) canStartEndCall(ctx context.Context, id events.TurnID) (ready bool, err error) {
+// canStartEndCall builds the session's plugins. If no worker can, the call is not made, with a warning.
+func (r *run) canStartEndCall(ctx context.Context, id events.TurnID) (endCallStart, error) {
 	var why zap.Field
 	switch {
 	case r.trial.Exhausted() && r.trial.Key.Of == bus.TrialEnd:
 		r.endTrial(ctx)
 		why = zap.String("why", "the workers that called them died")
 	case r.stack.Stack != nil:
-		return true, nil
+		return endCallReady, nil
 	case len(r.inflight) > 0:
-		return false, nil // the plugins are rebuilt before the turn continues
+		return endCallLater, nil // the plugins are rebuilt before the turn continues
 	default:
 		if err := r.openStack(ctx); err != nil || r.stack.Stack != nil {
-			return err == nil, err
+			return endCallReady, err
 		}
 		if err := r.checkPatience(); err != nil {
-			return false, err
+			return endCallLater, err
 		}
 		why = zap.String("why", r.stack.issue.Message)
 	}
 	r.p.log.Warn("plugins are not notified of the end of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
-	r.endCalls.returnedTurns[id] = true
-	return true, nil
+	return endCallNever, nil
 }
 
-// startEndCall calls the plugins about an ended turn in a goroutine of its own. The run does not end before it
-// returns.
-func (r *run) startEndCall(ctx context.Context, id events.TurnID) {
+// startEndCall calls the plugins about an ended turn, unless notifies is false, and answers the parent's call that waits for the turn, in a
+// goroutine of its own. The run does not end before it returns.
+func (r *run) startEndCall(ctx context.Context, u projector.UnnotifiedTurn, notifies bool) {
 	stack, state, release := r.stack.Stack, r.state.Clone(), r.p.cfg.Worker.HoldStack(r.session)
-	r.own(id)
-	r.endCalls.running[id] = true
+	r.own(u.Turn)
+	r.endCalls.running[u.Turn] = true
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
-		once, cancel := context.WithTimeout(ctx, wake.StopWait)
-		defer cancel()
-		r.p.callTurnEnd(once, stack, state, id)
+		if notifies {
+			once, cancel := context.WithTimeout(ctx, wake.StopWait)
+			r.p.callTurnEnd(once, stack, state, u.Turn)
+			cancel()
+		}
+		for u.Answers != "" && ctx.Err() == nil {
+			err := r.p.cfg.Worker.AnswerParent(ctx, state, u.Turn, u.Answers)
+			if err == nil {
+				break
+			}
+			r.p.warn(state.Session, err)
+			delay.Sleep(ctx, answerAgain)
+		}
 		select {
-		case r.endCalls.returned <- id:
+		case r.endCalls.returned <- u.Turn:
 		case <-ctx.Done(): // the call may have been cut off: the next worker repeats it
 		}
 	})
 }
+
+// answerAgain is the pause before a parent is answered again.
+const answerAgain = time.Second
 
 func (p *Pool) callTurnEnd(ctx context.Context, stack *plugin.Stack, state *projector.State, id events.TurnID) {
 	if err := blob.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {

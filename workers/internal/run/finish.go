@@ -59,7 +59,7 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	case errors.Is(err, events.ErrNoSession): // it was erased, or never existed
 		r.trial.Clear(ctx)
 		ack()
-	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, bus.ErrFull): // a fault of the servers, not of the session
+	case events.OfServers(err), errors.Is(err, bus.ErrFull): // a fault of the servers, not of the session
 		log.Warn("run session", zap.Error(err))
 		r.trial.Withdraw(ctx)
 		back(time.Second)

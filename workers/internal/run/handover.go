@@ -90,7 +90,7 @@ func (r *run) releaseLate() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWait) // the context of the run has ended
 	defer cancel()
-	c := r.commit(events.MillisOf(time.Now()), []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})})
+	c := r.commit(r.state.Next(r.p.cfg.Bus.Millis()), []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})})
 	_, err := r.p.cfg.Worker.AppendCommit(ctx, c, r.state, func(signed *events.Commit) (*projector.State, error) {
 		err := r.state.Apply(events.Entry{Seq: r.state.Seq + 1, Commit: signed})
 		return r.state.Clone(), err

@@ -171,14 +171,9 @@ func (p *Pool) free() int {
 	return max(p.capacityLocked()-p.offers, 0)
 }
 
-// maxRunsFactor limits the runs of a pool, with those that wait, in multiples of its concurrency.
-const maxRunsFactor = 16
-
-// capacityLocked is the number of runs that may still start. A run that waits for another session's turn does not count:
-// that turn may need its place.
-func (p *Pool) capacityLocked() int {
-	return min(p.cfg.Concurrency-len(p.runs)+p.waiting, maxRunsFactor*p.cfg.Concurrency-len(p.runs))
-}
+// capacityLocked is the number of runs that may still start. A run that waits for another session's turn does not count: that turn may
+// need its place. What can run is never bounded by what waits for it.
+func (p *Pool) capacityLocked() int { return p.cfg.Concurrency - len(p.runs) + p.waiting }
 
 // markWaiting marks an effect of the run as waiting for another session's turn, until end is called.
 func (r *run) markWaiting() (end func()) {

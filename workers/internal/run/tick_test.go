@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 )
 
 // TestTimeComesToFullPool makes a scheduled turn due while another turn of the session fills the pool, which fetches
@@ -31,6 +32,25 @@ func TestTimeComesToFullPool(t *testing.T) {
 			b.await("t2")
 		})
 	}
+}
+
+// TestTimerAgain loses the timer of a scheduled turn, as the firing of an earlier one can: the worker that handles the firing stores it again.
+func TestTimerAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start(b.pool("w1", 1, says("hi"), nil))
+	at := time.Now().Add(time.Hour)
+	if _, err := b.Host.SubmitAt(t.Context(), sid, at, sessionAsk("t1")); err != nil {
+		t.Fatal(err)
+	}
+	b.purge("lash-timers")
+	if err := b.Bus.SetTimer(sid, 1); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the timer of the turn", func() bool {
+		got, err := b.Bus.Timer(t.Context(), sid)
+		return err == nil && got == events.MillisOf(at)
+	})
 }
 
 // purge waits for a message in a stream and empties the stream.

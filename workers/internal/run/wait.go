@@ -38,7 +38,7 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 }
 
 // tick repeats what may have been lost: the progress of the wake, a notification, and the timer of a time that has
-// passed by this worker's clock and that no server reported.
+// passed and that no server reported: a timer that is stored while the one before fires can go with it.
 func (r *run) tick(ctx context.Context) error {
 	r.reportProgress()
 	r.markDirty()
@@ -46,7 +46,7 @@ func (r *run) tick(ctx context.Context) error {
 	if r.ticks++; r.ticks%readLogTicks != 0 && !r.logEnd.moved.Load() {
 		return nil
 	}
-	if due := turn.Due(r.state); due > r.now() && due <= events.MillisOf(time.Now()) {
+	if due := turn.Due(r.state); due > r.now() && due <= r.p.cfg.Bus.Millis() {
 		_ = r.p.cfg.Bus.SetTimer(r.session, due)
 	}
 	return r.readLog(ctx)

@@ -32,6 +32,8 @@ const (
 const (
 	// taskLater is the delay of a wake that another worker should receive.
 	taskLater = 2 * time.Second
+	// elsewhereWait is the delay of a wake whose tool another node has.
+	elsewhereWait = 50 * time.Millisecond
 	// unfoldedWait is the delay of a wake whose session this worker cannot fold.
 	unfoldedWait = 10 * time.Second
 )
@@ -47,7 +49,7 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 		_ = w.Nak(time.Duration(soon))
 	case errors.Is(err, api.ErrTaskTaken):
 		_ = w.Nak(handleAgainWait)
-	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
+	case err != nil && (ctx.Err() != nil || events.OfServers(err)):
 		_ = w.Nak(time.Second)
 	case err != nil:
 		t.log.Warn("take task", zap.String("session", string(w.Session)), zap.String("task", string(w.Task)), zap.Error(err))
@@ -136,7 +138,7 @@ func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task
 	case restartable && rec.Starts >= int64(t.cfg.Retry.Attempts):
 		return wakeDone, t.abandonFailing(ctx, w, rec)
 	case restartable:
-		if wait := t.cfg.Retry.Pause(rec.Starts, rec.StartedAt, string(w.Session)); wait > 0 {
+		if wait := t.cfg.Retry.Pause(rec.Starts, rec.StartedAt, t.cfg.Bus.Millis(), string(w.Session)); wait > 0 {
 			return wakeLater, wake.SoonError(wait)
 		}
 		return t.startTask(ctx, w, rec)
@@ -165,6 +167,9 @@ func (t *Service) abandonFailing(ctx context.Context, w *bus.Wake, rec *projecto
 func (t *Service) startTask(ctx context.Context, w *bus.Wake, rec *projector.Task) (wakeDecision, error) {
 	work := t.cfg.Runners[rec.Runner]
 	if w.Class == bus.ClassTool {
+		if t.cfg.Calls.PortableAt(ctx, w.Session, rec.Args) == plugin.WhereElsewhere {
+			return wakeLater, wake.SoonError(elsewhereWait)
+		}
 		work = t.callTool
 	}
 	if work == nil && (rec.Runner != task.MonitorRunner || rec.Of != events.TaskMonitor) {

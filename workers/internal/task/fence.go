@@ -38,6 +38,13 @@ func (t *lastContact) renew(at time.Time) {
 	t.at = at
 }
 
+// within reports whether the last contact is less than limit before at.
+func (t *lastContact) within(at time.Time, limit time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return at.Sub(t.at) < limit
+}
+
 func (t *lastContact) since() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +58,8 @@ func (r *taskRun) renew(ctx context.Context) {
 		r.compare(ctx)
 		return
 	}
-	if r.wake.Extend(ctx) == nil {
+	kept := r.contact.within(began, bus.AckWait)
+	if r.wake.Extend(ctx) == nil && kept {
 		r.contact.renew(began)
 	}
 }

@@ -85,3 +85,18 @@ func TestGone(t *testing.T) {
 		})
 	}
 }
+
+// TestLateExtension extends a wake in time, and after [bus.AckWait]: the queue confirms both, and only the first one keeps the task here.
+func TestLateExtension(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.start(b.service("w1", newBlocked().run))
+	for ago, want := range map[time.Duration]bool{bus.AckWait / 3: true, bus.AckWait + time.Millisecond: false} {
+		r := &taskRun{t: s, wake: b.fetchWake(s, name)}
+		r.contact.renew(time.Now().Add(-ago))
+		r.renew(t.Context())
+		if got := r.contact.since() < ago; got != want {
+			t.Errorf("extended %v after the last contact: got a new contact %v, want %v", ago, got, want)
+		}
+	}
+}

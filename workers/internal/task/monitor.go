@@ -42,7 +42,7 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	read := func(stderr bool) func(io.Reader) {
 		return func(from io.Reader) { readLines(ctx, from, stderr, lines) }
 	}
-	p, err := process.Start(ctx, process.Command{Script: spec.Command, Dir: spec.Cwd, Env: spec.Env}, read(false), read(true))
+	p, err := process.Start(ctx, process.Command{Script: spec.Command, Dir: spec.Cwd, Place: spec.Place, Env: spec.Env}, read(false), read(true))
 	if err != nil {
 		return r.endMonitor(ctx, events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: "start: " + err.Error()})
 	}
@@ -69,17 +69,17 @@ func attend(ctx context.Context, p *process.Process, spec *events.MonitorSpec) e
 	if exit.Killed {
 		return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: fmt.Sprintf("timed out after %v", limit)}
 	}
-	return ended(exit.Status, exit.Err)
+	return ended(exit)
 }
 
-func ended(status int, err error) events.MonitorEnded {
+func ended(exit process.Exit) events.MonitorEnded {
 	switch {
-	case err != nil:
-		return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: err.Error()}
-	case status == 0:
+	case exit.Err != nil || exit.Signal != 0:
+		return events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: exit.How()}
+	case exit.Status == 0:
 		return events.MonitorEnded{State: events.MonitorExited}
 	}
-	return events.MonitorEnded{State: events.MonitorFailed, Exit: int64(status)}
+	return events.MonitorEnded{State: events.MonitorFailed, Exit: int64(exit.Status)}
 }
 
 func (r *taskRun) endMonitor(ctx context.Context, end events.MonitorEnded) taskEnd {

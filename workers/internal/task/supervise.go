@@ -175,6 +175,7 @@ func (r *taskRun) storeWake(w *bus.Wake) {
 		return
 	}
 	r.wake = w
+	r.contact.renew(time.Now()) // the wake was delivered, or extended, a moment ago
 }
 
 // ackWake acks the wake: the task needs nothing.

@@ -133,14 +133,13 @@ func (t *tracer) turnCompleted(p *events.TurnCompleted) {
 			t.emit(t.where, t.resultEvent(c.tool, c.id, &events.ToolResult{Outcome: events.OutcomeCancelled}))
 		}
 	}
-	used := api.UsageOf(t.turn.used)
 	e := api.TraceEvent{
-		Provider: t.turn.provider, Model: t.before.Config.Model, Usage: &used,
+		Provider: t.turn.provider, Model: t.before.Config.Model, Usage: api.UsageOf(t.turn.used),
 		Type: api.TraceTurnCompleted, Status: "finished", Reason: p.End, Frame: p.Switch.Frame, Kind: p.Issue.Kind, Code: p.Issue.Code,
 		Attempts: t.turn.attempts,
 	}
 	if t.turn.since > 0 { // a turn that was refused never started
-		e.Millis = int64(t.at - t.turn.since)
+		e.Millis = max(int64(t.at-t.turn.since), 0)
 	}
 	switch {
 	case p.End == events.EndFailed:

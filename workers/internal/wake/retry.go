@@ -37,7 +37,7 @@ const freeAttempts = 3
 // Pause is the remaining wait after a number of attempts, the last of which began at a time. The wait varies by half
 // in both directions. Without that, a task that kills its worker and the tasks that died with it would start together
 // again and again.
-func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.Duration {
+func (r *Retry) Pause(attempts int64, began, now events.Millis, spread string) time.Duration {
 	n := attempts - freeAttempts
 	if n < 0 {
 		return 0
@@ -46,8 +46,8 @@ func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.D
 	h := fnv.New32a()
 	_, _ = fmt.Fprintf(h, "%s/%d", spread, n)
 	pause = pause/2 + pause/1024*time.Duration(h.Sum32()%1024)
-	since := time.Since(began.Time())
-	if since < 0 { // the clock of that node is ahead, so the remaining wait is unknown
+	since := now.Time().Sub(began.Time())
+	if since < 0 { // from a clock that was ahead, so the remaining wait is unknown
 		return 0
 	}
 	return pause - since

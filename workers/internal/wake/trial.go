@@ -98,7 +98,7 @@ func (t *Trials) Begin(ctx context.Context, key bus.TrialKey, running *projector
 		trial.exhausted = true
 		return trial, nil
 	}
-	if wait := t.Retry.Pause(row.Count, row.At, string(key.Session)); wait > 0 {
+	if wait := t.Retry.Pause(row.Count, row.At, t.Bus.Millis(), string(key.Session)); wait > 0 {
 		return nil, SoonError(wait)
 	}
 	trial.alone = row.Count >= int64(t.Retry.Attempts)-ownAttempts
@@ -106,7 +106,7 @@ func (t *Trials) Begin(ctx context.Context, key bus.TrialKey, running *projector
 		return nil, SoonError(aloneWait)
 	}
 	trial.stored = true
-	trial.Count, trial.At = row.Count+1, events.MillisOf(time.Now())
+	trial.Count, trial.At = row.Count+1, t.Bus.Millis()
 	if trial.alone {
 		trial.Own++
 	}
@@ -164,11 +164,11 @@ func (t *Trials) Fail(ctx context.Context, trial *Trial, key bus.TrialKey, runni
 	if own {
 		trial.Own++
 	}
-	trial.At, trial.Error = events.MillisOf(time.Now()), clip(why)
+	trial.At, trial.Error = t.Bus.Millis(), clip(why)
 	if err := t.Bus.PutTrial(once, key, trial.Trial); err != nil {
 		t.Log.Debug("count attempt", zap.String("session", string(key.Session)), zap.Error(err))
 	}
-	return trial, max(t.Retry.Pause(trial.Count, trial.At, string(key.Session)), t.Retry.Base), t.isExhausted(trial.Trial)
+	return trial, max(t.Retry.Pause(trial.Count, trial.At, trial.At, string(key.Session)), t.Retry.Base), t.isExhausted(trial.Trial)
 }
 
 // Clear deletes the trial: the work made progress, was given up, or is not needed.
@@ -234,7 +234,7 @@ const CodePoisoned = "poisoned"
 // DeadLetter stores a dead letter for a session that no worker can fold.
 func (t *Trials) DeadLetter(ctx context.Context, trial *Trial) error {
 	session := trial.Key.Session
-	letter := &bus.DeadLetter{Session: session, Attempts: trial.Count, Error: trial.Error, At: events.MillisOf(time.Now()), Worker: t.Worker}
+	letter := &bus.DeadLetter{Session: session, Attempts: trial.Count, Error: trial.Error, At: t.Bus.Millis(), Worker: t.Worker}
 	err := t.Bus.PutDeadLetter(ctx, letter)
 	if err == nil {
 		t.Log.Error("session cannot be folded, see lash-node dead", zap.String("session", string(session)), zap.Int64("attempts", letter.Attempts), zap.String("err", letter.Error))

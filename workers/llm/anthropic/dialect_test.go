@@ -100,7 +100,8 @@ func TestDialects(t *testing.T) {
 		parts  []events.Part
 		stop   events.StopReason
 	}{
-		"stop_sequence":    {sse(begin, ok, finish("stop_sequence"), stop), parts, events.StopEnd},
+		"stop_sequence":    {sse(begin, ok, finish("stop_sequence"), stop), parts, events.StopUnknown},
+		"no_stop_reason":   {sse(begin, ok, stop), parts, events.StopUnknown},
 		"window":           {sse(begin, ok, finish("model_context_window_exceeded"), stop), parts, events.StopContextOverflow},
 		"pause":            {sse(begin, ok, finish("pause_turn"), stop), parts, events.StopUnknown},
 		"no_message_stop":  {sse(begin, ok, finish("end_turn")), parts, events.StopEnd},
@@ -178,10 +179,9 @@ func TestErrors(t *testing.T) {
 		"stream_overflow":  {200, sse(begin, failure("invalid_request_error", "prompt is too long: 2 tokens")), llm.KindOverflow},
 		"stream_nonsense":  {200, "event: error\ndata: boom\n\n", llm.KindServer},
 		"unopened_block":   {200, sse(begin, delta(3, `{"type":"input_json_delta","partial_json":"{}"}`), finish("tool_use")), llm.KindMalformed},
-		"list_as_text":     {200, sse(begin, start(0, `{"type":"text","text":""}`), delta(0, `{"type":"text_delta","text":[{"type":"text","text":"x"}]}`), finish("end_turn"), stop), llm.KindMalformed},
+		"number_as_text":   {200, sse(begin, start(0, `{"type":"text","text":""}`), delta(0, `{"type":"text_delta","text":1}`), finish("end_turn"), stop), llm.KindMalformed},
 		"not_an_object":    {200, "event: message_start\ndata: [1]\n\n", llm.KindMalformed},
-		"no_stop_reason":   {200, sse(begin, stop), llm.KindTransport},
-		"only_the_message": {200, sse(begin), llm.KindTransport},
+		"only_the_message": {200, sse(begin), llm.KindUnfinished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +233,7 @@ func TestThinkingBlocksAreUnchanged(t *testing.T) {
 func TestThinkingComesNeverLast(t *testing.T) {
 	t.Parallel()
 	b := setup(t, http.StatusOK, sse(begin, finish("end_turn"), stop))
-	own := events.Part{Kind: events.PartReasoning, Text: "hm", Meta: []byte(`{"from":"anthropic ` + strings.TrimPrefix(b.url, "http://") + `","fields":{"signature":"SIG"}}`)}
+	own := events.Part{Kind: events.PartReasoning, Text: "hm", Meta: []byte(`{"from":"anthropic ` + strings.TrimPrefix(b.url, "http://") + `","model":"m","fields":{"signature":"SIG"}}`)}
 	req := request(
 		say(events.RoleAssistant, own, text("said"), own), say(events.RoleUser, text("on")),
 		say(events.RoleAssistant, own), say(events.RoleUser, text("and on")))
@@ -266,12 +266,12 @@ func TestParams(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"max_tokens":4096`, `"temperature":0.5`, `"top_p":0}`, `"stop_sequences":["END"]`,
+		`"max_tokens":32000`, `"temperature":0.5`, `"top_p":0}`, `"stop_sequences":["END"]`,
 		`"output_config":{"effort":"high"}`, `"thinking":{"type":"adaptive"}`, `"cache_control":{"type":"ephemeral"}`,
 		`"system":[{"text":"one","type":"text"},{"text":"two","type":"text"}]`,
 		`{"id":"a_b","input":{},"name":"f","type":"tool_use"}`,
 		`"is_error":false,"tool_use_id":"a_b"`, `"is_error":true,"tool_use_id":"call_2"`, `"is_error":true,"tool_use_id":"call_3"`, `"is_error":true,"tool_use_id":"call_4"`,
-		`{"text":"[system note]\nnote","type":"text"}`,
+		`{"text":"[system note]\nnote","type":"text"}`, `"content":"r"`,
 	} {
 		if !strings.Contains(b.body, want) {
 			t.Errorf("request: got %s, want %s in it", b.body, want)

@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,9 +10,9 @@ import (
 )
 
 const (
-	// defaultMaxTokens is sent for a request without a limit, because the API requires one. Every model allows this
-	// many.
-	defaultMaxTokens = 4096
+	// defaultMaxTokens is sent for a request without a limit, because the API requires one. Today's models allow this many;
+	// where an older one allows less, its refusal says how many.
+	defaultMaxTokens = 32000
 	maxCallID        = 64 // characters of a tool_use id
 )
 
@@ -22,7 +20,7 @@ const (
 type object = map[string]any
 
 // params is the body of a request.
-func (p *Provider) params(req llm.Request) (object, error) {
+func (p *Provider) params(req llm.Request, offer *llm.Offer) (object, error) {
 	out := object{
 		"model":      req.Model,
 		"max_tokens": defaultMaxTokens,
@@ -46,18 +44,16 @@ func (p *Provider) params(req llm.Request) (object, error) {
 	if err := sample(out, req.Sampling); err != nil {
 		return nil, err
 	}
-	if err := declare(out, req); err != nil {
-		return nil, err
-	}
-	system, rest := leading(req.Messages)
-	if len(system) > 0 {
-		out["system"] = system
-	}
-	messages, err := llm.Dialog(rest, callID)
+	declare(out, req, offer)
+	messages, err := p.endpoint.Dialog(req.Messages, callID)
 	if err != nil {
 		return nil, err
 	}
-	out["messages"] = p.turns(messages, llm.ToolNames(req.Tools))
+	if len(messages) > 0 && messages[0].Role == events.RoleSystem {
+		out["system"] = userBlocks(messages[0])
+		messages = messages[1:]
+	}
+	out["messages"] = p.turns(messages, offer)
 	return out, nil
 }
 
@@ -102,21 +98,17 @@ func sample(out object, s events.Sampling) error {
 }
 
 // declare sends the tools, and their choice if the model does not choose. The API rejects a choice without tools.
-func declare(out object, req llm.Request) error {
+func declare(out object, req llm.Request, offer *llm.Offer) {
 	var tools []object
-	for _, t := range req.Tools {
-		schema, err := llm.Schema(t)
-		if err != nil {
-			return err
-		}
-		tool := object{"name": t.Name, "input_schema": schema}
+	for _, t := range offer.Tools {
+		tool := object{"name": t.Name, "input_schema": t.Schema}
 		if t.Description != "" {
 			tool["description"] = t.Description
 		}
 		tools = append(tools, tool)
 	}
 	if len(tools) == 0 {
-		return nil
+		return
 	}
 	out["tools"] = tools
 	switch c := req.ToolChoice; {
@@ -127,26 +119,10 @@ func declare(out object, req llm.Request) error {
 	case c.None:
 		out["tool_choice"] = object{"type": "none"}
 	}
-	return nil
 }
 
 // callID converts an id to ^[a-zA-Z0-9_-]+$. The result may be empty.
 func callID(raw events.CallID) string { return llm.Token(string(raw), maxCallID) }
-
-// leading splits the system messages at the beginning from the rest.
-func leading(messages []events.Message) (system []object, rest []events.Message) {
-	for i, m := range messages {
-		if m.Role != events.RoleSystem {
-			return system, messages[i:]
-		}
-		for _, part := range m.Parts {
-			if part.Kind == events.PartText && !blank(part.Text) {
-				system = append(system, text(part.Text))
-			}
-		}
-	}
-	return system, nil
-}
 
 func text(s string) object { return object{"type": "text", "text": s} }
 
@@ -159,43 +135,25 @@ type message struct {
 	Role    string   `json:"role"`
 }
 
-// turns converts messages and merges neighbours with one role. Results are first in their message, because llm.Dialog
-// puts them directly after the calls.
-func (p *Provider) turns(messages []events.Message, names func(string) string) []message {
-	var out []message
-	for _, m := range messages {
-		role, blocks := "user", userBlocks(m)
+// turns converts messages. Results are first in their message, because Dialog puts them directly after the calls.
+func (p *Provider) turns(messages []events.Message, offer *llm.Offer) []message {
+	out := make([]message, len(messages))
+	for i, m := range messages {
+		out[i] = message{Role: "user", Content: userBlocks(m)}
 		if m.Role == events.RoleAssistant {
-			role, blocks = "assistant", p.assistantBlocks(m, names)
+			out[i] = message{Role: "assistant", Content: p.assistantBlocks(m, offer)}
 		}
-		if len(blocks) == 0 {
-			continue
-		}
-		if len(out) == 0 && role == "assistant" { // the API requires the user first
-			out = append(out, message{Role: "user", Content: []object{text("[the conversation continues here]")}})
-		}
-		if n := len(out) - 1; n >= 0 && out[n].Role == role {
-			out[n].Content = append(out[n].Content, blocks...)
-			continue
-		}
-		out = append(out, message{Role: role, Content: blocks})
 	}
 	return out
 }
 
-// userBlocks converts a user message, or a system message that is too late for the system prompt.
+// userBlocks converts a user message, or the system prompt.
 func userBlocks(m events.Message) []object {
 	var out []object
 	for _, part := range m.Parts {
 		switch part.Kind {
 		case events.PartText:
-			switch {
-			case blank(part.Text):
-			case m.Role == events.RoleSystem:
-				out = append(out, text("[system note]\n"+part.Text))
-			default:
-				out = append(out, text(part.Text))
-			}
+			out = append(out, text(part.Text))
 		case events.PartToolResult:
 			out = append(out, result(part))
 		case events.PartAttachment:
@@ -207,36 +165,28 @@ func userBlocks(m events.Message) []object {
 }
 
 func result(part events.Part) object {
-	block := object{"type": "tool_result", "tool_use_id": part.Call, "is_error": part.Outcome != events.OutcomeSuccess}
-	if !blank(part.Text) {
-		block["content"] = []object{text(part.Text)}
-	}
-	return block
+	return object{"type": "tool_result", "tool_use_id": part.Call, "is_error": part.Outcome != events.OutcomeSuccess, "content": part.Text}
 }
 
 func attachment(part events.Part) object {
-	media, data := part.MediaType, part.Text
-	if rest, ok := strings.CutPrefix(data, "data:"); ok {
-		media, data, _ = strings.Cut(rest, ";base64,")
-	}
 	kind := ""
-	switch media {
+	switch part.MediaType {
 	case "image/jpeg", "image/png", "image/gif", "image/webp":
 		kind = "image"
 	case "application/pdf":
 		kind = "document"
 	default:
-		return text(fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", media))
+		return text(fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", part.MediaType))
 	}
-	if strings.HasPrefix(data, "https://") || strings.HasPrefix(data, "http://") {
-		return object{"type": kind, "source": object{"type": "url", "url": data}}
+	if strings.HasPrefix(part.Text, "https://") || strings.HasPrefix(part.Text, "http://") {
+		return object{"type": kind, "source": object{"type": "url", "url": part.Text}}
 	}
-	return object{"type": kind, "source": object{"type": "base64", "media_type": media, "data": data}}
+	return object{"type": kind, "source": object{"type": "base64", "media_type": part.MediaType, "data": part.Text}}
 }
 
 // assistantBlocks converts a reply. Thinking is unchanged if it is from this endpoint, and never last: the API rejects
 // that.
-func (p *Provider) assistantBlocks(m events.Message, names func(string) string) []object {
+func (p *Provider) assistantBlocks(m events.Message, offer *llm.Offer) []object {
 	var out []object
 	last := 0
 	for _, part := range m.Parts {
@@ -254,18 +204,10 @@ func (p *Provider) assistantBlocks(m events.Message, names func(string) string) 
 				out = append(out, object{"type": "thinking", "signature": signature, "thinking": part.Text})
 			}
 		case events.PartToolCall:
-			out = append(out, object{"type": "tool_use", "id": part.Call, "name": names(part.Tool), "input": input(part.Args)})
+			out = append(out, object{"type": "tool_use", "id": part.Call, "name": offer.ToolName(part.Tool), "input": offer.Sent(part.Tool, part.Args)})
 			last = len(out)
 		case events.PartToolResult, events.PartAttachment: // not in an assistant message
 		}
 	}
 	return out[:last]
-}
-
-// input is args if it is an object, as the API requires.
-func input(args []byte) json.RawMessage {
-	if json.Valid(args) && bytes.HasPrefix(bytes.TrimLeft(args, " \t\r\n"), []byte("{")) {
-		return args
-	}
-	return json.RawMessage("{}")
 }

@@ -3,7 +3,11 @@ package anthropic
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
+	"strings"
+	"sync"
 
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -18,11 +22,16 @@ const (
 type Config struct {
 	APIKey     string       // sent as x-api-key; empty sends none: for endpoints other than Anthropic's
 	BaseURL    string       // "v1/messages" is appended. Defaults to "https://api.anthropic.com".
+	Header     http.Header  // of each request, beside those of the API
+	Query      url.Values   // of each request
 	HTTPClient *http.Client // its redirect policy is not used. Defaults to http.DefaultClient.
 }
 
 // Provider is an [llm.Provider]. It may be used from many goroutines.
-type Provider struct{ endpoint *llm.Endpoint }
+type Provider struct {
+	endpoint *llm.Endpoint
+	signed   sync.Map // models whose endpoint takes no thinking without a signature
+}
 
 // New checks cfg and returns a provider. It sends nothing.
 func New(cfg Config) (*Provider, error) {
@@ -34,7 +43,7 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.APIKey != "" {
 		e.Header.Set("X-Api-Key", cfg.APIKey)
 	}
-	if err := e.Check(); err != nil {
+	if err := e.With(cfg.Header, cfg.Query).Check(); err != nil {
 		return nil, err
 	}
 	return &Provider{endpoint: e}, nil
@@ -53,9 +62,27 @@ func (p *Provider) Models(ctx context.Context) ([]string, error) {
 
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	body, err := p.params(req)
+	res, err := p.complete(ctx, req, sink)
+	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.KindRequest && strings.Contains(failed.Message, "signature") {
+		if _, known := p.signed.LoadOrStore(req.Model, true); !known {
+			res, err = p.complete(ctx, req, sink)
+		}
+	}
+	return res, err
+}
+
+func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	var foreign int64
+	req.Messages, foreign = p.endpoint.Owned(req.Messages, req.Model, func(v llm.Vendor) bool {
+		_, signed := p.signed.Load(req.Model)
+		return string(v.Fields[llm.SignatureField]) != `""` || p.endpoint.Base != defaultURL && !signed
+	})
+	offer := p.endpoint.Offer(req.Tools)
+	body, err := p.params(req, offer)
 	if err != nil {
 		return llm.Response{}, err
 	}
-	return p.endpoint.Complete(ctx, "v1/messages", body, decode, sink)
+	res, err := p.endpoint.Complete(ctx, &req, "v1/messages", body, decode, sink)
+	res.Foreign = foreign
+	return offer.Received(res), err
 }

@@ -11,12 +11,12 @@ import (
 
 func TestProviderAgainstWire(t *testing.T) {
 	t.Parallel()
-	llmtest.TestWire(t, llmtest.Anthropic{}, func(t *testing.T, baseURL, key string, client *http.Client) llm.Provider {
-		t.Helper()
-		p, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: baseURL, HTTPClient: client})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	})
+	llmtest.TestWire(t, llmtest.Anthropic{}, opened)
+}
+
+func FuzzMessages(f *testing.F) { llmtest.FuzzReader(f, llmtest.Anthropic{}, opened) }
+
+func opened(t *testing.T, baseURL, key string, client *http.Client) llm.Provider {
+	t.Helper()
+	return open(t, anthropic.Config{APIKey: key, BaseURL: baseURL, HTTPClient: client})
 }

@@ -74,6 +74,37 @@ func anthropicDelta(c Chunk) string {
 	return `{"type":"text_delta","text":` + quote(c.Text) + `}`
 }
 
+// End implements [Wire].
+func (Anthropic) End(reason string) string {
+	return anthropicEvent("message_delta", `"delta":{"stop_reason":`+quote(reason)+`,"stop_sequence":null},"usage":{"output_tokens":1}`) + anthropicEvent("message_stop", "")
+}
+
+// Value implements [Wire].
+func (Anthropic) Value(json string) string {
+	return anthropicEvent("content_block_start", `"index":7,"content_block":{"type":"text","text":""}`) +
+		anthropicEvent("content_block_delta", `"index":7,"delta":{"type":"text_delta","text":`+json+`}`)
+}
+
+// Whole implements [Wire].
+func (Anthropic) Whole(r Reply) string {
+	var blocks []string
+	stop := "end_turn"
+	for _, p := range r.Parts() {
+		switch p.Kind {
+		case events.PartText:
+			blocks = append(blocks, `{"type":"text","text":`+quote(p.Text)+`}`)
+		case events.PartReasoning:
+			blocks = append(blocks, `{"type":"thinking","thinking":`+quote(p.Text)+`,"signature":"sig"}`)
+		case events.PartToolCall:
+			stop = "tool_use"
+			blocks = append(blocks, fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":%s}`, quote(string(p.Call)), quote(p.Tool), p.Args))
+		case events.PartToolResult, events.PartAttachment:
+		}
+	}
+	return fmt.Sprintf(`{"id":"m1","type":"message","role":"assistant","model":"model-1","content":[%s],"stop_reason":%s,"usage":{"input_tokens":%d,"output_tokens":%d}}`,
+		strings.Join(blocks, ","), quote(stop), r.Usage.Input, r.Usage.Output)
+}
+
 // Garbage implements [Wire].
 func (Anthropic) Garbage() string {
 	return "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"del\n\n"
@@ -124,7 +155,7 @@ type anthropicContent struct {
 	Input                     json.RawMessage
 	ToolUseID                 string `json:"tool_use_id"`
 	IsError                   bool   `json:"is_error"`
-	Content                   []anthropicContent
+	Content                   string // of a result
 	Source                    struct {
 		Type, Data, URL string
 		MediaType       string `json:"media_type"`
@@ -208,7 +239,7 @@ var anthropicID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 func readAnthropic(c anthropicContent) (events.Part, error) {
 	part := events.Part{}
-	ok := true
+	var ok bool
 	switch c.Type {
 	case "text":
 		part.Kind, part.Text = events.PartText, c.Text
@@ -222,10 +253,8 @@ func readAnthropic(c anthropicContent) (events.Part, error) {
 		if c.IsError {
 			part.Outcome = events.OutcomeFailure
 		}
-		for _, inner := range c.Content {
-			part.Text += inner.Text
-			ok = ok && inner.Type == "text" && strings.TrimSpace(inner.Text) != ""
-		}
+		part.Text = c.Content
+		ok = strings.TrimSpace(c.Content) != ""
 	case "thinking":
 		part.Kind = events.PartReasoning
 		ok = c.Signature != ""

@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -36,6 +37,7 @@ func (w *wireTest) testRequest(t *testing.T) {
 		t.Fatalf("tools: got %d, want %d", len(got.Tools), len(req.Tools))
 	}
 	req.Tools[2].InputSchema = []byte(`{"type":"object","properties":{}}`) // what the APIs want in its place
+	req.Tools[3].InputSchema = []byte(`{"type":"object","properties":{"n":{"maximum":9007199254740993}},"additionalProperties":false}`)
 	for i, want := range req.Tools {
 		tool := got.Tools[i]
 		if tool.Name != want.Name || tool.Description != want.Description {
@@ -45,9 +47,93 @@ func (w *wireTest) testRequest(t *testing.T) {
 			t.Errorf("tool %s: got schema %s, want %s", want.Name, tool.InputSchema, want.InputSchema)
 		}
 	}
-	req.Tools = []llm.Tool{{Name: "bad", InputSchema: []byte(`["not an object"]`)}}
-	_, err := p.Complete(t.Context(), req, nil)
-	checkError(t, err, llm.KindRequest)
+}
+
+// testForms sends tools of all kinds of schemas: the endpoint refuses what any API refuses. Their calls have the names of
+// properties that the schemas have, and are sent back with those of the forms.
+func (w *wireTest) testForms(t *testing.T) {
+	t.Parallel()
+	args := Chunk{Kind: events.PartToolCall, Text: `{"uids__":[1],"inner":[{"_":true}]}`}
+	call := Chunk{Kind: events.PartToolCall, Call: "call_a", Tool: "find"}
+	p, e := w.start(t, Reply{Stop: events.StopToolUse, Chunks: []Chunk{call, args}})
+	find := llm.Tool{Name: "find", InputSchema: []byte(`{"type":"object","properties":{"uids[]":{"type":"array"},"inner":{"items":{"properties":{"é":true}}}}}`)}
+	rapid.Check(t, func(t *rapid.T) {
+		req := request()
+		req.Tools = []llm.Tool{find}
+		for i := range rapid.IntRange(0, 3).Draw(t, "tools") {
+			schema, err := json.Marshal(anySchema(3).Draw(t, "schema"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Tools = append(req.Tools, llm.Tool{Name: fmt.Sprint("tool", i), InputSchema: schema})
+		}
+		req.Messages = append(req.Messages,
+			events.Message{Role: events.RoleAssistant, Parts: []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "find", Args: []byte(`{"uids[]":[1],"inner":[{"é":true}]}`)}}},
+			events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "c", Tool: "find", Text: "ok"}}})
+		res, err := p.Complete(context.Background(), req, nil)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if len(e.refused) > 0 {
+			refused := e.refused[0]
+			e.refused = nil
+			t.Fatalf("request: %v", refused)
+		}
+		if err != nil {
+			t.Fatalf("Complete: %v", err)
+		}
+		if got := res.Parts[0].Args; !sameJSON(got, []byte(`{"uids[]":[1],"inner":[{"é":true}]}`)) {
+			t.Fatalf("received arguments %s, want the names of the schema", got)
+		}
+		sent := e.sent[len(e.sent)-1]
+		if got := flatten(sent.Messages)[1]; !strings.Contains(got, `"uids__":[1]`) || !strings.Contains(got, `{"_":true}`) {
+			t.Fatalf("sent %s, want the names of the form", got)
+		}
+		if len(sent.Tools) != len(req.Tools) {
+			t.Fatalf("sent %d tools, want %d", len(sent.Tools), len(req.Tools))
+		}
+	})
+}
+
+// anySchema draws JSON schemas of all dialects, valid or not.
+func anySchema(depth int) *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any {
+		if depth == 0 || rapid.IntRange(0, 9).Draw(t, "kind") == 0 {
+			return rapid.SampledFrom([]any{true, false, map[string]any{}, map[string]any{"type": "string"}, nil, 7}).Draw(t, "leaf")
+		}
+		sub, name := anySchema(depth-1), rapid.SampledFrom([]string{"a", "b", "a b", "a_b", "$x", "é", "", strings.Repeat("long", 40)})
+		m := map[string]any{}
+		for range rapid.IntRange(0, 4).Draw(t, "keywords") {
+			switch key := rapid.SampledFrom([]string{
+				"type", "type", "types", "properties", "properties", "required", "items", "tuple", "anyOf", "oneOf", "allOf", "$ref", "const", "enum",
+				"description", "pattern", "format", "minimum", "minItems", "additionalProperties", "not", "if", "nullable", "default", "$defs",
+			}).Draw(t, "keyword"); key {
+			case "type":
+				m[key] = rapid.SampledFrom([]any{"object", "array", "string", "number", "integer", "boolean", "null", "file", 1}).Draw(t, key)
+			case "types":
+				m["type"] = rapid.SliceOfN(rapid.SampledFrom([]any{"object", "array", "string", "null", "integer"}), 0, 3).Draw(t, key)
+			case "properties", "$defs":
+				m[key] = rapid.MapOfN(name, sub, 0, 3).Draw(t, key)
+			case "required":
+				m[key] = rapid.SliceOfN(name, 0, 3).Draw(t, key)
+			case "anyOf", "oneOf", "allOf", "enum":
+				m[key] = rapid.SliceOfN(sub, 0, 3).Draw(t, key)
+				if key == "enum" && rapid.Bool().Draw(t, "texts") {
+					m[key] = rapid.SliceOfN(rapid.SampledFrom([]any{"x", "y", "", nil}), 0, 3).Draw(t, key)
+				}
+			case "tuple":
+				m["items"] = rapid.SliceOfN(sub, 0, 3).Draw(t, key)
+			case "$ref":
+				m[key] = rapid.SampledFrom([]any{"#", "#/$defs/a", "#/properties/a", "#/allOf/0", "other.json", 1}).Draw(t, key)
+			case "description", "pattern", "format":
+				m[key] = rapid.SampledFrom([]any{"x", "(?=a)", 1}).Draw(t, key)
+			case "minimum", "minItems":
+				m[key] = rapid.SampledFrom([]any{1, -0.5, "1"}).Draw(t, key)
+			default:
+				m[key] = sub.Draw(t, key)
+			}
+		}
+		return m
+	})
 }
 
 // sameJSON compares values; numbers digit by digit.
@@ -108,22 +194,22 @@ func (w *wireTest) testConversation(t *testing.T) {
 	if !reflect.DeepEqual(req.Messages, conversation()) {
 		t.Error("the caller's messages were changed")
 	}
-	got := flatten(sent[0].Messages)
-	want := []string{
-		"system text You are terse.", "system text Second rule.", "user text Read both.", "assistant text Reading.",
+	rest := strings.Join(flatten(sent[0].Messages), "\n")
+	for _, want := range []string{
+		"system text You are terse.", "Second rule.", "user text Read both.", "assistant text Reading.",
 		`assistant tool_call read {"path":"a"}`, `assistant tool_call read {"path":"b"}`, `assistant tool_call list {}`,
-		"user tool_result AAA", "user tool_result BBB", "user tool_result CCC", "note Budget is low.", "user text And go on.",
-		`assistant tool_call read {"path":"c"}`, "user tool_result DDD", "user text Next.", "user attachment image/png aGk=",
-		"assistant text Fine.", "note Late note.", "user text End.",
-	}
-	if len(got) != len(want) {
-		t.Fatalf("got %d parts, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
-	}
-	for i := range want {
-		note, isNote := strings.CutPrefix(want[i], "note ") // a dialect may have no later system messages
-		if got[i] != want[i] && (!isNote || strings.HasPrefix(got[i], "assistant") || !strings.Contains(got[i], note)) {
-			t.Errorf("part %d: got %q, want %q", i, got[i], want[i])
+		"user tool_result AAA", "user tool_result BBB", "user tool_result CCC", "Budget is low.", "And go on.",
+		`assistant tool_call read {"path":"c"}`, "user tool_result DDD", "Next.", "user attachment image/png aGk=",
+		"assistant text Fine.", "Late note.", "End.",
+	} {
+		before, after, found := strings.Cut(rest, want)
+		if !found || strings.Contains(after, want) {
+			t.Errorf("%q is not there once, in order, in %q", want, rest)
 		}
+		if note := "user text [system note]\n"; strings.HasSuffix(want, "low.") && !strings.HasSuffix(before, note) {
+			t.Errorf("%q comes after %q, want a note of the user", want, before)
+		}
+		rest = after
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // retryable repeats the rule of llm.Error independently.
 func retryable(kind llm.ErrorKind) bool {
-	return kind == llm.KindTransport || kind == llm.KindRateLimit || kind == llm.KindServer || kind == llm.KindMalformed
+	return kind == llm.KindTransport || kind == llm.KindRateLimit || kind == llm.KindServer || kind == llm.KindMalformed || kind == llm.KindUnfinished
 }
 
 func testRefusals(t *testing.T, open OpenFunc) {
@@ -43,7 +43,7 @@ func testRefusals(t *testing.T, open OpenFunc) {
 func testFaults(t *testing.T, open OpenFunc) {
 	t.Helper()
 	kinds := map[Fault]llm.ErrorKind{
-		FaultCut: llm.KindTransport, FaultShort: llm.KindTransport, FaultGarbage: llm.KindMalformed, FaultError: llm.KindServer,
+		FaultCut: llm.KindTransport, FaultShort: llm.KindUnfinished, FaultGarbage: llm.KindMalformed, FaultError: llm.KindServer,
 	}
 	started := map[string]Reply{
 		"nothing": {},

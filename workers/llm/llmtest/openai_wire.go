@@ -73,6 +73,35 @@ func quote(s string) string {
 	return b.String()
 }
 
+// End implements [Wire].
+func (OpenAI) End(reason string) string { return openaiChunk("{}", quote(reason)) + "data: [DONE]\n\n" }
+
+// Value implements [Wire].
+func (OpenAI) Value(json string) string { return openaiChunk(`{"content":`+json+`}`, "null") }
+
+// Whole implements [Wire].
+func (OpenAI) Whole(r Reply) string {
+	members, calls := []string{`"role":"assistant"`}, []string{}
+	for _, p := range r.Parts() {
+		switch p.Kind {
+		case events.PartText:
+			members = append(members, `"content":`+quote(p.Text))
+		case events.PartReasoning:
+			members = append(members, `"reasoning_content":`+quote(p.Text))
+		case events.PartToolCall:
+			calls = append(calls, fmt.Sprintf(`{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}`, quote(string(p.Call)), quote(p.Tool), quote(string(p.Args))))
+		case events.PartToolResult, events.PartAttachment:
+		}
+	}
+	stop := "stop"
+	if len(calls) > 0 {
+		stop = "tool_calls"
+		members = append(members, `"tool_calls":[`+strings.Join(calls, ",")+`]`)
+	}
+	return fmt.Sprintf(`{"id":"c1","object":"chat.completion","model":"model-1","choices":[{"index":0,"message":{%s},"finish_reason":%s}],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`,
+		strings.Join(members, ","), quote(stop), r.Usage.Input, r.Usage.Output)
+}
+
 // Garbage implements [Wire].
 func (OpenAI) Garbage() string { return `data: {"id":"c1","choices":[{"index":0,"del` + "\n\n" }
 
@@ -119,7 +148,7 @@ type openaiRequest struct {
 }
 
 type openaiMessage struct {
-	Role       string
+	Role, Name string
 	Content    json.RawMessage
 	ToolCallID string `json:"tool_call_id"`
 	ToolCalls  []struct {
@@ -145,7 +174,12 @@ func (OpenAI) Read(body []byte) (llm.Request, error) {
 		out.Tools = append(out.Tools, llm.Tool{Name: t.Function.Name, Description: t.Function.Description, InputSchema: t.Function.Parameters})
 	}
 	ids := callLedger{limit: 40}
+	last := ""
 	for i, m := range in.Messages {
+		if err := checkOrder(last, m.Role); err != nil {
+			return out, fmt.Errorf("message %d: %w", i, err)
+		}
+		last = m.Role
 		read, err := readOpenAI(m, &ids)
 		if err != nil {
 			return out, fmt.Errorf("message %d (%s): %w", i, m.Role, err)
@@ -155,12 +189,24 @@ func (OpenAI) Read(body []byte) (llm.Request, error) {
 	return out, ids.checkComplete()
 }
 
+// checkOrder refuses what templates of models refuse: a message after one of another role.
+func checkOrder(last, role string) error {
+	switch {
+	case role == "system" && last != "", role == "user" && (last == "user" || last == "tool"), role == "assistant" && last != "user" && last != "tool":
+		return fmt.Errorf("%s after %q", role, last)
+	}
+	return nil
+}
+
 func readOpenAI(m openaiMessage, ids *callLedger) (events.Message, error) {
 	out := events.Message{Role: events.Role(m.Role)}
 	if m.Role == "tool" {
 		out.Role = events.RoleUser
 		var text string
 		err := json.Unmarshal(m.Content, &text)
+		if strings.TrimSpace(text) == "" || m.Name == "" {
+			err = errors.Join(err, errors.New("a blank result, or one without the tool's name"))
+		}
 		out.Parts = []events.Part{{Kind: events.PartToolResult, Call: events.CallID(m.ToolCallID), Text: text}}
 		return out, errors.Join(err, ids.resolve(m.ToolCallID))
 	}
@@ -196,7 +242,7 @@ func readOpenAIContent(content json.RawMessage) ([]events.Part, error) {
 	}
 	var text string
 	if json.Unmarshal(content, &text) == nil {
-		if text == "" {
+		if strings.TrimSpace(text) == "" {
 			return nil, errors.New("empty content")
 		}
 		return []events.Part{{Kind: events.PartText, Text: text}}, nil
@@ -211,7 +257,7 @@ func readOpenAIContent(content json.RawMessage) ([]events.Part, error) {
 	var parts []events.Part
 	for _, c := range list {
 		switch {
-		case c.Type == "text" && c.Text != "":
+		case c.Type == "text" && strings.TrimSpace(c.Text) != "":
 			parts = append(parts, events.Part{Kind: events.PartText, Text: c.Text})
 		case c.Type == "image_url" && imageURL.MatchString(c.ImageURL.URL):
 			media, data, ok := strings.Cut(strings.TrimPrefix(c.ImageURL.URL, "data:"), ";base64,")
@@ -235,6 +281,9 @@ func checkTool(name string, schema json.RawMessage) error {
 	var s struct {
 		Type       string
 		Properties map[string]json.RawMessage
+	}
+	if err := checkForm("schema", schema); err != nil {
+		return fmt.Errorf("tool %q: %w", name, err)
 	}
 	if err := json.Unmarshal(schema, &s); err != nil {
 		return err

@@ -32,7 +32,7 @@ type Fault string
 const (
 	FaultNone    Fault = ""
 	FaultCut     Fault = "cut"     // the connection is lost: transport
-	FaultShort   Fault = "short"   // the stream ends in good order before the reply does: transport
+	FaultShort   Fault = "short"   // the stream ends in good order before the reply does: unfinished
 	FaultGarbage Fault = "garbage" // a chunk that cannot be read: malformed
 	FaultError   Fault = "error"   // the provider reports an internal error: server
 	FaultHang    Fault = "hang"    // nothing follows: the error of the caller's context

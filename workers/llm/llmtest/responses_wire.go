@@ -134,6 +134,35 @@ func (i *responseItem) json(status string) string {
 	return head + `"type":"message","role":"assistant","content":[{"type":"output_text","text":` + quote(i.text.String()) + `,"annotations":[]}]}`
 }
 
+// End implements [Wire].
+func (OpenAIResponses) End(reason string) string {
+	var s responseStream
+	if reason == "completed" {
+		s.event("response.completed", `"response":`+responseBody("completed", "", "null", "null"))
+	} else {
+		s.event("response.incomplete", `"response":`+responseBody("incomplete", "", `{"reason":`+quote(reason)+`}`, "null"))
+	}
+	return s.String()
+}
+
+// Value implements [Wire].
+func (OpenAIResponses) Value(json string) string {
+	var s responseStream
+	s.event("response.output_text.delta", `"item_id":"item_7","output_index":7,"content_index":0,"delta":`+json)
+	return s.String()
+}
+
+// Whole implements [Wire].
+func (OpenAIResponses) Whole(r Reply) string {
+	var items []string
+	for n, p := range r.Parts() {
+		i := &responseItem{index: n, kind: p.Kind, id: string(p.Call), tool: p.Tool}
+		i.text.WriteString(p.Text + string(p.Args))
+		items = append(items, i.json("completed"))
+	}
+	return responseBody("completed", strings.Join(items, ","), "null", fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d}`, r.Usage.Input, r.Usage.Output))
+}
+
 // Garbage implements [Wire].
 func (OpenAIResponses) Garbage() string {
 	return "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"del\n\n"
@@ -196,6 +225,9 @@ func (OpenAIResponses) Read(body []byte) (llm.Request, error) {
 		if err != nil {
 			return out, fmt.Errorf("input %d: %w in %s", n, err, short(string(raw)))
 		}
+		if m.Role == events.RoleSystem && n > 0 {
+			return out, fmt.Errorf("input %d: a system message that is not the first item", n)
+		}
 		if reasoned && m.Role != events.RoleAssistant {
 			return out, fmt.Errorf("input %d: reasoning without the item that it led to", n)
 		}
@@ -241,7 +273,7 @@ func readItem(raw json.RawMessage, ids *callLedger) (events.Message, error) {
 			CallID string `json:"call_id"`
 			Output *string
 		}
-		if err := strictly(raw, &c); err != nil || c.Output == nil {
+		if err := strictly(raw, &c); err != nil || c.Output == nil || strings.TrimSpace(*c.Output) == "" {
 			return events.Message{}, errors.Join(err, errors.New("no output"))
 		}
 		part := events.Part{Kind: events.PartToolResult, Call: events.CallID(c.CallID), Text: *c.Output}
@@ -287,7 +319,7 @@ func readItemMessage(raw json.RawMessage, ids *callLedger) (events.Message, erro
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil {
 		out.Parts = []events.Part{{Kind: events.PartText, Text: text}}
-		if text == "" {
+		if strings.TrimSpace(text) == "" {
 			return out, errors.New("empty content")
 		}
 		return out, nil
@@ -318,7 +350,7 @@ func (c inputContent) part() (events.Part, error) {
 	part := events.Part{Kind: events.PartAttachment}
 	src := c.ImageURL + c.FileData + c.FileURL
 	switch {
-	case c.Type == "input_text" && c.Text != "" && src == "":
+	case c.Type == "input_text" && strings.TrimSpace(c.Text) != "" && src == "":
 		return events.Part{Kind: events.PartText, Text: c.Text}, nil
 	case c.Type == "input_image" && imageURL.MatchString(c.ImageURL) && c.ImageURL == src && c.Detail == "auto":
 	case c.Type == "input_file" && c.FileData == src && strings.HasPrefix(src, "data:") && c.Filename != "":

@@ -69,7 +69,7 @@ func (s *scripted) refusal(e *llm.Error) error {
 
 func (s *scripted) fault(ctx context.Context, f llmtest.Fault) error {
 	kind := map[llmtest.Fault]llm.ErrorKind{
-		llmtest.FaultCut: llm.KindTransport, llmtest.FaultShort: llm.KindTransport,
+		llmtest.FaultCut: llm.KindTransport, llmtest.FaultShort: llm.KindUnfinished,
 		llmtest.FaultGarbage: llm.KindMalformed, llmtest.FaultError: llm.KindServer,
 	}[f]
 	switch {

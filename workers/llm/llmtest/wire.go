@@ -23,6 +23,12 @@ type Wire interface {
 	// Stream encodes a reply as server-sent events: the body with the chunks, and the end. Text is sent byte by byte,
 	// even half characters.
 	Stream(r Reply) (body, end string)
+	// End encodes the end of a reply for a reason, in the spelling of any provider.
+	End(reason string) string
+	// Whole encodes a reply as the endpoint sends it that does not stream.
+	Whole(r Reply) string
+	// Value encodes a piece of text whose value is any JSON.
+	Value(json string) string
 	// Garbage is an event that cannot be read.
 	Garbage() string
 	// Failure encodes a refusal as a response.
@@ -188,8 +194,17 @@ func TestWire(t *testing.T, wire Wire, open WireFunc) {
 	t.Run("long_explanation", w.testLongExplanation)
 	t.Run("request", w.testRequest)
 	t.Run("conversation", w.testConversation)
+	t.Run("forms", w.testForms)
 	t.Run("any_conversation", w.testAnyConversation)
 	t.Run("blob", w.testBlob)
+	t.Run("ends", w.testEnds)
+	t.Run("values", w.testValues)
+	t.Run("content_decides", w.testContentDecides)
+	t.Run("errors_inside", w.testErrorsInside)
+	t.Run("thinking_between_tags", w.testTags)
+	t.Run("every_prefix", w.testEveryPrefix)
+	t.Run("silence", w.testSilence)
+	t.Run("limit", w.testLimit)
 }
 
 type wireTest struct {
@@ -271,7 +286,7 @@ func (w *wireTest) testRetryAfter(t *testing.T) {
 		"nothing":      {nil, 0},
 		"negative":     {map[string]string{"Retry-After": "-3"}, 0},
 		"nonsense":     {map[string]string{"Retry-After": "soon"}, 0},
-		"absurd":       {map[string]string{"Retry-After": "1e300"}, time.Hour},
+		"absurd":       {map[string]string{"Retry-After": "1e300"}, 1000 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

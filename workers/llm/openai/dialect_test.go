@@ -98,7 +98,7 @@ func TestDialects(t *testing.T) {
 		"stop_with_calls":  {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"stop"`), "[DONE]"), []events.Part{streamedCall("a", "f", "{}")}, events.StopToolUse},
 		"function_call":    {sse(delta(`{"function_call":{"name":"f","arguments":"{\"a\""}}`, "null"), delta(`{"function_call":{"arguments":":1}"}}`, `"function_call"`)), []events.Part{streamedCall("", "f", `{"a":1}`)}, events.StopToolUse},
 		"cut_call":         {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x"}}`), delta("{}", `"length"`)), []events.Part{streamedCall("a", "f", `{"x`)}, events.StopOutputLimit},
-		"unknown_reason":   {sse(say, delta("{}", `"eos"`), "[DONE]"), text, events.StopUnknown},
+		"unknown_reason":   {sse(say, delta("{}", `"steered"`), "[DONE]"), text, events.StopUnknown},
 		"done_only":        {sse(say, "[DONE]"), text, events.StopUnknown},
 		"no_done":          {sse(say, delta("{}", `"stop"`)), text, events.StopEnd},
 		"crlf":             {strings.ReplaceAll(sse(say, delta("{}", `"stop"`), "[DONE]"), "\n", "\r\n"), text, events.StopEnd},
@@ -183,7 +183,7 @@ func TestErrors(t *testing.T) {
 		"stream_overflow": {200, sse(`{"error":{"message":"exceeds the context window","code":""}}`), llm.KindOverflow, "", "context window"},
 		"stream_event":    {200, "event: error\ndata: {\"message\":\"bad\",\"type\":\"invalid_request_error\"}\n\n", llm.KindRequest, "invalid_request_error", "bad"},
 		"stream_auth":     {200, sse(`{"error":{"message":"expired","code":"invalid_api_key"}}`), llm.KindAuth, "invalid_api_key", "expired"},
-		"object_as_text":  {200, sse(delta(`{"content":{"text":"x"}}`, `"stop"`)), llm.KindMalformed, "", "text"},
+		"object_as_text":  {200, sse(delta(`{"content":{"x":"x"}}`, `"stop"`)), llm.KindMalformed, "", "text"},
 		"wrong_shape":     {200, sse(`[1,2,3]`), llm.KindMalformed, "", "JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -17,6 +18,8 @@ const (
 type Config struct {
 	APIKey     string       // sent as a bearer token; empty sends none: for endpoints other than OpenAI's
 	BaseURL    string       // "chat/completions" or "responses" is appended. Defaults to "https://api.openai.com/v1".
+	Header     http.Header  // of each request, beside those of the API
+	Query      url.Values   // of each request
 	HTTPClient *http.Client // its redirect policy is not used. Defaults to http.DefaultClient.
 }
 
@@ -29,7 +32,7 @@ func newEndpoint(id string, cfg Config) (endpoint, error) {
 	if cfg.APIKey != "" {
 		e.Header.Set("Authorization", "Bearer "+cfg.APIKey)
 	}
-	return endpoint{e}, e.Check()
+	return endpoint{e.With(cfg.Header, cfg.Query)}, e.Check()
 }
 
 // ID implements [llm.Provider].

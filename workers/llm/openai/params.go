@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,7 @@ const maxCallID = 40
 type object = map[string]any
 
 // params is the body of a Chat Completions request.
-func (p *Provider) params(req llm.Request) (object, error) {
+func (p *Provider) params(req llm.Request, offer *llm.Offer) (object, error) {
 	out := object{"model": req.Model, "stream": true, "stream_options": object{"include_usage": true}}
 	if req.Effort != "" {
 		out["reasoning_effort"] = req.Effort
@@ -36,9 +37,7 @@ func (p *Provider) params(req llm.Request) (object, error) {
 	if len(req.Sampling.Stop) > 0 {
 		out["stop"] = req.Sampling.Stop
 	}
-	if err := p.declare(out, req); err != nil {
-		return nil, err
-	}
+	p.declare(out, req, offer)
 	kind, schema, err := format(req.Output)
 	if err != nil {
 		return nil, err
@@ -48,14 +47,15 @@ func (p *Provider) params(req llm.Request) (object, error) {
 	} else if kind != "" {
 		out["response_format"] = object{"type": kind}
 	}
-	messages, err := llm.Dialog(req.Messages, callID)
+	messages, err := p.http.Dialog(req.Messages, callID)
 	if err != nil {
 		return nil, err
 	}
-	names := llm.ToolNames(req.Tools)
 	var list []object
+	called := false
 	for _, m := range messages {
-		list = append(list, p.message(m, names)...)
+		called = called || slices.ContainsFunc(m.Parts, func(part events.Part) bool { return part.Kind == events.PartToolCall })
+		list = append(list, p.message(m, offer, called)...)
 	}
 	out["messages"] = list
 	return out, nil
@@ -72,17 +72,13 @@ func sample(out object, s events.Sampling) {
 }
 
 // declare sends the tools, and their choice if the model does not choose. The API rejects a choice without tools.
-func (p *Provider) declare(out object, req llm.Request) error {
+func (p *Provider) declare(out object, req llm.Request, offer *llm.Offer) {
 	var tools []object
-	for _, t := range req.Tools {
-		f, err := tool(t)
-		if err != nil {
-			return err
-		}
-		tools = append(tools, object{"type": "function", "function": f})
+	for _, t := range offer.Tools {
+		tools = append(tools, object{"type": "function", "function": tool(t)})
 	}
 	if len(tools) == 0 {
-		return nil
+		return
 	}
 	out["tools"] = tools
 	if name := req.ToolChoice.Tool; name != "" {
@@ -90,20 +86,15 @@ func (p *Provider) declare(out object, req llm.Request) error {
 	} else if mode := choiceMode(req.ToolChoice); mode != "" {
 		out["tool_choice"] = mode
 	}
-	return nil
 }
 
 // tool is the declaration of a function, as both dialects have it.
-func tool(t llm.Tool) (object, error) {
-	schema, err := llm.Schema(t)
-	if err != nil {
-		return nil, err
-	}
-	f := object{"name": t.Name, "parameters": schema}
+func tool(t llm.Form) object {
+	f := object{"name": t.Name, "parameters": t.Schema}
 	if t.Description != "" {
 		f["description"] = t.Description
 	}
-	return f, nil
+	return f
 }
 
 // choiceMode is empty if the model chooses, which is the API's default.
@@ -143,16 +134,16 @@ func clipID(raw events.CallID, limit int) string {
 	return s
 }
 
-func (p *Provider) message(m events.Message, names func(string) string) []object {
+func (p *Provider) message(m events.Message, offer *llm.Offer, called bool) []object {
 	switch m.Role {
 	case events.RoleSystem:
 		if text := paragraphs(m.Parts); text != "" {
 			return []object{{"role": "system", "content": text}}
 		}
 	case events.RoleAssistant:
-		return p.assistant(m, names)
+		return p.assistant(m, offer, called)
 	case events.RoleUser:
-		return user(m)
+		return user(m, offer)
 	}
 	return nil
 }
@@ -168,28 +159,32 @@ func paragraphs(parts []events.Part) string {
 	return strings.Join(texts, "\n\n")
 }
 
+// received is said between results and a message of the user: templates of some models take none right after a result.
+const received = "[results received]"
+
 // user converts results to tool messages and the rest to one user message.
-func user(m events.Message) []object {
+func user(m events.Message, offer *llm.Offer) []object {
 	var out, content []object
 	plain := true
 	for _, part := range m.Parts {
 		switch part.Kind {
 		case events.PartToolResult:
-			out = append(out, object{"role": "tool", "tool_call_id": part.Call, "content": part.Text})
+			out = append(out, object{"role": "tool", "tool_call_id": part.Call, "name": offer.ToolName(part.Tool), "content": part.Text})
 		case events.PartText:
-			if part.Text != "" {
-				content = append(content, object{"type": "text", "text": part.Text})
-			}
+			content = append(content, object{"type": "text", "text": part.Text})
 		case events.PartAttachment:
 			plain = false
 			content = append(content, attachment(part))
 		case events.PartReasoning, events.PartToolCall: // not in a user message
 		}
 	}
-	switch {
-	case len(content) == 0:
+	if len(content) == 0 {
 		return out
-	case plain: // many endpoints have no content parts
+	}
+	if len(out) > 0 {
+		out = append(out, object{"role": "assistant", "content": received})
+	}
+	if plain { // many endpoints have no content parts
 		return append(out, object{"role": "user", "content": paragraphs(m.Parts)})
 	}
 	return append(out, object{"role": "user", "content": content})
@@ -209,40 +204,38 @@ func unsupportedText(part events.Part) string {
 
 // source is an attachment as a URL.
 func source(part events.Part) string {
-	if isURL(part.Text) {
+	if strings.HasPrefix(part.Text, "https://") || strings.HasPrefix(part.Text, "http://") {
 		return part.Text
 	}
 	return "data:" + part.MediaType + ";base64," + part.Text
 }
 
-func isURL(s string) bool {
-	return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "data:")
-}
-
-// assistant converts a reply. This dialect has no reasoning. Endpoints that require it back do so within a chain of
-// tool calls, and receive it there.
-func (p *Provider) assistant(m events.Message, names func(string) string) []object {
+// assistant converts a reply. This dialect has no reasoning. Endpoints that require it back do so from the first call of the
+// conversation on, and receive it there.
+func (p *Provider) assistant(m events.Message, offer *llm.Offer, called bool) []object {
 	out := object{"role": "assistant"}
 	var calls []object
 	for _, part := range m.Parts {
 		switch part.Kind {
 		case events.PartToolCall:
-			calls = append(calls, p.replay(part, names))
+			calls = append(calls, p.replay(part, offer, out))
 		case events.PartReasoning:
-			if field := p.reasoningField(part); field != "" {
-				out[field] = part.Text
+			own := p.http.Own(part).Fields
+			giveBack(own, out, nil, nil)
+			if field := reasoningField(own); field != "" && called {
+				before, _ := out[field].(string)
+				out[field] = before + part.Text
 			}
 		case events.PartText, events.PartAttachment, events.PartToolResult:
 		}
 	}
 	text := m.Text()
-	if len(calls) == 0 {
-		if text == "" {
-			return nil
-		}
-		return []object{{"role": "assistant", "content": text}}
+	if len(calls) == 0 && text == "" {
+		return nil
 	}
-	out["tool_calls"] = calls
+	if len(calls) > 0 {
+		out["tool_calls"] = calls
+	}
 	if text != "" {
 		out["content"] = text
 	}
@@ -250,28 +243,18 @@ func (p *Provider) assistant(m events.Message, names func(string) string) []obje
 }
 
 // reasoningField is the field in which the endpoint sent a part of reasoning; empty for those of other endpoints.
-func (p *Provider) reasoningField(part events.Part) string {
+func reasoningField(own map[string]json.RawMessage) string {
 	var field string
-	_ = json.Unmarshal(p.http.Own(part).Fields[textField], &field)
-	switch field {
-	case reasoningContent, reasoning:
+	_ = json.Unmarshal(own[textField], &field)
+	if slices.Contains(reasoningFields, field) {
 		return field
 	}
 	return ""
 }
 
-func (p *Provider) replay(part events.Part, names func(string) string) object {
-	call := object{"id": part.Call, "type": "function", "function": object{"name": names(part.Tool), "arguments": arguments(part)}}
-	if extra := p.http.Own(part).Fields[extraField]; len(extra) > 0 {
-		call[extraField] = extra
-	}
+func (p *Provider) replay(part events.Part, offer *llm.Offer, message object) object {
+	function := object{"name": offer.ToolName(part.Tool), "arguments": string(offer.Sent(part.Tool, part.Args))}
+	call := object{"id": part.Call, "type": "function", "function": function}
+	giveBack(p.http.Own(part).Fields, message, call, function)
 	return call
-}
-
-// arguments are those of a call, which must be JSON.
-func arguments(part events.Part) string {
-	if !json.Valid(part.Args) {
-		return "{}"
-	}
-	return string(part.Args)
 }

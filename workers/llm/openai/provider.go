@@ -20,9 +20,14 @@ func New(cfg Config) (*Provider, error) {
 
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	body, err := p.params(req)
+	var foreign int64
+	req.Messages, foreign = p.http.Owned(req.Messages, req.Model, nil)
+	offer := p.http.Offer(req.Tools)
+	body, err := p.params(req, offer)
 	if err != nil {
 		return llm.Response{}, err
 	}
-	return p.http.Complete(ctx, "chat/completions", body, decode, sink)
+	res, err := p.http.Complete(ctx, &req, "chat/completions", body, decode, sink)
+	res.Foreign = foreign
+	return offer.Received(res), err
 }

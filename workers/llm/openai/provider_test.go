@@ -11,12 +11,12 @@ import (
 
 func TestProviderAgainstWire(t *testing.T) {
 	t.Parallel()
-	llmtest.TestWire(t, llmtest.OpenAI{}, func(t *testing.T, baseURL, key string, client *http.Client) llm.Provider {
-		t.Helper()
-		p, err := openai.New(openai.Config{APIKey: key, BaseURL: baseURL, HTTPClient: client})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	})
+	llmtest.TestWire(t, llmtest.OpenAI{}, opened)
+}
+
+func FuzzChat(f *testing.F) { llmtest.FuzzReader(f, llmtest.OpenAI{}, opened) }
+
+func opened(t *testing.T, baseURL, key string, client *http.Client) llm.Provider {
+	t.Helper()
+	return open(t, openai.Config{APIKey: key, BaseURL: baseURL, HTTPClient: client})
 }

@@ -3,24 +3,59 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Vendor fields that the endpoint that sent them requires back: those of the text of reasoning, and others.
+// Vendor fields that the endpoint that sent them requires back: those of calls by their names, and others by these.
 const (
-	reasoningContent = "reasoning_content"
-	reasoning        = "reasoning"
-
-	textField  = "text_field"    // of reasoning: the name of the field that its text was in
-	extraField = "extra_content" // of calls
+	textField      = "text_field" // of reasoning: the name of the field that its text was in
+	messagePrefix  = "message."   // of the whole message
+	functionPrefix = "function."  // of the function of a call
 )
 
-// chunk is an event of a Chat Completions stream.
+// reasoningFields are the fields that compatible endpoints send reasoning in. OpenRouter sends two, with one text.
+var reasoningFields = []string{"reasoning_content", "reasoning", "reasoning_text", "thinking"} //nolint:gochecknoglobals // a table that is only read
+
+// Fields with a meaning of their own. An endpoint wants every other one back.
+var (
+	callFields     = []string{"index", "id", "type", "function", "name", "arguments"} //nolint:gochecknoglobals // a table that is only read
+	functionFields = []string{"name", "arguments"}                                    //nolint:gochecknoglobals // a table that is only read
+	messageFields  = append([]string{                                                 //nolint:gochecknoglobals // a table that is only read
+		"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio", "images", "logprobs", "citations", "usage", "error",
+		"finish_reason", "stop_reason", "id", "type", "object", "model", "name", "status", "tool_call_id",
+	}, reasoningFields...)
+)
+
+// members are the members of a JSON object.
+type members map[string]json.RawMessage
+
+func (m members) label(name string) string {
+	var l llm.Label
+	if raw := m[name]; raw != nil {
+		_ = l.UnmarshalJSON(raw)
+	}
+	return string(l)
+}
+
+// rest adds what m has beside known to out, under a prefix.
+func (m members) rest(out map[string]json.RawMessage, prefix string, known []string) {
+	for name, value := range m {
+		if llm.IsSet(value) && !slices.Contains(known, name) {
+			out[prefix+name] = value
+		}
+	}
+}
+
+// chunk is an event of a Chat Completions stream, or a whole reply.
 type chunk struct {
 	ID      llm.Label
 	Model   llm.Label
+	Object  llm.Label
 	Choices []choice
 	Usage   json.RawMessage
 	Error   json.RawMessage
@@ -29,134 +64,167 @@ type chunk struct {
 type choice struct {
 	Index        llm.Number
 	FinishReason llm.Label `json:"finish_reason"`
-	Delta        struct {
-		Content          json.RawMessage
-		Refusal          json.RawMessage
-		ReasoningContent json.RawMessage `json:"reasoning_content"`
-		Reasoning        json.RawMessage
-		ToolCalls        []toolCall `json:"tool_calls"`
-		FunctionCall     *function  `json:"function_call"` // deprecated by OpenAI, still sent by others
-	}
-}
-
-type toolCall struct {
-	Index    *llm.Number
-	ID       llm.Label
-	Function function
-	Extra    json.RawMessage `json:"extra_content"`
-}
-
-type function struct {
-	Name      llm.Label
-	Arguments json.RawMessage
+	Delta        members
+	Message      members // of a whole reply
+	Error        json.RawMessage
 }
 
 // decode reads an event of a Chat Completions stream.
 func decode(e llm.ServerEvent) (u llm.Update, err error) {
-	if bytes.HasPrefix(e.Data, []byte("[DONE]")) {
-		return llm.Update{Done: true, End: &llm.End{Detail: "no finish_reason"}}, nil
-	}
-	if e.Name == "error" {
-		return failed(e.Data), nil
-	}
 	var c chunk
-	if err := llm.Decode(e.Data, &c); err != nil {
-		return u, err
+	malformed := llm.Decode(e.Data, &c)
+	if e.Name == "error" || llm.IsSet(c.Error) || c.Object == "error" || malformed != nil || len(c.Choices) == 0 && !llm.IsSet(c.Usage) {
+		if f, ok := llm.FailureIn(e); ok {
+			return llm.Update{Failure: &f}, nil
+		}
 	}
-	if llm.IsSet(c.Error) {
-		return failed(e.Data), nil
+	if malformed != nil {
+		return u, malformed
 	}
-	u.Model, u.ID, u.Usage = string(c.Model), string(c.ID), chatCounts(c.Usage)
+	u.Model, u.ID = string(c.Model), string(c.ID)
+	ends := len(c.Choices) == 0
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue // one choice is requested
 		}
-		if u.Pieces, err = choice.pieces(u.Pieces); err != nil {
+		if llm.IsSet(choice.Error) {
+			if f, ok := llm.ParseFailure(choice.Error); ok {
+				return llm.Update{Failure: &f}, nil
+			}
+		}
+		said := choice.Delta
+		if said == nil && choice.Message != nil {
+			said, u.Whole = choice.Message, true
+		}
+		if err := read(said, &u); err != nil {
 			return u, err
 		}
-		if reason := string(choice.FinishReason); reason != "" {
-			u.End = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}
+		if reason := string(choice.FinishReason); reason != "" && reason != "null" { // Qwen's null
+			u.End, ends = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}, true
 		}
 	}
+	if !llm.IsSet(c.Usage) && ends {
+		c.Usage = llm.UsageIn(e.Data)
+	}
+	u.Usage = llm.CountsOf(c.Usage, true)
 	return u, nil
 }
 
-func failed(data []byte) llm.Update {
-	f, _ := llm.ParseFailure(data)
-	return llm.Update{Failure: &f}
-}
-
-// pieces appends the pieces of a choice to list.
-func (c choice) pieces(list []llm.Piece) ([]llm.Piece, error) {
-	d := c.Delta
-	if p, ok := thought(reasoningContent, d.ReasoningContent); ok {
-		list = append(list, p)
-	} else if p, ok := thought(reasoning, d.Reasoning); ok { // OpenRouter sends both, with one text
-		list = append(list, p)
-	}
-	for _, raw := range []json.RawMessage{d.Content, d.Refusal} {
-		text, err := llm.TextOf(raw)
-		if err != nil {
-			return nil, err
+// read adds the pieces of a delta, or of a whole message.
+func read(said members, u *llm.Update) error {
+	for _, field := range reasoningFields {
+		if list := thought(field, said[field]); len(list) > 0 {
+			u.Pieces = append(u.Pieces, list...)
+			break
 		}
-		list = append(list, llm.Piece{Kind: events.PartText, Text: text})
 	}
-	calls := d.ToolCalls
-	if d.FunctionCall != nil {
-		calls = append(calls, toolCall{Function: *d.FunctionCall})
+	text, refused, err := llm.Fragments(events.PartText, said["content"])
+	if err != nil {
+		return err
+	}
+	refusal, _, err := llm.Fragments(events.PartText, said["refusal"])
+	if err != nil {
+		return err
+	}
+	u.Pieces = append(append(u.Pieces, text...), refusal...)
+	u.Refused = refused || slices.ContainsFunc(refusal, func(p llm.Piece) bool { return p.Text != "" })
+	calls, err := callsOf(said)
+	if err != nil {
+		return err
 	}
 	for _, c := range calls {
-		p, err := c.piece()
+		p, err := call(c)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, p)
+		u.Pieces = append(u.Pieces, p)
 	}
-	return list, nil
+	if fields := vendorOf(said); len(fields) > 0 {
+		u.Pieces = append(u.Pieces, llm.Piece{Kind: events.PartReasoning, Fields: fields})
+	}
+	return nil
 }
 
-// thought is reasoning, which compatible endpoints send in fields of their own. What is no text in such a field is none.
-func thought(field string, raw json.RawMessage) (p llm.Piece, ok bool) {
-	text, err := llm.TextOf(raw)
-	if err != nil || text == "" {
-		return p, false
+// thought is reasoning in a field of its own. What is no text in such a field is none.
+func thought(field string, raw json.RawMessage) (list []llm.Piece) {
+	if !llm.IsSet(raw) {
+		return nil
 	}
-	return llm.Piece{Kind: events.PartReasoning, Text: text, Fields: map[string]json.RawMessage{textField: llm.Quote(field)}}, true
+	pieces, _, err := llm.Fragments(events.PartReasoning, raw)
+	if err != nil {
+		return nil
+	}
+	for _, p := range pieces {
+		if p.Text != "" {
+			p.Fields = map[string]json.RawMessage{textField: llm.Quote(field)}
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
-func (c toolCall) piece() (llm.Piece, error) {
-	args, err := llm.ArgumentsOf(c.Function.Arguments)
-	p := llm.Piece{Kind: events.PartToolCall, ID: string(c.ID), Index: c.Index, Call: events.CallID(c.ID), Tool: string(c.Function.Name), Text: args}
-	if llm.IsSet(c.Extra) {
-		p.Fields = map[string]json.RawMessage{extraField: c.Extra}
+// vendorOf are the fields of the message that the endpoint wants back: texts, objects and lists that have no meaning here.
+func vendorOf(said members) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	said.rest(out, messagePrefix, messageFields)
+	maps.DeleteFunc(out, func(_ string, value json.RawMessage) bool {
+		return !strings.ContainsRune(`{["`, rune(value[0])) || len(bytes.Trim(value, "[]{}\" \t\r\n")) == 0
+	})
+	return out
+}
+
+// callsOf are the calls of a delta. One call may stand in place of the list, and function_call is deprecated by OpenAI and still
+// sent by others.
+func callsOf(said members) (calls []members, err error) {
+	raw := said["tool_calls"]
+	switch {
+	case !llm.IsSet(raw):
+	case raw[0] == '{':
+		var one members
+		err = llm.Decode(raw, &one)
+		calls = append(calls, one)
+	default:
+		err = llm.Decode(raw, &calls)
+	}
+	if old := said["function_call"]; llm.IsSet(old) {
+		calls = append(calls, members{"function": old})
+	}
+	return calls, err
+}
+
+func call(c members) (llm.Piece, error) {
+	f := c // some send no function
+	fields := map[string]json.RawMessage{}
+	if raw := c["function"]; llm.IsSet(raw) {
+		f = nil
+		if err := llm.Decode(raw, &f); err != nil {
+			return llm.Piece{}, err
+		}
+		f.rest(fields, functionPrefix, functionFields)
+	}
+	c.rest(fields, "", callFields)
+	args, err := llm.ArgumentsOf(f["arguments"])
+	id := c.label("id")
+	p := llm.Piece{Kind: events.PartToolCall, ID: id, Call: events.CallID(id), Tool: f.label("name"), Text: args}
+	if len(fields) > 0 {
+		p.Fields = fields
+	}
+	if raw := c["index"]; llm.IsSet(raw) {
+		p.Index = new(llm.Number)
+		_ = p.Index.UnmarshalJSON(raw)
 	}
 	return p, err
 }
 
-// chatCounts separates Input, CacheRead and CacheWrite: the dialect counts the latter two in prompt_tokens. What is no
-// usage counts nothing.
-func chatCounts(raw json.RawMessage) llm.Counts {
-	var u *struct {
-		PromptTokens        llm.Number   `json:"prompt_tokens"`
-		PromptTokensDetails inputDetails `json:"prompt_tokens_details"`
-		CompletionTokens    llm.Number   `json:"completion_tokens"`
-		CompletionDetails   struct {
-			ReasoningTokens llm.Number `json:"reasoning_tokens"`
-		} `json:"completion_tokens_details"`
+// giveBack adds vendor fields to a message that has none of their names, and to a call with its function.
+func giveBack(fields map[string]json.RawMessage, message, call, function object) {
+	for name, value := range fields {
+		if field, ok := strings.CutPrefix(name, messagePrefix); ok {
+			message[field] = value
+		} else if field, ok := strings.CutPrefix(name, functionPrefix); ok && function != nil {
+			function[field] = value
+		} else if name != textField && call != nil {
+			call[name] = value
+		}
 	}
-	if json.Unmarshal(raw, &u) != nil || u == nil {
-		return llm.Counts{}
-	}
-	return u.PromptTokensDetails.counts(u.PromptTokens, u.CompletionTokens, u.CompletionDetails.ReasoningTokens)
-}
-
-// inputDetails are the counts that both dialects have in the tokens of the input.
-type inputDetails struct {
-	Cached  llm.Number `json:"cached_tokens"`
-	Written llm.Number `json:"cache_write_tokens"`
-}
-
-func (d inputDetails) counts(in, out, reasoning llm.Number) llm.Counts {
-	in = max(in-d.Cached-d.Written, 0)
-	return llm.Counts{Input: &in, Output: &out, CacheRead: &d.Cached, CacheWrite: &d.Written, Reasoning: &reasoning}
 }

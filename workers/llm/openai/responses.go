@@ -21,9 +21,14 @@ func NewResponses(cfg Config) (*Responses, error) {
 
 // Complete implements [llm.Provider].
 func (p *Responses) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	body, err := p.params(req)
+	var foreign int64
+	req.Messages, foreign = p.http.Owned(req.Messages, req.Model, nil)
+	offer := p.http.Offer(req.Tools)
+	body, err := p.params(req, offer)
 	if err != nil {
 		return llm.Response{}, err
 	}
-	return p.http.Complete(ctx, "responses", body, decodeResponse, sink)
+	res, err := p.http.Complete(ctx, &req, "responses", body, decodeResponse, sink)
+	res.Foreign = foreign
+	return offer.Received(res), err
 }

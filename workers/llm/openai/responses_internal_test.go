@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/events"
 )
 
 // TestItemInManyPiecesIsLinear receives an item in very many pieces: joining them takes linear time.
@@ -12,7 +14,7 @@ func TestItemInManyPiecesIsLinear(t *testing.T) {
 	list := "[" + strings.TrimSuffix(strings.Repeat(`{"text":"a"},`, many), ",") + "]"
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	text, _, err := joined([]byte(list), "")
+	text, _, err := joined(events.PartText, []byte(list), "")
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; err != nil || len(text) != many || got > most {
 		t.Errorf("got %d pieces with %d bytes of memory and %v, want %d with at most %d", len(text), got, err, many, most)

@@ -11,7 +11,7 @@ import (
 const maxItemCallID = 64
 
 // params is the body of a Responses request.
-func (p *Responses) params(req llm.Request) (object, error) {
+func (p *Responses) params(req llm.Request, offer *llm.Offer) (object, error) {
 	out := object{"model": req.Model, "stream": true, "store": false}
 	if req.Effort != "" { // other models reject include; reasoning may be sent without it
 		out["reasoning"] = object{"effort": req.Effort}
@@ -24,9 +24,7 @@ func (p *Responses) params(req llm.Request) (object, error) {
 		return nil, &llm.Error{Kind: llm.KindRequest, Message: "the provider knows neither a seed nor stop sequences"}
 	}
 	sample(out, req.Sampling)
-	if err := p.declare(out, req); err != nil {
-		return nil, err
-	}
+	p.declare(out, req, offer)
 	kind, text, err := format(req.Output)
 	if err != nil {
 		return nil, err
@@ -38,14 +36,13 @@ func (p *Responses) params(req llm.Request) (object, error) {
 		text["type"] = kind
 		out["text"] = object{"format": text}
 	}
-	messages, err := llm.Dialog(req.Messages, itemCallID)
+	messages, err := p.http.Dialog(req.Messages, itemCallID)
 	if err != nil {
 		return nil, err
 	}
-	names := llm.ToolNames(req.Tools)
 	var input []object
 	for _, m := range messages {
-		input = append(input, p.items(m, names)...)
+		input = append(input, p.items(m, offer)...)
 	}
 	out["input"] = input
 	return out, nil
@@ -53,18 +50,15 @@ func (p *Responses) params(req llm.Request) (object, error) {
 
 // declare sends the tools, and their choice if the model does not choose. Strict is false explicitly: the API's default
 // is strict, which most schemas do not fit.
-func (p *Responses) declare(out object, req llm.Request) error {
+func (p *Responses) declare(out object, req llm.Request, offer *llm.Offer) {
 	var tools []object
-	for _, t := range req.Tools {
-		f, err := tool(t)
-		if err != nil {
-			return err
-		}
+	for _, t := range offer.Tools {
+		f := tool(t)
 		f["type"], f["strict"] = "function", false
 		tools = append(tools, f)
 	}
 	if len(tools) == 0 {
-		return nil
+		return
 	}
 	out["tools"] = tools
 	if name := req.ToolChoice.Tool; name != "" {
@@ -72,20 +66,19 @@ func (p *Responses) declare(out object, req llm.Request) error {
 	} else if mode := choiceMode(req.ToolChoice); mode != "" {
 		out["tool_choice"] = mode
 	}
-	return nil
 }
 
 func itemCallID(raw events.CallID) string { return clipID(raw, maxItemCallID) }
 
 // items converts a message of the dialog: one item for each part.
-func (p *Responses) items(m events.Message, names func(string) string) []object {
+func (p *Responses) items(m events.Message, offer *llm.Offer) []object {
 	switch m.Role {
 	case events.RoleSystem:
 		if text := paragraphs(m.Parts); text != "" {
 			return []object{{"role": "system", "content": text}}
 		}
 	case events.RoleAssistant:
-		return p.replies(m, names)
+		return p.replies(m, offer)
 	case events.RoleUser:
 		return inputs(m)
 	}
@@ -100,9 +93,7 @@ func inputs(m events.Message) (out []object) {
 		case events.PartToolResult:
 			out = append(out, object{"type": "function_call_output", "call_id": part.Call, "output": part.Text})
 		case events.PartText:
-			if part.Text != "" {
-				content = append(content, inputText(part.Text))
-			}
+			content = append(content, inputText(part.Text))
 		case events.PartAttachment:
 			content = append(content, inputAttachment(part))
 		case events.PartReasoning, events.PartToolCall: // not in a user message
@@ -131,14 +122,14 @@ func inputAttachment(part events.Part) object {
 
 // replies converts the parts of a reply. Reasoning is never last: the API rejects it without the item that followed
 // it.
-func (p *Responses) replies(m events.Message, names func(string) string) []object {
+func (p *Responses) replies(m events.Message, offer *llm.Offer) []object {
 	var out []object
 	last := 0
 	for _, part := range m.Parts {
 		own := p.http.Own(part)
 		switch part.Kind {
 		case events.PartText:
-			if part.Text == "" {
+			if strings.TrimSpace(part.Text) == "" {
 				continue
 			}
 			item := object{"role": "assistant", "content": part.Text}
@@ -148,7 +139,7 @@ func (p *Responses) replies(m events.Message, names func(string) string) []objec
 			out = append(out, item)
 			last = len(out)
 		case events.PartToolCall:
-			out = append(out, object{"type": "function_call", "call_id": part.Call, "name": names(part.Tool), "arguments": arguments(part)})
+			out = append(out, object{"type": "function_call", "call_id": part.Call, "name": offer.ToolName(part.Tool), "arguments": string(offer.Sent(part.Tool, part.Args))})
 			last = len(out)
 		case events.PartReasoning:
 			if item := reasoningItem(own, part.Text); item != nil {

@@ -19,18 +19,21 @@ const (
 // responseEvent has the fields of all events of a Responses stream.
 type responseEvent struct {
 	Type         llm.Label
+	Object       llm.Label
 	ItemID       llm.Label   `json:"item_id"`
 	OutputIndex  *llm.Number `json:"output_index"`
 	SummaryIndex llm.Number  `json:"summary_index"`
 	Delta        json.RawMessage
 	Item         *item
 	Response     *response
+	Error        json.RawMessage
 }
 
 // item is an item of a reply.
 type item struct {
 	Type      llm.Label
 	ID        llm.Label
+	Status    llm.Label
 	CallID    llm.Label `json:"call_id"`
 	Name      llm.Label
 	Arguments json.RawMessage
@@ -43,6 +46,8 @@ type item struct {
 type response struct {
 	ID         llm.Label
 	Model      llm.Label
+	Status     llm.Label
+	Output     []json.RawMessage
 	Usage      json.RawMessage
 	Error      json.RawMessage
 	Incomplete struct {
@@ -50,63 +55,80 @@ type response struct {
 	} `json:"incomplete_details"`
 }
 
-// decodeResponse reads an event of a Responses stream. An event without a type has its name.
+// decodeResponse reads an event of a Responses stream, or a whole response. An event without a type has its name.
 func decodeResponse(e llm.ServerEvent) (u llm.Update, err error) {
 	var ev responseEvent
 	malformed := llm.Decode(e.Data, &ev)
-	switch name := cmp.Or(string(ev.Type), e.Name); name {
-	case "error":
-		return failed(e.Data), nil
+	name := cmp.Or(string(ev.Type), e.Name)
+	switch {
+	case name == "" && ev.Object == "response":
+		var r *response
+		if malformed = llm.Decode(e.Data, &r); malformed == nil {
+			return r.update("response." + string(r.Status))
+		}
+	case name == "", name == "error", name == "response.error", e.Name == "error", llm.IsSet(ev.Error):
+		if f, ok := llm.FailureIn(llm.ServerEvent{Name: name, Data: e.Data}); ok {
+			return llm.Update{Failure: &f}, nil
+		}
+	}
+	switch name {
 	case "response.output_item.added", "response.output_item.done":
 		if malformed == nil {
-			u, err = ev.item(name == "response.output_item.done")
+			u, err = ev.Item.update(ev.OutputIndex, name == "response.output_item.done")
 		}
 	case "response.created", "response.completed", "response.incomplete", "response.failed":
 		if malformed == nil {
 			u, err = ev.Response.update(name)
 		}
 	default:
-		var p llm.Piece
-		p, err = ev.delta(name)
-		if p.Kind != "" {
-			u.Pieces, u.Refused = []llm.Piece{p}, name == "response.refusal.delta"
-		} else if ev.Type != "" {
+		u.Pieces, err = ev.delta(name)
+		if len(u.Pieces) > 0 {
+			u.Refused = name == "response.refusal.delta"
+		} else if ev.Type != "" && err == nil {
 			return u, nil // starts and ends of parts, and future events, with any fields
 		}
 	}
 	return u, cmp.Or(malformed, err)
 }
 
-// delta is the piece of a delta. Its kind is empty for other events.
-func (ev responseEvent) delta(name string) (p llm.Piece, err error) {
-	p.ID, p.Index = string(ev.ItemID), ev.OutputIndex
+// delta are the pieces of a delta. There are none in other events.
+func (ev responseEvent) delta(name string) (list []llm.Piece, err error) {
+	p := llm.Piece{ID: string(ev.ItemID), Item: true, Index: ev.OutputIndex}
 	switch name {
 	case "response.output_text.delta", "response.refusal.delta":
 		p.Kind = events.PartText
 	case "response.function_call_arguments.delta":
 		p.Kind = events.PartToolCall
-	case "response.reasoning_text.delta":
+		p.Text, err = llm.ArgumentsOf(ev.Delta)
+		return []llm.Piece{p}, err
+	case "response.reasoning_text.delta", "response.reasoning.delta":
 		p.Kind = events.PartReasoning
 	case "response.reasoning_summary_text.delta":
 		p.Kind, p.Paragraph = events.PartReasoning, ev.SummaryIndex
 	default:
-		return llm.Piece{}, nil
+		return nil, nil
 	}
-	p.Text, err = llm.TextOf(ev.Delta)
-	if p.Text != "" && name == "response.reasoning_text.delta" {
-		p.Fields = map[string]json.RawMessage{openField: json.RawMessage("true")}
+	pieces, _, err := llm.Fragments(p.Kind, ev.Delta)
+	for _, one := range pieces {
+		part := p
+		if part.Text = one.Text; one.Kind != p.Kind {
+			part.Kind, part.ID = one.Kind, ""
+		}
+		if one.Text != "" && name != "response.reasoning_summary_text.delta" && p.Kind == events.PartReasoning {
+			part.Fields = map[string]json.RawMessage{openField: json.RawMessage("true")}
+		}
+		list = append(list, part)
 	}
-	return p, err
+	return list, err
 }
 
-// item is what the first event of an item says, or the last one. Items of other kinds, as those of server tools, are left
+// update is what the first event of an item says, or the last one. Items of other kinds, as those of server tools, are left
 // out.
-func (ev responseEvent) item(done bool) (u llm.Update, err error) {
-	i := ev.Item
+func (i *item) update(index *llm.Number, done bool) (u llm.Update, err error) {
 	if i == nil {
 		return u, llm.Malformed("an event without its item")
 	}
-	p := llm.Piece{ID: string(i.ID), Index: ev.OutputIndex, Begin: !done, Whole: done}
+	p := llm.Piece{ID: string(i.ID), Item: true, Index: index, Begin: !done, Whole: done, Cut: done && i.Status == "incomplete"}
 	switch i.Type {
 	case "message":
 		p.Kind = events.PartText
@@ -127,9 +149,9 @@ func (ev responseEvent) item(done bool) (u llm.Update, err error) {
 func (i *item) whole() (text string, refused bool, err error) {
 	switch i.Type {
 	case "message":
-		return joined(i.Content, "")
+		return joined(events.PartText, i.Content, "")
 	case "reasoning":
-		text, _, err = joined(i.Summary, "\n\n")
+		text, _, err = joined(events.PartReasoning, i.Summary, "\n\n")
 	case "function_call":
 		text, err = llm.ArgumentsOf(i.Arguments)
 	}
@@ -137,22 +159,16 @@ func (i *item) whole() (text string, refused bool, err error) {
 }
 
 // joined is the text of a list of pieces, and whether one of them is a refusal.
-func joined(list json.RawMessage, separator string) (text string, refused bool, err error) {
-	var pieces []struct{ Text, Refusal json.RawMessage }
-	if llm.IsSet(list) {
-		err = llm.Decode(list, &pieces)
-	}
+func joined(kind events.PartKind, list json.RawMessage, separator string) (text string, refused bool, err error) {
+	pieces, refused, err := llm.Fragments(kind, list)
 	var b strings.Builder // of very many pieces too
 	for n, p := range pieces {
 		if n > 0 {
 			b.WriteString(separator)
 		}
-		text, err1 := llm.TextOf(p.Text)
-		refusal, err2 := llm.TextOf(p.Refusal)
-		b.WriteString(text)
-		b.WriteString(refusal)
-		refused = refused || refusal != ""
-		err = cmp.Or(err, err1, err2)
+		if p.Kind == kind {
+			b.WriteString(p.Text)
+		}
 	}
 	return b.String(), refused, err
 }
@@ -178,36 +194,28 @@ func (r *response) update(name string) (u llm.Update, err error) {
 	if name == "response.created" {
 		return u, nil
 	}
-	u.Usage, u.Done = responseCounts(r.Usage), true
-	switch name {
-	case "response.completed":
-		u.End = &llm.End{Reason: "completed"}
-	case "response.incomplete":
-		reason := cmp.Or(string(r.Incomplete.Reason), "incomplete")
-		u.End = &llm.End{Reason: reason, Detail: "incomplete: " + reason}
-	default:
+	u.Usage, u.Done, u.Whole = llm.CountsOf(r.Usage, true), true, true
+	reason := cmp.Or(string(r.Incomplete.Reason), strings.TrimPrefix(name, "response."))
+	if name == "response.failed" || llm.IsSet(r.Error) {
 		f, ok := llm.ParseFailure(r.Error)
 		if !ok {
 			f.Message = "the endpoint says that it failed, and not why"
 		}
 		u.Failure = &f
+		return u, nil
+	}
+	u.End = &llm.End{Reason: reason, Detail: "incomplete: " + reason}
+	for n, raw := range r.Output {
+		var i *item
+		if err := llm.Decode(raw, &i); err != nil {
+			return u, err
+		}
+		at := llm.Number(n)
+		one, err := i.update(&at, true)
+		if err != nil {
+			return u, err
+		}
+		u.Pieces, u.Refused = append(u.Pieces, one.Pieces...), u.Refused || one.Refused
 	}
 	return u, nil
-}
-
-// responseCounts separates Input, CacheRead and CacheWrite: the dialect counts the latter two in input_tokens. What is no
-// usage counts nothing.
-func responseCounts(raw json.RawMessage) llm.Counts {
-	var u *struct {
-		InputTokens  llm.Number   `json:"input_tokens"`
-		InputDetails inputDetails `json:"input_tokens_details"`
-		OutputTokens llm.Number   `json:"output_tokens"`
-		OutDetails   struct {
-			ReasoningTokens llm.Number `json:"reasoning_tokens"`
-		} `json:"output_tokens_details"`
-	}
-	if json.Unmarshal(raw, &u) != nil || u == nil {
-		return llm.Counts{}
-	}
-	return u.InputDetails.counts(u.InputTokens, u.OutputTokens, u.OutDetails.ReasoningTokens)
 }

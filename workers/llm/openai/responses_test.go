@@ -19,14 +19,14 @@ import (
 
 func TestResponsesWire(t *testing.T) {
 	t.Parallel()
-	llmtest.TestWire(t, llmtest.OpenAIResponses{}, func(t *testing.T, baseURL, key string, client *http.Client) llm.Provider {
-		t.Helper()
-		p, err := openai.NewResponses(openai.Config{APIKey: key, BaseURL: baseURL, HTTPClient: client})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	})
+	llmtest.TestWire(t, llmtest.OpenAIResponses{}, openedResponses)
+}
+
+func FuzzResponses(f *testing.F) { llmtest.FuzzReader(f, llmtest.OpenAIResponses{}, openedResponses) }
+
+func openedResponses(t *testing.T, baseURL, key string, client *http.Client) llm.Provider {
+	t.Helper()
+	return openResponses(t, openai.Config{APIKey: key, BaseURL: baseURL, HTTPClient: client})
 }
 
 // responsesBundle is a provider and the requests to its endpoint.
@@ -111,7 +111,7 @@ func TestResponsesDialects(t *testing.T) {
 			events.StopToolUse,
 		},
 		"object":        {sse(finished(0, `{"type":"function_call","call_id":"a","name":"f","arguments":{"n":1}}`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
-		"server_tool":   {sse(added(0, `{"type":"web_search_call","id":"ws_1"}`), streamed("output_text", 0, "no"), added(1, message), streamed("output_text", 1, "ok"), end), text, events.StopEnd},
+		"server_tool":   {sse(added(0, `{"type":"web_search_call","id":"ws_1"}`), streamed("function_call_arguments", 0, "no"), added(1, message), streamed("output_text", 1, "ok"), end), text, events.StopEnd},
 		"refusal":       {sse(added(0, message), streamed("refusal", 0, "ok"), end), text, events.StopContentFilter},
 		"whole_refusal": {sse(finished(0, `{"type":"message","content":[{"type":"refusal","refusal":"ok"}]}`), end), text, events.StopContentFilter},
 		"cut_call":      {sse(added(0, fCall), streamed("function_call_arguments", 0, `{"x`), incomplete("max_output_tokens")), []events.Part{streamedCall("a", "f", `{"x`)}, events.StopOutputLimit},
@@ -177,11 +177,10 @@ func TestResponsesErrors(t *testing.T) {
 		"event":       {200, sse(`{"type":"error","code":"server_error","message":"bad","param":null}`), llm.KindServer, "server_error"},
 		"nested":      {200, sse(`{"type":"error","error":{"type":"tokens","code":"rate_limit_exceeded","message":"bad"}}`), llm.KindRateLimit, "rate_limit_exceeded"},
 		"unopened":    {200, sse(streamed("function_call_arguments", 3, "{}"), completed("null")), llm.KindMalformed, ""},
-		"text_object": {200, sse(`{"type":"response.output_text.delta","delta":{"text":"x"}}`), llm.KindMalformed, ""},
+		"text_object": {200, sse(`{"type":"response.output_text.delta","delta":{"x":"x"}}`), llm.KindMalformed, ""},
 		"no_object":   {200, sse(`[1]`), llm.KindMalformed, ""},
 		"no_item":     {200, sse(`{"type":"response.output_item.added","item":1}`), llm.KindMalformed, ""},
 		"no_response": {200, sse(`{"type":"response.completed"}`), llm.KindMalformed, ""},
-		"done_only":   {200, sse("[DONE]"), llm.KindMalformed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -223,10 +222,10 @@ func TestResponsesReplay(t *testing.T) {
 		`{"id":"rs_2","summary":[],"encrypted_content":"ENC2","type":"reasoning"},` +
 		`{"arguments":"{\"n\":9007199254740993}","call_id":"a","name":"f","type":"function_call"},` +
 		`{"id":"rs_3","summary":[],"content":[{"text":"open","type":"reasoning_text"}],"type":"reasoning"},` +
-		`{"content":"ok","role":"assistant"},{"output":"","call_id":"a","type":"function_call_output"}`
+		`{"content":"ok","role":"assistant"},{"output":"[no output]","call_id":"a","type":"function_call_output"}`
 	foreign := `{"content":"Looking.","role":"assistant"},` +
 		`{"arguments":"{\"n\":9007199254740993}","call_id":"a","name":"f","type":"function_call"},` +
-		`{"content":"ok","role":"assistant"},{"output":"","call_id":"a","type":"function_call_output"}`
+		`{"content":"ok","role":"assistant"},{"output":"[no output]","call_id":"a","type":"function_call_output"}`
 	for b, want := range map[*responsesBundle]string{first: own, other: foreign} {
 		if _, err := b.Complete(t.Context(), req, nil); err != nil {
 			t.Fatal(err)

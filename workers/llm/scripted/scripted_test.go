@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // faults are the errors of replies that are cut off.
 var faults = map[llmtest.Fault]llm.ErrorKind{
-	llmtest.FaultCut: llm.KindTransport, llmtest.FaultShort: llm.KindTransport,
+	llmtest.FaultCut: llm.KindTransport, llmtest.FaultShort: llm.KindUnfinished,
 	llmtest.FaultGarbage: llm.KindMalformed, llmtest.FaultError: llm.KindServer,
 }
 

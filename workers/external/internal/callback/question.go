@@ -31,7 +31,7 @@ func (a *API) CloseQuestion(ctx context.Context, name string, q wire.Question) (
 	if err != nil || s.Turn() == nil { // without a turn there is no question
 		return err == nil, err
 	}
-	answer := events.ToolApprovalGiven{Effect: q.Call + "/" + events.EffectID(q.ID), By: wire.CallerOf(name), Reason: withdrawnReason}
+	answer := events.ToolApprovalGiven{Effect: events.QuestionEffect(q.Call, q.ID), By: wire.CallerOf(name), Reason: withdrawnReason}
 	asked := s.Turn().Approval(answer.Effect)
 	switch {
 	case asked == nil:

@@ -1,0 +1,170 @@
+package bus_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+)
+
+// dropping dials connections that lose messages from the server, as a proxy or a full buffer does.
+type dropping struct {
+	every atomic.Int64 // the number of messages of which one is lost; 0: none is
+	n     atomic.Int64
+}
+
+func (d *dropping) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &droppingConn{Conn: c, d: d, from: bufio.NewReader(c)}, err
+}
+
+type droppingConn struct {
+	net.Conn
+	d    *dropping
+	from *bufio.Reader
+	rest []byte // of the message that is being read
+}
+
+// Read reads at most one message of the protocol.
+func (c *droppingConn) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		line, err := c.from.ReadBytes('\n')
+		if err != nil {
+			return 0, err
+		}
+		fields := strings.Fields(string(line))
+		if len(fields) == 0 || fields[0] != "MSG" && fields[0] != "HMSG" {
+			c.rest = line
+			break
+		}
+		size, err := strconv.Atoi(fields[len(fields)-1])
+		if err != nil {
+			return 0, err
+		}
+		body := make([]byte, size+len("\r\n"))
+		for read := 0; read < len(body); {
+			n, err := c.from.Read(body[read:])
+			if err != nil {
+				return 0, err
+			}
+			read += n
+		}
+		if every := c.d.every.Load(); every == 0 || c.d.n.Add(1)%every != 0 {
+			c.rest = append(line, body...)
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// TestLostMessagesOfReads loses some of the messages that a read consists of: they are requested again.
+func TestLostMessagesOfReads(t *testing.T) {
+	t.Parallel()
+	const id, commits = events.SessionID("s"), 1200 // more than two batches
+	server, d := bustest.Server(t, busembed.Config{Listen: true}), &dropping{}
+	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 300 * time.Millisecond, Options: []nats.Option{nats.SetCustomDialer(d)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	grow(t, b.Log(), id, commits)
+	for _, every := range []int64{101, 251, 509} {
+		d.every.Store(every)
+		want := events.Seq(1)
+		for entry, err := range b.Log().Read(t.Context(), id, 1) {
+			if err != nil || entry.Seq != want {
+				t.Fatalf("one of %d messages is lost: got %d, %v, want %d", every, entry.Seq, err, want)
+			}
+			want++
+		}
+		if want != commits+1 {
+			t.Errorf("one of %d messages is lost: got %d commits, want %d", every, want-1, commits)
+		}
+	}
+}
+
+// TestFilteredMirrors has mirrors that leave out what is read answer direct reads too, as servers share these between a stream and its
+// mirrors: only the leader's answer is that there is none.
+func TestFilteredMirrors(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.Open(t, server)
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror := func(of, filter, without string) {
+		t.Helper()
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+			Name: fmt.Sprintf("mirror-%x", without), AllowDirect: true, MirrorDirect: true, Mirror: &jetstream.StreamSource{Name: of, FilterSubject: filter},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		bustest.Eventually(t, "the mirror of "+of+" answers direct reads", func() bool { // once it has a message
+			answer, err := b.Conn().RequestWithContext(t.Context(), "$JS.API.DIRECT.GET."+of, fmt.Appendf(nil, `{"seq":1,"next_by_subj":%q}`, without))
+			return err == nil && answer.Header.Get("Status") == "404"
+		})
+	}
+	rows := b.Snapshots()
+	names := make(map[string]string) // of the streams, by what they keep
+	for name := range js.StreamNames(t.Context()).Name() {
+		for _, part := range []string{"snapshots", "blobs"} {
+			if strings.HasSuffix(name, part) {
+				names[part] = name
+			}
+		}
+	}
+	for _, id := range []events.SessionID{"other", "s"} {
+		if _, err := rows.Put(t.Context(), id, []byte("row"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ref, err := b.PutBlob(t.Context(), []byte(strings.Repeat("body", 1000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror(names["snapshots"], "$KV.*.other", "$KV.*.s")
+	mirror(names["blobs"], "$O.*.C.>", "$O.*.M.>")
+	mirror(names["blobs"], "$O.*.M.>", "$O.*.C.>")
+	for n := range 256 {
+		if row, err := rows.Get(t.Context(), "s"); err != nil || string(row.Value) != "row" {
+			t.Fatalf("read %d of the row: got %q, %v", n, row.Value, err)
+		}
+		if body, err := b.Blob(t.Context(), ref); err != nil || len(body) != 4000 {
+			t.Fatalf("read %d of the body: got %d bytes, %v", n, len(body), err)
+		}
+		found := 0
+		for _, err := range rows.All(t.Context()) {
+			if found++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if found != 2 {
+			t.Fatalf("read %d of all rows: got %d, want 2", n, found)
+		}
+	}
+	if row, err := rows.Get(t.Context(), "none"); err != nil || row.Revision != 0 {
+		t.Errorf("row that there is none of: got %+v, %v", row, err)
+	}
+	missing := ref
+	missing.Digest = strings.Repeat("0", len(ref.Digest))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := b.Blob(ctx, missing); !strings.Contains(fmt.Sprint(err), bus.ErrNotFound.Error()) || ctx.Err() != nil {
+		t.Errorf("body that there is none of: got %v, want %v", err, bus.ErrNotFound)
+	}
+}

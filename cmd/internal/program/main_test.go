@@ -1,0 +1,13 @@
+package program
+
+import (
+	"os"
+	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
+)
+
+func TestMain(m *testing.M) {
+	runtest.Select()
+	os.Exit(m.Run())
+}

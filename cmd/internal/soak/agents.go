@@ -1,0 +1,222 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// The first words of the turns that a [delegate] answers. "agents 2 2" starts two agents with the task "agents 2", each of which starts
+// two with the task "agents", which answer. "deadly" kills the process that asks the model.
+const (
+	agentsWord = "agents"
+	deadlyWord = "deadly"
+)
+
+// agentsTask makes agentsOfTask agents.
+const (
+	agentsTask   = agentsWord + " 2 2"
+	agentsOfTask = 2 + 2*2
+)
+
+// delegate is the scripted model of the turns that start agents or kill their node; the other turns have the next one.
+type delegate struct {
+	llm.Provider
+	agents *scripted.Provider
+}
+
+// newDelegate makes the model of a process that may die once it works.
+func newDelegate(next llm.Provider, think time.Duration, works <-chan struct{}) *delegate {
+	return &delegate{next, scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		delay.Sleep(ctx, think)
+		if taskOf(req)[0] == deadlyWord {
+			<-works
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
+			<-ctx.Done()
+		}
+		return answerTask(req), ctx.Err()
+	})}
+}
+
+// taskOf is the words of the last input of a conversation.
+func taskOf(req llm.Request) []string {
+	for i := range slices.Backward(req.Messages) {
+		if m := &req.Messages[i]; m.Role == events.RoleUser && len(m.Parts) > 0 && m.Parts[0].Kind == events.PartText {
+			return append(strings.Fields(m.Text()), "")
+		}
+	}
+	return []string{""}
+}
+
+func answerTask(req llm.Request) scripted.Answer {
+	words, n := taskOf(req), 0
+	_, _ = fmt.Sscan(words[1], &n) // none: the agent answers
+	last := req.Messages[len(req.Messages)-1].Parts
+	if n == 0 || last[0].Kind == events.PartToolResult {
+		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: "done"}}}}
+	}
+	task := strings.TrimSpace(agentsWord + " " + strings.Join(words[2:], " "))
+	var calls []events.Part
+	for i := range n {
+		calls = append(calls, events.Part{
+			Kind: events.PartToolCall, Call: events.CallID(fmt.Sprint("k", i)), Tool: "spawn_agent", Args: fmt.Appendf(nil, `{"capability":"peer","task":%q}`, task),
+		})
+	}
+	return scripted.Answer{Response: llm.Response{Stop: events.StopToolUse, Parts: calls}}
+}
+
+// Complete implements [llm.Provider].
+func (d *delegate) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	if word := taskOf(req)[0]; word == agentsWord || word == deadlyWord {
+		return d.agents.Complete(ctx, req, sink)
+	}
+	return d.Provider.Complete(ctx, req, sink)
+}
+
+// delegating is a session whose turns all have one task.
+type delegating struct {
+	id    events.SessionID
+	task  string
+	asked int
+	err   error // of the turn that did not end
+}
+
+// runAgents runs turns of sessions that start agents, and of one whose turns kill their nodes, until ctx ends. It waits for those that have
+// started until limit ends.
+func (l *load) runAgents(ctx, limit context.Context) {
+	if l.o.Agents == 0 {
+		return
+	}
+	l.agents = append(l.agents, &delegating{id: deadlyWord, task: deadlyWord})
+	for n := range l.o.Agents {
+		l.agents = append(l.agents, &delegating{id: events.SessionID(fmt.Sprintf("%s-%d", agentsWord, n)), task: agentsTask})
+	}
+	var all sync.WaitGroup
+	for _, s := range l.agents {
+		all.Go(func() {
+			for s.err = l.create(limit, s.id); s.err == nil && ctx.Err() == nil; {
+				req := api.Ask(s.task)
+				req.ID = events.TurnID(fmt.Sprintf("t%d", s.asked))
+				s.asked++
+				if s.err = l.until(limit, func() error {
+					_, err := l.host.Run(limit, s.id, req)
+					if errors.As(err, new(*api.TurnFailedError)) { // it has ended: the audit says whether it may have failed
+						return nil
+					}
+					return err
+				}); s.err == nil {
+					l.turns.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// revive starts a node again that has died without a fault, until ctx ends: a turn killed it.
+func (t *injector) revive(ctx context.Context) {
+	for delay.Sleep(ctx, 20*time.Millisecond) {
+		for _, m := range t.f.nodes {
+			d := draw{fault: FaultKill, group: groupNodes, name: m.name, member: m}
+			if !t.reserve(d) {
+				continue
+			}
+			var err error
+			if i := (incident{Fault: FaultKill, Target: m.name, Worker: m.id, At: time.Now()}); m.hasEnded() {
+				err = t.f.startMember(context.WithoutCancel(ctx), m)
+				i.Until = time.Now()
+				t.f.incident.add(i)
+			}
+			t.release(d, err)
+		}
+	}
+}
+
+// auditAgents reads the histories of these sessions and of their agents. Each turn has as many agents as its task says, each of which was asked
+// once and has answered once; a turn that kills its nodes is given up.
+func (l *load) auditAgents(ctx context.Context, b *bus.Bus, r *Report) error {
+	for _, s := range l.agents {
+		agents, broken, err := l.auditTree(ctx, b, s.id, s.task == deadlyWord)
+		if err != nil {
+			return err
+		}
+		if want := s.asked * agentsOfTask; s.task == agentsTask && agents != want {
+			broken = append(broken, fmt.Errorf("%d turns have %d agents, want %d", s.asked, agents, want))
+		}
+		r.Agents += agents
+		if s.task == deadlyWord {
+			r.GivenUp += s.asked
+		}
+		r.add(s.id, &findings{lost: errors.Join(append(broken, s.err)...)})
+		if bad := r.bad(s.id); bad != nil {
+			if bad.History, err = saveHistory(ctx, b, l.o.Store, s.id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// auditTree verifies a session and its agents, and counts the agents.
+func (l *load) auditTree(ctx context.Context, b *bus.Bus, id events.SessionID, deadly bool) (agents int, broken []error, err error) {
+	v, answers, asked := projector.NewVerifier(id), 0, 0
+	for e, err := range b.Log().Read(ctx, id, 1) {
+		if err != nil {
+			return 0, nil, fmt.Errorf("read session %s: %w", id, err)
+		}
+		found, err := follow.Verify(ctx, b, v, e)
+		if err != nil {
+			return 0, nil, fmt.Errorf("verify session %s: %w", id, err)
+		}
+		for _, violation := range found {
+			broken = append(broken, fmt.Errorf("%s: %+v", id, violation))
+		}
+		for i := range e.Commit.Events {
+			switch p := e.Commit.Events[i].Payload.(type) {
+			case *events.TurnRequested:
+				asked++
+			case *events.TurnCompleted:
+				asked--
+				if given := p.End == events.EndFailed && strings.HasPrefix(p.Issue.Message, "given up"); given != deadly || !deadly && p.End != events.EndFinished {
+					broken = append(broken, fmt.Errorf("%s: turn %s ended as %s %s", id, e.Commit.Events[i].Turn, p.End, p.Issue.Message))
+				}
+			case *events.ToolReturned:
+				for j := range p.Results {
+					if answers++; !strings.Contains(p.Results[j].Text, `"answer":"done"`) {
+						broken = append(broken, fmt.Errorf("%s: call %d has the result %s", id, p.Results[j].Call, p.Results[j].Text))
+					}
+				}
+			}
+		}
+	}
+	tasks, err := l.host.Tasks(ctx, id)
+	if err != nil {
+		return 0, nil, fmt.Errorf("tasks of session %s: %w", id, err)
+	}
+	if asked != 0 || answers != len(tasks) {
+		broken = append(broken, fmt.Errorf("%s: %d turns have no end; %d agents have %d answers", id, asked, len(tasks), answers))
+	}
+	for i := range tasks {
+		below, faults, err := l.auditTree(ctx, b, tasks[i].Child, false)
+		if err != nil {
+			return 0, nil, err
+		}
+		agents, broken = agents+1+below, append(broken, faults...)
+	}
+	return agents, broken, nil
+}

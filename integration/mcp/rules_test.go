@@ -1,0 +1,334 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/mcp"
+)
+
+// strict is a server that knows initialize only: before it, the first ends at any other message, and the second stays silent.
+func (s *setting) strict(kind string) mcp.Server {
+	server := s.raw(rawTools)
+	server.Name, server.Env[strictVariable] = kind, kind
+	return server
+}
+
+// TestServersThatKnowInitializeOnly starts servers that end, or stay silent, where their first message is another one: their tools are
+// offered, after one start.
+func TestServersThatKnowInitializeOnly(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.source(s.strict("ends"), s.strict("silent"))
+	s.Wait("tools of silent", s.of("silent").Ready())
+	for _, name := range []string{"ends", "silent"} {
+		harness.Equal(t, "result of "+name, s.result(name+"__say", sayingOf(saying{})).Text, "said")
+	}
+	harness.Equal(t, "what people are told", strings.Join(s.told.all(), ""), "")
+}
+
+// TestDialectsOfSchemas calls tools whose schemas differ in their $schema: all run, and arguments are checked where the dialect is known.
+func TestDialectsOfSchemas(t *testing.T) {
+	t.Parallel()
+	dialects := map[string]bool{ // known
+		"": true, "https://json-schema.org/draft/2020-12/schema": true, "https://json-schema.org/draft/2020-12/schema#": true,
+		"http://json-schema.org/draft-07/schema#": true, "http://json-schema.org/draft-07/schema": true,
+		"https://json-schema.org/draft/2019-09/schema": false, "http://json-schema.org/draft-06/schema#": false, "http://json-schema.org/draft-04/schema#": false, "urn:own": false,
+	}
+	var tools []string
+	names := make(map[string]string)
+	for dialect := range dialects {
+		names[dialect] = fmt.Sprintf("t%d", len(tools))
+		tools = append(tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"$schema":%q,"type":"object","properties":{"times":{"type":"integer"}}}}`, names[dialect], dialect))
+	}
+	s := start(t)
+	s.source(s.raw("[" + strings.ReplaceAll(strings.Join(tools, ","), `"$schema":"",`, "") + "]"))
+	for dialect, known := range dialects {
+		harness.Equal(t, "result of "+dialect, s.result("srv__"+names[dialect], `{"times":0}`).Text, "said")
+		r := s.result("srv__"+names[dialect], `{"times":"x"}`)
+		if refused := r.Code == plugin.CodeInvalidArgs; refused != known {
+			t.Errorf("%q: got %+v for wrong arguments, want them checked: %v", dialect, r, known)
+		}
+	}
+}
+
+// TestRefusedCalls has a server over HTTP refuse the first call in each way. A refusal which shows that the call has not run is no loss: the
+// call runs again once, as an attempt that is in the history before. One that proves nothing loses a call that must not run twice.
+func TestRefusedCalls(t *testing.T) {
+	t.Parallel()
+	answer := func(status int, body string) func(http.ResponseWriter, json.RawMessage) {
+		return func(w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = fmt.Fprint(w, strings.ReplaceAll(body, "$ID", string(id)))
+		}
+	}
+	refusal := func(id string, code int, message string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, code, message)
+	}
+	for name, c := range map[string]struct {
+		refuse  func(http.ResponseWriter, json.RawMessage)
+		always  bool
+		outcome events.Outcome
+		calls   int64
+	}{
+		"401":                 {answer(401, ""), false, events.OutcomeSuccess, 2},
+		"401_always":          {answer(401, ""), true, events.OutcomeFailure, 2},
+		"404":                 {answer(404, "nothing"), false, events.OutcomeSuccess, 2},
+		"404_always":          {answer(404, ""), true, events.OutcomeFailure, 2},
+		"400_without_id":      {answer(400, refusal("null", -32000, "Bad Request: No valid session ID provided")), false, events.OutcomeSuccess, 2},
+		"400_with_id":         {answer(400, refusal("$ID", -32000, "Session not found")), false, events.OutcomeSuccess, 2},
+		"400_not_initialized": {answer(400, refusal("null", -32000, "Bad Request: Server not initialized")), false, events.OutcomeSuccess, 2},
+		"400_of_another":      {answer(400, refusal("$ID", -32602, "x is missing")), false, events.OutcomeFailure, 1},
+		"200_with_id":         {answer(200, refusal("$ID", -32000, "no such session")), false, events.OutcomeSuccess, 2},
+		"200_without_id":      {answer(200, refusal("null", -32001, "Session not found")), false, events.OutcomeSuccess, 2},
+		"200_of_a_session":    {answer(200, refusal("$ID", -32000, "the browser session has a page open")), false, events.OutcomeFailure, 1},
+		"no_method":           {answer(200, refusal("$ID", -32601, "Method not found")), false, events.OutcomeSuccess, 2},
+		"no_method_always":    {answer(200, refusal("$ID", -32601, "Method not found")), true, events.OutcomeFailure, 2},
+		"403":                 {answer(403, ""), false, events.OutcomeFailure, 1},
+		"503":                 {answer(503, ""), false, events.OutcomeLost, 1},
+		"500":                 {answer(500, "oops"), false, events.OutcomeLost, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			h := &restarted{}
+			h.answer = func(w http.ResponseWriter, id json.RawMessage) {
+				if h.calls.Load() == 1 || c.always {
+					c.refuse(w, id)
+					return
+				}
+				answer(200, `{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"done"}]}}`)(w, id)
+			}
+			at := httptest.NewServer(h)
+			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
+			s.source(mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute})
+			id := s.begin("web__once", "{}")
+			s.AwaitTurn(id, "t1")
+			r := s.resultOf(id)
+			harness.Equal(t, "outcome of "+r.Text, r.Outcome, c.outcome)
+			harness.Equal(t, "calls that the server received", h.calls.Load(), c.calls)
+			attempts := 0
+			for _, p := range harness.Find[*events.ToolCalled](s.System, id) {
+				if p.Attempt > 1 {
+					attempts++
+				}
+			}
+			harness.Equal(t, "further attempts in the history", attempts, int(c.calls)-1)
+			harness.Equal(t, "the next call", s.result("web__once", "{}").Outcome == events.OutcomeSuccess, !c.always)
+			harness.VerifyHistory(t, s.Bus, id)
+		})
+	}
+}
+
+// TestTokenIsReadAgain changes the token that a server takes, and the file that has it: the next call has the new one.
+func TestTokenIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var want atomic.Value
+	want.Store("Bearer one")
+	h := &hostileHTTP{answer: func(w http.ResponseWriter, id json.RawMessage) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, id)
+	}}
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != want.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
+	token := filepath.Join(t.TempDir(), "token")
+	write := func(text string) { harness.WantError(t, "token", os.WriteFile(token, []byte(text), 0o600), nil) }
+	write("one")
+	list, err := mcp.Parse([]byte(`{"mcpServers":{"web":{"url":"`+at.URL+`","headers":{"Authorization":"Bearer ${file:`+token+`}"}}}}`), os.Getenv, os.ReadFile)
+	harness.WantError(t, "parse", err, nil)
+	s.source(list[0])
+	for _, next := range []string{"one", "two", "three"} {
+		write(next)
+		want.Store("Bearer " + next)
+		harness.Equal(t, "result with "+next, s.result("web__once", "{}").Text, "done")
+	}
+}
+
+// TestLeftOutTools has a server list tools that sessions cannot have: each is told, with its reason, and the tools of a session name it.
+func TestLeftOutTools(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.raw(strings.ReplaceAll(`[{"name":"say","inputSchema":{"type":"object"}},{"name":"say","inputSchema":{"type":"object"}},
+		{"name":"long","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},{"name":"may","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},
+		{"name":"header","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}},
+		{"name":"large","inputSchema":{"type":"object","description":"`+strings.Repeat("x", 200<<10)+`"}}]`, "\n", ""))
+	s.source(server, mcp.Server{Name: "absent", Command: "/no/such/program"})
+	_ = s.servers[0].Settle(s.Ctx)
+	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
+	harness.WantError(t, "tools", err, nil)
+	told := strings.Join(s.told.all(), "\n")
+	for name, reason := range map[string]string{"say": "name already", "long": "taskSupport", "header": "x-mcp-header", "large": "limits are", "": "no such file"} {
+		i := slices.IndexFunc(state.LeftOut, func(l api.LeftOutTool) bool { return l.Name == name && strings.Contains(l.Reason, reason) })
+		if i < 0 {
+			t.Errorf("%q: got %+v, want it left out, as %s", name, state.LeftOut, reason)
+		}
+		if !strings.Contains(told, reason) {
+			t.Errorf("%q: people are told %s, want %s", name, told, reason)
+		}
+	}
+	if names := s.tools(); !slices.Contains(names, "srv__may") || !slices.Contains(names, "srv__say") || slices.Contains(names, "srv__long") {
+		t.Errorf("got the tools %v, want say and may, and not long", names)
+	}
+}
+
+// TestPartsThatCannotBeRead has a server return parts that no client knows, or that are broken, beside a text: the result has the text, and
+// says what is missing.
+func TestPartsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.source(s.raw(rawTools))
+	for name, c := range map[string]struct {
+		content, want string
+		attachments   int
+	}{
+		"type":       {`[{"type":"text","text":"here"},{"type":"hologram","data":"x"}]`, "here\n[a part of type \"hologram\" is not shown]", 0},
+		"null":       {`[null,{"type":"text","text":"here"}]`, "[a part of type \"\" is not shown]\nhere", 0},
+		"number":     {`[7,{"type":"text","text":"here"}]`, "[a part of the result cannot be read: it is no part of a result]\nhere", 0},
+		"base64":     {`[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"!"}]`, "here\n[a part of type \"image/png\" cannot be read: its data is no base64]", 0},
+		"data_url":   {`[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"data:image/png;base64,AQID"}]`, "here", 1},
+		"no_padding": {`[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"AQI"}]`, "here", 1},
+		"text":       {`"here"`, "here", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := `{"jsonrpc":"2.0","id":$ID,"result":{"content":` + c.content + `}}`
+			r := s.result("srv__once", sayingOf(saying{Lines: []string{line}, Silent: true}))
+			if r.Outcome != events.OutcomeSuccess || r.Text != c.want || len(r.Attachments) != c.attachments {
+				t.Errorf("got %+v, want %q and %d attachments", r, c.want, c.attachments)
+			}
+		})
+	}
+}
+
+// TestErrorsSayEverything: an error of a server has its texts, names what else it has, and is never blank.
+func TestErrorsSayEverything(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.source(s.raw(rawTools))
+	for name, c := range map[string]struct{ content, want string }{
+		"text_and_image": {`[{"type":"text","text":"no"},{"type":"image","mimeType":"image/png","data":"AQID"}]`, "[failed] no\n[an attachment of type \"image/png\" is not shown]"},
+		"image":          {`[{"type":"image","mimeType":"image/png","data":"AQID"}]`, "[failed] [an attachment of type \"image/png\" is not shown]"},
+		"nothing":        {`[]`, "[failed] the server reports an error, and says nothing of it"},
+		"blank":          {`[{"type":"text","text":" "}]`, "[failed] the server reports an error, and says nothing of it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := `{"jsonrpc":"2.0","id":$ID,"result":{"isError":true,"content":` + c.content + `}}`
+			if r := s.result("srv__once", sayingOf(saying{Lines: []string{line}, Silent: true})); r.Outcome != events.OutcomeFailure || r.Text != c.want {
+				t.Errorf("got %q, %q, want a failure and %q", r.Outcome, r.Text, c.want)
+			}
+		})
+	}
+}
+
+// TestFieldsWithNames: a structured result is left out where the texts say the same, and a field with a name of its own says more.
+func TestFieldsWithNames(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.source(s.raw(rawTools))
+	for structured, want := range map[string]string{`{"result":"done"}`: "done", `{"content":"done"}`: "done", `{"error":"done"}`: "done\n" + `{"error":"done"}`} {
+		line := `{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"done"}],"structuredContent":` + structured + `}}`
+		if r := s.result("srv__once", sayingOf(saying{Lines: []string{line}, Silent: true})); r.Text != want {
+			t.Errorf("%s: got %q, want %q", structured, r.Text, want)
+		}
+	}
+}
+
+// TestToolsOfAnotherNode has a node with the tool role and a server, and one without either that takes turns: sessions have the tools, and
+// calls go to the first node. Where that has ended, they say so.
+func TestToolsOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.Roles = []workers.Role{workers.RoleTool}
+	s.source(s.own("srv"))
+	s.Roles = []workers.Role{workers.RoleTurn, workers.RoleAPI}
+	s.node()
+	s.AwaitPolling("the tools", func() bool { return slices.Contains(s.tools(), "srv__once") })
+	harness.Equal(t, "result", s.result("srv__once", `{"do":"x"}`).Text, "did x")
+	harness.Equal(t, "runs", len(s.logged()), 1)
+	harness.WantError(t, "stop", s.servers[0].Stop(s.Ctx), nil)
+	var r events.ToolResult
+	s.AwaitPolling("a refusal", func() bool {
+		r = s.result("srv__once", `{"do":"x"}`)
+		return strings.Contains(r.Text, "no node has srv now")
+	})
+	harness.Equal(t, "class", r.Class, plugin.ClassUnavailable)
+}
+
+// TestManyLargeServers has four servers whose tools together are larger than an event: sessions have tools of each, and calls of each run.
+func TestManyLargeServers(t *testing.T) {
+	t.Parallel()
+	var tools []string
+	for n := range 40 {
+		tools = append(tools, fmt.Sprintf(`{"name":"t%02d","description":%q,"inputSchema":{"type":"object"}}`, n, strings.Repeat("d", 2800)))
+	}
+	s := start(t)
+	var list []mcp.Server
+	for _, name := range []string{"a", "b", "c", "d"} {
+		server := s.raw("[" + strings.Join(tools, ",") + "]")
+		server.Name = name
+		list = append(list, server)
+	}
+	s.source(list[0], list[1:]...)
+	s.AwaitPolling("the tools of all", func() bool {
+		return slices.Contains(s.tools(), "d__t00") && slices.Contains(s.tools(), "b__t00") && slices.Contains(s.tools(), "c__t00")
+	})
+	for _, server := range list {
+		harness.Equal(t, "result of "+server.Name, s.result(server.Name+"__t00", "{}").Text, "said")
+	}
+	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
+	harness.WantError(t, "tools", err, nil)
+	count := make(map[string]int)
+	for _, tool := range state.Tools {
+		count[tool.Source]++
+	}
+	if count["a"] < 10 || count["a"] != count["d"] || len(state.Tools)+len(state.LeftOut) < 160 {
+		t.Errorf("got %v and %d left out, want as many of each, and each other tool named", count, len(state.LeftOut))
+	}
+}
+
+// TestServerThatFails starts a server that ends at once: people read the reason once, and it is started six times at most.
+func TestServerThatFails(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	starts := filepath.Join(t.TempDir(), "starts")
+	began := time.Now()
+	s.node(mcp.Server{Name: "ends", Command: "sh", Args: []string{"-c", `echo x >> "` + starts + `"; exit 1`}})
+	if late := s.servers[0].Settle(s.Ctx); len(late) > 0 || time.Since(began) > 5*time.Second {
+		t.Errorf("got %v after %v, want that it has failed", late, time.Since(began))
+	}
+	s.AwaitPolling("six starts", func() bool { return strings.Count(string(read(starts)), "x") == 6 })
+	var state api.ToolState
+	id := s.Open(api.CreateRequest{})
+	s.AwaitPolling("the reason in the tools", func() (done bool) {
+		var err error
+		state, err = s.ToolState(s.Ctx, id)
+		return err == nil && len(state.LeftOut) == 1 && strings.Contains(state.LeftOut[0].Reason, "is started again in")
+	})
+	harness.Equal(t, "lines that people read", len(s.told.all()), 1)
+}
+
+func read(file string) []byte {
+	data, _ := os.ReadFile(filepath.Clean(file)) // it may not be there yet
+	return data
+}

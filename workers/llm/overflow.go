@@ -1,0 +1,61 @@
+package llm
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// limitNamed matches a limit that an error names, in tokens.
+var limitNamed = regexp.MustCompile(`(?i)(?:maximum|limit|window|<=|>)[^0-9]{0,40}([0-9][0-9,]{3,})`)
+
+// numbers matches the numbers of an error, in tokens.
+var numbers = regexp.MustCompile(`[0-9][0-9,]{3,}`)
+
+// Fits is the share of a prompt that fits, from 0 to 1, as the text of an overflow tells it by the limit and what was requested; 1 where it
+// does not tell both.
+func (e *Error) Fits() float64 {
+	named := limitNamed.FindStringSubmatch(e.Message)
+	if named == nil {
+		return 1
+	}
+	limit, largest := tokens(named[1]), 0.0
+	for _, text := range numbers.FindAllString(e.Message, -1) {
+		largest = max(largest, tokens(text))
+	}
+	if limit < 1 || largest > maxTold { // something else
+		return 1
+	}
+	return min(limit/largest, 1)
+}
+
+// maxTold is above the tokens of any prompt.
+const maxTold = 50_000_000
+
+func tokens(text string) float64 {
+	n, _ := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64) // digits
+	return n
+}
+
+// overflows reports whether a failure is that of a prompt which does not fit the model's window. Most endpoints have no
+// code for it, and gateways pass the text on with any status and any type. A limit of tokens in a time is none.
+func (f Failure) overflows() bool {
+	if f.is("context_length_exceeded", "exceed_context_size_error", "request_too_large", "model_max_prompt_tokens_exceeded") {
+		return true
+	}
+	text := strings.ToLower(f.Message)
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
+	if says("per minute", "per day", "rate limit", "rate-limit", "too many requests", "quota", "please wait") {
+		return false
+	}
+	return says(
+		"context length", "context size", "context window", "context limit", "context overflow", "context_length", "context_window",
+		"prompt is too long", "prompt too long", "prompt is longer", "prompt exceeds", "maximum prompt length", "prompt token count", // Anthropic's first
+		"input is too long", "input too long", "input exceeds", "input token count", "input tokens exceed", "too many input tokens", "max input tokens", // Bedrock's first
+		"maximum number of tokens", "maximum model length", "max_model_len", "model token limit", "longer than the maximum", "exceeds max length",
+		"range of input length", "input length should be", "max_new_tokens", "reduce the length of", "reduce your prompt", "too many tokens: total",
+	)
+}

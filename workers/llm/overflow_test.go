@@ -1,0 +1,113 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// answers is an [http.RoundTripper] with one response.
+type answers struct {
+	status int
+	body   string
+	seen   *http.Request
+}
+
+func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.seen = r
+	return &http.Response{StatusCode: a.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(a.body))}, nil
+}
+
+func (a *answers) call(t *testing.T, e *llm.Endpoint) *llm.Error {
+	t.Helper()
+	e.Base, e.Client = "https://host/v1", &http.Client{Transport: a}
+	_, err := e.Complete(context.Background(), &llm.Request{}, "x", map[string]any{}, func(llm.ServerEvent) (llm.Update, error) { return llm.Update{}, nil }, nil)
+	failure, _ := errors.AsType[*llm.Error](err)
+	if failure == nil {
+		t.Fatalf("got %v, want an error", err)
+	}
+	return failure
+}
+
+// TestOverflows: words of each provider for a prompt that does not fit, with the statuses and types of gateways.
+func TestOverflows(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{
+		"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+		"prompt is too long: 205000 tokens > 200000 maximum", "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+		"Input is too long for requested model.", "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+		"the request exceeds the available context size (4096 tokens), try increasing it", "Please reduce the length of the messages or completion.",
+		"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+		"This model's maximum prompt length is 131072 but the request contains 537812 tokens.", "prompt token count of 128500 exceeds the limit of 128000",
+		"`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 9000", "Range of input length should be [1, 30720]", "Prompt exceeds max length",
+		"Your request exceeded model token limit: 8192", "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+		"The number of tokens to keep from the initial prompt is greater than the context length",
+	} {
+		for _, status := range []int{400, 413, 422, 500, 503} {
+			for _, typ := range []string{"", "api_error", "invalid_request_error", "BadRequestError"} {
+				for _, prefix := range []string{"", "anthropic error: ", "litellm.BadRequestError: "} {
+					a := &answers{status: status, body: fmt.Sprintf(`{"error":{"type":%q,"message":%q}}`, typ, prefix+words)}
+					if got := a.call(t, new(llm.Endpoint)); got.Kind != llm.KindOverflow || got.Retryable() || !strings.Contains(got.Message, words) {
+						t.Errorf("%d %s %s: got %v", status, typ, prefix+words, got)
+					}
+				}
+			}
+		}
+	}
+	for _, words := range []string{
+		"Rate limit reached for tokens per minute: the context window of this key is full", "Too many tokens, please wait before trying again.", "overloaded",
+		"You exceeded your quota of input tokens: maximum number of tokens per day",
+	} {
+		a := &answers{status: http.StatusTooManyRequests, body: fmt.Sprintf(`{"error":{"message":%q}}`, words)}
+		if got := a.call(t, new(llm.Endpoint)); got.Kind != llm.KindRateLimit {
+			t.Errorf("%s: got %v, want a rate limit", words, got)
+		}
+	}
+}
+
+// TestFits: what fits is told by the limit and by what was requested.
+func TestFits(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]float64{
+		"This model's maximum context length is 128000 tokens. However, you requested 512000 tokens (508000 in the messages, 4000 in the completion).": 0.25,
+		"prompt is too long: 400,000 tokens > 200,000 maximum":                                    0.5,
+		"The input token count (2097152) exceeds the maximum number of tokens allowed (1048576).": 0.5,
+		"`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 16384":                        0.5,
+		"Your request exceeded model token limit: 8192":                                           1,
+		"Please reduce the length of the messages or completion.":                                 1,
+		"maximum context length is 4096 tokens (request 20261129000001)":                          1,
+	} {
+		if got := (&llm.Error{Message: words}).Fits(); got != want {
+			t.Errorf("%s: got %v, want %v", words, got, want)
+		}
+	}
+}
+
+// TestEndpointSettings: headers and a query are in each request, and in no error.
+func TestEndpointSettings(t *testing.T) {
+	t.Parallel()
+	e := (&llm.Endpoint{Key: "key", Header: http.Header{"Authorization": {"Bearer key"}}}).With(
+		http.Header{"api-key": {"hunter2-header"}, "authorization": {"Basic hunter2-other"}}, map[string][]string{"api-version": {"hunter2-query"}})
+	a := &answers{status: 400, body: `{"error":"no: hunter2-header, hunter2-query and Basic hunter2-other"}`}
+	if got := a.call(t, e); strings.Contains(fmt.Sprintf("%+v", *got), "hunter2") || strings.Count(got.Message, "[redacted]") != 3 {
+		t.Errorf("got %+v, want no secrets", *got)
+	}
+	if got, want := a.seen.URL.String(), "https://host/v1/x?api-version=hunter2-query"; got != want {
+		t.Errorf("URL: got %s, want %s", got, want)
+	}
+	if h := a.seen.Header; h.Get("Api-Key") != "hunter2-header" || len(h.Values("Authorization")) != 1 || h.Get("Authorization") != "Basic hunter2-other" {
+		t.Errorf("headers: got %v", h)
+	}
+	for _, header := range []http.Header{{"a b": {"x"}}, {"": {"x"}}, {"A": {"hunter2\n"}}} {
+		e := (&llm.Endpoint{Base: "https://host", Header: http.Header{}}).With(header, nil)
+		if err := e.Check(); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: got %v, want an error without the value", header, err)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package llm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	_ "image/gif" // decoded where they are too large
+	"image/jpeg"
+	"image/png"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Limits of attachments, below those of all APIs that have one.
+const (
+	maxPicture     = 5<<20 - 4<<10 // bytes in base64, of one
+	maxAttachments = 20 << 20      // bytes in base64, of all of a request
+	maxCount       = 90            // attachments of a request
+	maxPixels      = 50 << 20      // of a picture that is decoded, to scale it
+	edge           = 1568          // pixels of the longer edge of a scaled picture: models scale larger ones themselves
+)
+
+// scaled are pictures that were scaled for a request: most requests of a session have the same ones.
+type scaled struct {
+	mu   sync.Mutex
+	list map[[sha256.Size]byte]events.Part // by the original's bytes
+}
+
+// maxScaled limits the pictures of [scaled].
+const maxScaled = 64
+
+// attached puts the attachments of messages in the form that APIs take: as a URL, or in base64, as the kind that its bytes
+// are, and below the limits. A text takes the place of any other. The newest ones stay.
+func (s *scaled) attached(messages []events.Message) []events.Message {
+	bytes, count := 0, 0
+	for i := len(messages) - 1; i >= 0; i-- {
+		parts := messages[i].Parts
+		if !slices.ContainsFunc(parts, isAttachment) {
+			continue
+		}
+		parts = slices.Clone(parts)
+		for j := len(parts) - 1; j >= 0; j-- {
+			if !isAttachment(parts[j]) {
+				continue
+			}
+			p := s.attachment(parts[j])
+			switch {
+			case !isAttachment(p):
+			case count+1 > maxCount, bytes+len(p.Text) > maxAttachments:
+				p = leftOut(p, fmt.Sprintf("a request has at most %d attachments, of %d bytes together", maxCount, maxAttachments))
+			default:
+				count, bytes = count+1, bytes+len(p.Text)
+			}
+			parts[j] = p
+		}
+		messages[i].Parts = parts
+	}
+	return messages
+}
+
+func isAttachment(p events.Part) bool { return p.Kind == events.PartAttachment }
+
+// leftOut is the text in place of an attachment.
+func leftOut(p events.Part, why string) events.Part {
+	return events.Part{Kind: events.PartText, Text: fmt.Sprintf("[an attachment of type %q is left out: %s]", p.MediaType, why)}
+}
+
+// attachment is one attachment by itself.
+func (s *scaled) attachment(p events.Part) events.Part {
+	if isURL(p.Text) {
+		return p
+	}
+	data := []byte(p.Text)
+	if rest, ok := strings.CutPrefix(p.Text, "data:"); ok {
+		media, encoded, _ := strings.Cut(rest, ",")
+		media, base := strings.CutSuffix(media, ";base64")
+		p.MediaType, data = media, []byte(encoded)
+		if plain, err := url.PathUnescape(encoded); err == nil && !base {
+			data = []byte(plain)
+		}
+	}
+	if plain, ok := fromBase64(data); ok {
+		data = plain
+	}
+	if kind := kindOf(data); kind != "" {
+		p.MediaType = kind
+	}
+	p.Text = base64.StdEncoding.EncodeToString(data)
+	switch {
+	case len(data) == 0:
+		return leftOut(p, "it is empty")
+	case strings.HasPrefix(p.MediaType, "image/") && len(p.Text) > maxPicture:
+		return s.scale(p, data)
+	}
+	return p
+}
+
+func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
+
+// fromBase64 decodes base64 of any alphabet, with or without padding and line ends. The bytes of a picture are no base64.
+func fromBase64(data []byte) ([]byte, bool) {
+	if plain, err := base64.StdEncoding.DecodeString(string(data)); err == nil {
+		return plain, true
+	}
+	text := strings.TrimRight(strings.Map(func(r rune) rune {
+		switch r {
+		case '\n', '\r', ' ', '\t':
+			return -1
+		case '-':
+			return '+'
+		case '_':
+			return '/'
+		}
+		return r
+	}, string(data)), "=")
+	plain, err := base64.RawStdEncoding.DecodeString(text)
+	return plain, err == nil
+}
+
+// kindOf is the media type of bytes that begin as those of a picture or a document do; empty for others.
+func kindOf(data []byte) string {
+	kind := http.DetectContentType(data)
+	if kind == "application/pdf" || strings.HasPrefix(kind, "image/") {
+		return kind
+	}
+	return ""
+}
+
+// scale makes a picture smaller than the limit, or a text in its place.
+func (s *scaled) scale(p events.Part, data []byte) events.Part {
+	key := sha256.Sum256(data)
+	s.mu.Lock()
+	have, ok := s.list[key]
+	s.mu.Unlock()
+	if ok {
+		return have
+	}
+	small := shrink(p, data)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.list == nil || len(s.list) >= maxScaled {
+		s.list = map[[sha256.Size]byte]events.Part{}
+	}
+	s.list[key] = small
+	return small
+}
+
+func shrink(p events.Part, data []byte) events.Part {
+	large := fmt.Sprintf("it has %d bytes in base64, limit is %d", len(p.Text), maxPicture)
+	cfg, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil || cfg.Width*cfg.Height > maxPixels {
+		return leftOut(p, large)
+	}
+	picture, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		return leftOut(p, large)
+	}
+	picture = scaledTo(picture, edge)
+	var out bytes.Buffer
+	if p.MediaType = "image/png"; png.Encode(&out, picture) != nil || base64.StdEncoding.EncodedLen(out.Len()) > maxPicture {
+		out.Reset()
+		if p.MediaType = "image/jpeg"; jpeg.Encode(&out, picture, nil) != nil {
+			return leftOut(p, large)
+		}
+	}
+	p.Text = base64.StdEncoding.EncodeToString(out.Bytes())
+	return p
+}
+
+// scaledTo is a picture whose longer edge has at most so many pixels, each of which is the mean of those in its place.
+func scaledTo(from image.Image, most int) image.Image {
+	b := from.Bounds()
+	w, h := b.Dx(), b.Dy()
+	long := max(w, h)
+	if long <= most {
+		return from
+	}
+	src := image.NewRGBA(image.Rect(0, 0, w, h))
+	draw.Draw(src, src.Bounds(), from, b.Min, draw.Src)
+	to := image.NewRGBA(image.Rect(0, 0, max(w*most/long, 1), max(h*most/long, 1)))
+	tw, th := to.Rect.Dx(), to.Rect.Dy()
+	for y := range th {
+		for x := range tw {
+			to.SetRGBA(x, y, mean(src, image.Rect(x*w/tw, y*h/th, (x+1)*w/tw, (y+1)*h/th)))
+		}
+	}
+	return to
+}
+
+func mean(src *image.RGBA, r image.Rectangle) color.RGBA {
+	var sum [4]int
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		row := src.Pix[src.PixOffset(r.Min.X, y):src.PixOffset(r.Max.X, y)]
+		for i, v := range row {
+			sum[i%4] += int(v)
+		}
+	}
+	n := max(r.Dx()*r.Dy(), 1)
+	return color.RGBA{uint8(sum[0] / n), uint8(sum[1] / n), uint8(sum[2] / n), uint8(sum[3] / n)} //nolint:gosec // a mean of bytes
+}
+
+// OfAttachment reports whether a refusal may be because of a picture or another attachment of the request: it names one,
+// or refuses the form of the request, in the words of endpoints that know text alone.
+func (e *Error) OfAttachment() bool {
+	switch {
+	case e.Kind == KindAuth, e.Kind == KindRateLimit, e.Kind == KindTransport, e.Kind == KindMalformed:
+		return false
+	case e.Status == http.StatusBadRequest, e.Status == http.StatusUnsupportedMediaType, e.Status == http.StatusUnprocessableEntity, e.Status == http.StatusRequestEntityTooLarge:
+		return e.Kind != KindOverflow || e.Status == http.StatusRequestEntityTooLarge
+	}
+	text := strings.ToLower(e.Code + " " + e.Message)
+	return slices.ContainsFunc([]string{
+		"image", "picture", "photo", "vision", "multimodal", "multi-modal", "attachment", "media type", "media_type", "mime", "document", "pdf", "base64", "input_file",
+	}, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// WithoutAttachments are messages with a text in place of each attachment that was refused. It returns their number. The
+// input is not changed.
+func WithoutAttachments(messages []events.Message, refused func(events.Part) bool) (list []events.Message, n int) {
+	list = slices.Clone(messages)
+	for i := range list {
+		if !slices.ContainsFunc(list[i].Parts, isAttachment) {
+			continue
+		}
+		parts := slices.Clone(list[i].Parts)
+		for j, p := range parts {
+			if isAttachment(p) && refused(p) {
+				parts[j], n = leftOut(p, "the model's endpoint refused it"), n+1
+			}
+		}
+		list[i].Parts = parts
+	}
+	return list, n
+}

@@ -1,0 +1,112 @@
+package llm
+
+import (
+	"strings"
+
+	"github.com/lash-go/lash/events"
+)
+
+// tags are what thinking stands between where an endpoint passes a model's own text on.
+var tags = []struct{ open, end string }{ //nolint:gochecknoglobals // a table that is only read
+	{"<think>", "</think>"},
+	{"<thinking>", "</thinking>"},
+	{"<thought>", "</thought>"},
+	{"<reasoning>", "</reasoning>"},
+	{"<seed:think>", "</seed:think>"},
+	{"[THINK]", "[/THINK]"},
+	{"◁think▷", "◁/think▷"},
+}
+
+const blanks = " \t\r\n"
+
+// tagged is where the reading of a text stands: thinking between tags at its begin is thinking.
+type tagged struct {
+	state   tagState
+	end     string     // the tag that ends the thinking
+	thought *assembled // what is between the tags
+	held    string     // may belong to a tag
+}
+
+type tagState int
+
+const (
+	atBegin  tagState = iota
+	thinking          // after the first tag
+	between           // white space after the last tag
+	speaking
+)
+
+// say adds text to a part of text.
+func (a *assembly) say(part *assembled, text string) {
+	for text = part.tagged.held + text; text != ""; {
+		t := &part.tagged
+		t.held = ""
+		switch t.state {
+		case atBegin:
+			open, end, wait := opening(text)
+			switch {
+			case wait:
+				t.held = text
+				return
+			case end == "":
+				t.state = speaking
+			default:
+				t.state, t.end, t.thought = thinking, end, a.before(part)
+				text = strings.TrimLeft(strings.TrimLeft(text, blanks)[len(open):], "\r\n")
+			}
+		case thinking:
+			at, found := tagAt(text, t.end)
+			a.append(t.thought, text[:at])
+			if !found {
+				t.held = text[at:]
+				return
+			}
+			t.state, text = between, text[at+len(t.end):]
+		case between:
+			if text = strings.TrimLeft(text, blanks); text != "" {
+				t.state = speaking
+			}
+		case speaking:
+			a.append(part, text)
+			return
+		}
+	}
+}
+
+// opening is the tag at the begin of text, and the one that ends it. wait: more of the text must come first.
+func opening(text string) (open, end string, wait bool) {
+	text = strings.TrimLeft(text, blanks)
+	for _, tag := range tags {
+		if strings.HasPrefix(text, tag.open) {
+			return tag.open, tag.end, false
+		}
+		wait = wait || strings.HasPrefix(tag.open, text)
+	}
+	return "", "", wait
+}
+
+// tagAt is the place of tag in text; without it that of the rest that may begin it.
+func tagAt(text, tag string) (at int, found bool) {
+	if at := strings.Index(text, tag); at >= 0 {
+		return at, true
+	}
+	for n := min(len(tag)-1, len(text)); n > 0; n-- {
+		if strings.HasSuffix(text, tag[:n]) {
+			return len(text) - n, false
+		}
+	}
+	return len(text), false
+}
+
+// before begins a part of thinking before one of text.
+func (a *assembly) before(part *assembled) *assembled {
+	thought := &assembled{part: events.Part{Kind: events.PartReasoning}}
+	a.latest[events.PartReasoning] = thought
+	for i, p := range a.parts {
+		if p == part {
+			a.parts = append(a.parts[:i:i], append([]*assembled{thought}, a.parts[i:]...)...)
+			break
+		}
+	}
+	return thought
+}
