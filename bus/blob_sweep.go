@@ -112,8 +112,10 @@ func (b *Bus) dropBlob(ctx context.Context, name string, wanted func(content str
 			return nil
 		}
 		// By sequence: the description of a body that is stored again has another one.
-		if err := stream.DeleteMsg(ctx, meta.Sequence); err != nil && !isMissing(err) {
-			return err
+		if err := stream.DeleteMsg(ctx, meta.Sequence); err != nil {
+			if _, now := stream.GetMsg(ctx, meta.Sequence); !isMissing(now) { // the error of the library does not say whether it is gone
+				return err
+			}
 		}
 		return stream.Purge(ctx, jetstream.WithPurgeSubject(b.names.blobChunks(info.NUID)))
 	})

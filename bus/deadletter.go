@@ -57,7 +57,7 @@ func (k TrialKey) check() error {
 // whose earlier attempt failed or killed its worker.
 type Trial struct {
 	Count   int64         `msgpack:"n"`           // attempts in a row, this one included
-	Own     int64         `msgpack:"o,omitempty"` // of these, the ones that returned an error or began as the only suspect on their node
+	Own     int64         `msgpack:"o,omitempty"` // of these, the ones that returned an error, or began alone on their node and had nothing beside them
 	Attempt int64         `msgpack:"a,omitempty"` // of the turn, in the history, when the row was written
 	At      events.Millis `msgpack:"t"`
 	Error   string        `msgpack:"e,omitempty"` // of the last attempt that did not kill its worker

@@ -13,8 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtest.Select()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtest.Select(m))
 }
 
 func TestMemLog(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 // VerifyTestMain is the TestMain of a package whose tests use servers. It runs the tests, eight at once, and fails if
 // they leave goroutines other than those that a library is known to leave.
 func VerifyTestMain(m goleak.TestingM) {
-	prepare()
-	goleak.VerifyTestMain(m, leftByLibraries()...)
+	goleak.VerifyTestMain(prepare(m), leftByLibraries()...)
 }
 
 // LeakChecked does the same for a TestMain that does not exit itself.
@@ -24,8 +23,7 @@ type LeakChecked struct{ M goleak.TestingM }
 
 // Run returns the exit code of the tests, or 1 where only the check for goroutines failed.
 func (l LeakChecked) Run() int {
-	prepare()
-	code := l.M.Run()
+	code := prepare(l.M).Run()
 	if code != 0 {
 		return code
 	}
@@ -36,11 +34,11 @@ func (l LeakChecked) Run() int {
 	return 0
 }
 
-func prepare() {
-	runtest.Select()
+func prepare(m goleak.TestingM) goleak.TestingM {
 	TestsAtOnce(8) // most of the time they wait for servers and for timeouts
 	collectLess()
 	keepFilesInMemory()
+	return runtest.Select(m)
 }
 
 // TestsAtOnce sets -parallel, whatever the number of processors, where the command line or a call before does not set it.

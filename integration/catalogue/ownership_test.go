@@ -189,7 +189,7 @@ func stateAt(b *harness.System, h *session.Host, id events.SessionID) *projector
 }
 
 // testMismatch repeats a key with another command: a turn's id, the key of a direct completion in a turn, and a
-// reply's effect. TestNestedFailures has calls inside of calls, TestKeyBelongsToItsRequest has requests.
+// reply's effect. TestNestedFailures has calls inside of calls, TestLongKeyBelongsToItsRequest has requests.
 func testMismatch(t *testing.T) {
 	var failed, same []error
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "ask", "{}")), harness.Reply(harness.Text("title")), harness.Reply(harness.Text("hi")))

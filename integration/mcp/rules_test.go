@@ -172,6 +172,7 @@ func TestLeftOutTools(t *testing.T) {
 	s := start(t)
 	server := s.raw(strings.ReplaceAll(`[{"name":"say","inputSchema":{"type":"object"}},{"name":"say","inputSchema":{"type":"object"}},
 		{"name":"long","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},{"name":"may","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},
+		{"name":"odd","description":["x"],"inputSchema":{"type":"object"}},"text",
 		{"name":"header","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}},
 		{"name":"large","inputSchema":{"type":"object","description":"`+strings.Repeat("x", 200<<10)+`"}}]`, "\n", ""))
 	s.source(server, mcp.Server{Name: "absent", Command: "/no/such/program"})
@@ -179,7 +180,7 @@ func TestLeftOutTools(t *testing.T) {
 	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
 	harness.WantError(t, "tools", err, nil)
 	told := strings.Join(s.told.all(), "\n")
-	for name, reason := range map[string]string{"say": "name already", "long": "taskSupport", "header": "x-mcp-header", "large": "limits are", "": "no such file"} {
+	for name, reason := range map[string]string{"say": "name already", "long": "taskSupport", "odd": "cannot be read", "header": "x-mcp-header", "large": "limits are", "": "no such file"} {
 		i := slices.IndexFunc(state.LeftOut, func(l api.LeftOutTool) bool { return l.Name == name && strings.Contains(l.Reason, reason) })
 		if i < 0 {
 			t.Errorf("%q: got %+v, want it left out, as %s", name, state.LeftOut, reason)

@@ -159,7 +159,7 @@ func TestLongAdditionsWork(t *testing.T) {
 		"hook point in a turn":   {"./integration/system", "-run", "TestSmokeEveryHookRuns"},
 		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestRows|TestEncoding"},
 		"operation in the suite": {"./integration/system", "-run", "Test(Service(Host|Client)|SmokeServiceHTTP)/(node_count|set_effort)|TestHTTPDocument"},
-		"operation and rights":   {"./integration/security", "-run", "TestSmokeRightsOverNATS|TestReachOverNATS|TestSmokeKeysOfAll|TestKeyBelongsToItsRequest"},
+		"operation and rights":   {"./integration/security", "-run", "TestSmokeRightsOverNATS|TestReachOverNATS|TestSmokeKeysOfAll|TestLongKeyBelongsToItsRequest"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			args := append([]string{"test", "-overlay", overlay, "-timeout", "5m"}, args...)

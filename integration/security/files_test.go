@@ -1,12 +1,10 @@
 package security
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,40 +13,6 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 )
-
-// TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
-func TestFlagsOfFiles(t *testing.T) {
-	t.Parallel()
-	help, err := harness.Go(harness.Context(t), "run", "../../cmd/lash-node", "serve", "--help").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, help)
-	}
-	read := func(name string) string {
-		t.Helper()
-		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", name))
-		harness.WantError(t, "read", err, nil)
-		return string(data)
-	}
-	var flags []string
-	for _, file := range []string{"compose.yaml", "systemd/lash-node@.service"} {
-		for _, m := range regexp.MustCompile(`--([a-z][a-z-]+)[= ][^c]`).FindAllStringSubmatch(read(file), -1) {
-			flags = append(flags, m[1])
-		}
-	}
-	var sample map[string]any
-	harness.WantError(t, "sample", json.Unmarshal([]byte(read("lash-node.json")), &sample), nil)
-	for flag := range sample {
-		flags = append(flags, flag)
-	}
-	if len(flags) < 8 {
-		t.Errorf("flags: got %v, want more", flags)
-	}
-	for _, flag := range flags {
-		if !strings.Contains(string(help), "--"+flag+" ") && !strings.Contains(string(help), "--"+flag+"=") {
-			t.Errorf("--%s: lash-node serve has no such flag", flag)
-		}
-	}
-}
 
 // TestServerFiles compares the effective configurations with the promises of the guide.
 func TestServerFiles(t *testing.T) {

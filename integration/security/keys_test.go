@@ -68,9 +68,9 @@ func appended(b *harness.System, id events.SessionID, turn events.TurnID, list .
 // the code of the error.
 type keyedSend func(caller int, k keyedCase, id events.SessionID, n int) (answer, code string)
 
-// TestKeyBelongsToItsRequest uses the key of every operation again. The same request has the same response. Every
+// TestLongKeyBelongsToItsRequest uses the key of every operation again. The same request has the same response. Every
 // other operation, by either caller, with every target and body, is refused. None of them appends anything.
-func TestKeyBelongsToItsRequest(t *testing.T) {
+func TestLongKeyBelongsToItsRequest(t *testing.T) {
 	t.Parallel()
 	transports := map[string]func(t *testing.T) (*harness.System, keyedSend){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
 	for name, open := range transports {

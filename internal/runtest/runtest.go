@@ -5,7 +5,9 @@ package runtest
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 )
@@ -26,9 +28,12 @@ func Of[T any](short, long T) T {
 	return short
 }
 
-// Select leaves tests out by their names: TestLong… where only the default tests run, and TestChild… in every process that
-// [Child] did not make. A TestMain calls it before it runs the tests.
-func Select() {
+// Tests are a [testing.M], or what wraps one.
+type Tests interface{ Run() int }
+
+// Select are the tests without those left out by their names: TestLong… where only the default tests run, and TestChild… in every process
+// that [Child] did not make. A TestMain runs them.
+func Select(m Tests) Tests {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
@@ -45,6 +50,27 @@ func Select() {
 	if os.Getenv(childVariable) == "" { //nolint:forbidigo // set by Child
 		leave("^TestChild[A-Z]")
 	}
+	return selected{m}
+}
+
+type selected struct{ m Tests }
+
+// Run runs the tests. The result that go test caches is one of the variable that selected them: go test knows only those that are read
+// while tests run.
+func (s selected) Run() int {
+	code := s.m.Run()
+	if name := flag.Lookup("test.testlogfile").Value.String(); name != "" {
+		log, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // go test names it
+		if err == nil {
+			_, err = log.WriteString("getenv " + longVariable + "\n")
+			err = errors.Join(err, log.Close())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
 }
 
 // SelectSmoke leaves out all tests but TestSmoke…, where only the default tests run and the command line names none. A TestMain

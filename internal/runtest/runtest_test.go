@@ -2,6 +2,7 @@ package runtest_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,8 +18,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(smokeVariable) != "" {
 		runtest.SelectSmoke()
 	}
-	runtest.Select()
-	os.Exit(m.Run())
+	os.Exit(runtest.Select(m).Run())
 }
 
 func TestDefault(*testing.T)   {}
@@ -68,7 +68,8 @@ func TestSelected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := runtest.Child(t.Context(), "")
-			cmd.Args = append([]string{os.Args[0], "-test.v"}, c.args...)
+			log := filepath.Join(t.TempDir(), "log") // as go test asks for one, to know whose result it caches
+			cmd.Args = append([]string{os.Args[0], "-test.v", "-test.testlogfile=" + log}, c.args...)
 			if !strings.HasPrefix(name, "smoke") {
 				cmd.Args = append(cmd.Args, "-test.run=^Test(Default|LongKind|ChildKind)$")
 			}
@@ -80,6 +81,9 @@ func TestSelected(t *testing.T) {
 			}
 			if err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("got %v, %v, want %v: %s", got, err, c.want, output)
+			}
+			if read, err := os.ReadFile(log); err != nil || !strings.Contains("\n"+string(read), "\ngetenv LASH_LONG\n") {
+				t.Errorf("got the log %s, %v, want it to name the variable", read, err)
 			}
 		})
 	}

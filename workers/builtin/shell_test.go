@@ -20,8 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	// Profiles of login shells must not affect the tests.
 	_ = os.Setenv("HOME", "/no-home")
-	runtest.Select()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtest.Select(m))
 }
 
 func shellBuild(t *testing.T, cfg shell.Config) *plugin.Stack {

@@ -8,6 +8,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtest.Select()
-	os.Exit(m.Run())
+	os.Exit(runtest.Select(m).Run())
 }

@@ -7,14 +7,17 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // exactKey names, in the metadata of a result, what the server sent as content and structured content, as text: the library decodes numbers
 // as float64, and refuses a result of which it cannot read one part. taskKey marks a tool that runs as a task only: the library does not
-// have that field.
+// have that field. brokenKey marks one that stands for a tool that the library cannot read: it refuses the whole list then.
 const (
-	exactKey = "lash/result"
-	taskKey  = "lash/task"
+	exactKey  = "lash/result"
+	taskKey   = "lash/task"
+	brokenKey = "lash/broken"
 )
 
 var (
@@ -171,11 +174,11 @@ func dataOf(event []byte) []byte {
 	return bytes.Join(data, []byte("\n"))
 }
 
-// exactMessage keeps the content of a call's result as text in its metadata, and marks the tools of a list that run as tasks only. A message
+// exactMessage keeps the content of a call's result as text in its metadata, and marks tools of a list as [markTools] says. A message
 // that would be longer than [maxMessage] then stays as it is.
 func exactMessage(message []byte) (with []byte, changed bool) {
 	called := bytes.Contains(message, []byte(`"content"`)) || bytes.Contains(message, []byte(`"structuredContent"`))
-	if !called && !bytes.Contains(message, []byte(`"taskSupport"`)) {
+	if !called && !bytes.Contains(message, []byte(`"tools"`)) {
 		return message, false
 	}
 	var m, result map[string]json.RawMessage
@@ -184,7 +187,7 @@ func exactMessage(message []byte) (with []byte, changed bool) {
 	}
 	switch {
 	case result["tools"] != nil:
-		changed = markTasks(result)
+		changed = markTools(result)
 	case result["content"] != nil, result["structuredContent"] != nil:
 		changed = keepContent(result)
 	}
@@ -219,24 +222,40 @@ func keepContent(result map[string]json.RawMessage) bool {
 	return true
 }
 
-// markTasks marks the tools of a list that run as tasks only.
-func markTasks(result map[string]json.RawMessage) (changed bool) {
-	var tools []map[string]json.RawMessage
+// markTools marks the tools of a list that run as tasks only, and puts others in the place of those that cannot be read.
+func markTools(result map[string]json.RawMessage) (changed bool) {
+	var tools []json.RawMessage
 	if json.Unmarshal(result["tools"], &tools) != nil {
 		return false
 	}
-	for _, tool := range tools {
+	for i, raw := range tools {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			tools[i], changed = broken("", err), true
+			continue
+		}
+		var name string
+		_ = json.Unmarshal(fields["name"], &name)
 		var execution struct {
 			TaskSupport string `json:"taskSupport"`
 		}
-		if json.Unmarshal(tool["execution"], &execution) == nil && strings.EqualFold(execution.TaskSupport, "required") {
-			tool["_meta"], changed = json.RawMessage(`{"`+taskKey+`":true}`), true
+		if json.Unmarshal(fields["execution"], &execution) == nil && strings.EqualFold(execution.TaskSupport, "required") {
+			fields["_meta"] = json.RawMessage(`{"` + taskKey + `":true}`)
+			tools[i], changed = unescaped(fields), true
+		}
+		if err := json.Unmarshal(tools[i], new(mcp.Tool)); err != nil {
+			tools[i], changed = broken(name, err), true
 		}
 	}
 	if changed {
 		result["tools"] = unescaped(tools)
 	}
 	return changed
+}
+
+// broken stands for a tool that cannot be read, for the reason of err.
+func broken(name string, err error) json.RawMessage {
+	return unescaped(map[string]any{"name": name, "inputSchema": map[string]any{"type": "object"}, "_meta": map[string]any{brokenKey: err.Error()}})
 }
 
 // unescaped is the JSON of a value of JSON. It leaves <, > and & as they are: escaped, a message could be twelve times as long.

@@ -165,6 +165,8 @@ func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*
 			switch {
 			case len(t.Name) > maxListedName || len(schema) > maxToolsBytes:
 				o.leave(t.Name, "its name has %d bytes and its schema %d, limits are %d and %d", len(t.Name), len(schema), maxListedName, maxToolsBytes)
+			case t.Meta[brokenKey] != nil:
+				o.leave(t.Name, "it cannot be read: %v", t.Meta[brokenKey])
 			case t.Meta[taskKey] != nil:
 				o.leave(t.Name, "it runs as a task only (its taskSupport is required), and tasks are not supported")
 			case !slices.Contains(page.Tools, t):

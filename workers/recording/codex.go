@@ -1,5 +1,7 @@
 package recording
 
+import "strings"
+
 // FormatCodex is a rollout of Codex: what happened, with items of the Responses API, one in each line.
 const FormatCodex Format = "codex"
 
@@ -60,7 +62,7 @@ func (f *file) addCodex(line int, o object, kind string) error {
 	case "compacted":
 		history, err := p.list("replacement_history")
 		v.setError(err)
-		r.s.add(Entry{Kind: EntryCompaction, Line: line, Compaction: Compaction{Summary: v.text("message"), FirstKept: -1}}, false)
+		r.add(Entry{Kind: EntryCompaction, Line: line, Compaction: Compaction{Summary: v.text("message"), FirstKept: -1}})
 		r.reply = -1
 		for range history {
 			r.s.lose("items that a compaction retained")
@@ -68,20 +70,46 @@ func (f *file) addCodex(line int, o object, kind string) error {
 	case "turn_context":
 		c := Config{Model: v.text("model"), Provider: r.provider, Thinking: v.text("effort")}
 		if c != r.config {
-			r.s.add(Entry{Kind: EntryConfig, Line: line, Config: c}, false)
+			r.add(Entry{Kind: EntryConfig, Line: line, Config: c})
 		}
 		r.config, r.model = c, c.Model
 	case "token_usage_record":
 		r.ended(p, "usage", "")
 	case "event_msg":
 		said := v.text("type")
-		if info, _ := p.object("info"); said == "token_count" {
+		info, _ := p.object("info")
+		switch said {
+		case "token_count":
 			r.ended(info, "last_token_usage", "")
-		} else {
+		case "thread_rolled_back":
+			r.rollBack(v.count("num_turns"))
+		default:
 			r.s.lose(said + " events")
 		}
 	default:
 		r.s.lose(kind + " lines")
 	}
 	return v.err
+}
+
+// rollBack lets the next entry follow the one before the last turns.
+func (r *codexReader) rollBack(turns int64) {
+	for at := r.parent; at != "" && turns > 0; {
+		e := &r.s.conv.Entries[r.s.ids[at]]
+		if at = e.Parent; e.Kind == EntryUser && !isContext(e.Message.Text()) {
+			r.parent = at
+			turns--
+		}
+	}
+	r.reply = -1
+}
+
+// isContext reports whether a message is what Codex tells the model of its surroundings, which begins no turn.
+func isContext(text string) bool {
+	for _, begins := range []string{"<environment_context>", "<user_instructions>", "# AGENTS.md instructions"} {
+		if strings.HasPrefix(text, begins) {
+			return true
+		}
+	}
+	return false
 }

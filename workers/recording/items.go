@@ -17,6 +17,15 @@ type itemReader struct {
 	s               *script
 	reply           int // index of the open reply; -1 for none
 	model, provider string
+	instructions    string // that the model had last
+	parent          string // ID of the newest entry
+}
+
+// add appends an entry below the newest one.
+func (r *itemReader) add(e Entry) {
+	e.ID, e.Parent = fmt.Sprint(len(r.s.conv.Entries)), r.parent
+	r.s.add(e, false)
+	r.parent = e.ID
 }
 
 // itemsOf are the items in a line; nil where it has none. open is whether items came before.
@@ -55,6 +64,10 @@ func (f *file) addItems(line int, o object, all []json.RawMessage) error {
 	if all == nil {
 		return f.items.item(line, o)
 	}
+	if text, ok, _ := o.str("instructions"); ok && text != f.items.instructions {
+		f.items.instructions = text
+		f.items.add(Entry{Kind: EntrySystem, Line: line, Message: events.Message{Role: events.RoleSystem, Parts: []events.Part{textPart(text)}}})
+	}
 	for i, raw := range all {
 		one, err := parseObject(raw)
 		if err == nil {
@@ -66,9 +79,36 @@ func (f *file) addItems(line int, o object, all []json.RawMessage) error {
 	}
 	if kindOf(o["output"]) == '[' {
 		model, _, _ := o.str("model")
+		f.items.stopped(o, model)
 		f.items.ended(o, "usage", model)
+		f.items.reply = -1
 	}
 	return nil
+}
+
+// stopped notes the model of a response, and how one ended that did not complete.
+func (r *itemReader) stopped(o object, model string) {
+	status, _, _ := o.str("status")
+	if r.reply < 0 {
+		return
+	}
+	reply := &r.s.conv.Entries[r.reply].Reply
+	reply.Model = cmp.Or(model, reply.Model)
+	switch status {
+	case "incomplete":
+		details, _ := o.object("incomplete_details")
+		reason, _, _ := details.str("reason")
+		reply.Stop = events.StopOutputLimit
+		if reason == "content_filter" {
+			reply.Stop = events.StopContentFilter
+		}
+	case "cancelled":
+		reply.Stop = events.StopCancelled
+	case "failed":
+		fault, _ := o.object("error")
+		reply.Error, _, _ = fault.str("message")
+		reply.Stop = events.StopProviderError
+	}
 }
 
 // ended completes the open reply with what its response says.
@@ -114,11 +154,12 @@ func (r *itemReader) read(line int, o object, kind string) error {
 	case strings.HasSuffix(kind, "_output"):
 		call := f.text("call_id")
 		e := Entry{Kind: EntryResult, Line: line, Result: Result{Call: events.CallID(call)}}
-		parts, err := outputParts(o["output"])
+		parts, failed, err := outputParts(o["output"])
 		f.setError(err)
+		e.Result.Failed = failed
 		e.Result.Text, e.Result.Attachments = splitResult(parts)
 		r.reply = -1
-		r.s.add(e, false)
+		r.add(e)
 	case strings.HasSuffix(kind, "_call"):
 		r.call(line, &f, kind)
 	default:
@@ -143,9 +184,9 @@ func (r *itemReader) message(line int, o object) error {
 		}
 		return nil
 	case "user":
-		r.s.add(Entry{Kind: EntryUser, Line: line, Message: events.Message{Role: events.RoleUser, Parts: parts}}, false)
+		r.add(Entry{Kind: EntryUser, Line: line, Message: events.Message{Role: events.RoleUser, Parts: parts}})
 	case "system", "developer":
-		r.s.add(Entry{Kind: EntrySystem, Line: line, Message: events.Message{Role: events.RoleSystem, Parts: parts}}, false)
+		r.add(Entry{Kind: EntrySystem, Line: line, Message: events.Message{Role: events.RoleSystem, Parts: parts}})
 	default:
 		return fmt.Errorf("unknown role %q", role)
 	}
@@ -180,7 +221,7 @@ func (r *itemReader) call(line int, f *fields, kind string) {
 		if failed && text == "" {
 			text = strings.Trim(string(compact(f.o["error"])), `"`)
 		}
-		r.s.add(Entry{Kind: EntryResult, Line: line, Result: Result{Call: p.Call, Text: text, Failed: failed}}, false)
+		r.add(Entry{Kind: EntryResult, Line: line, Result: Result{Call: p.Call, Text: text, Failed: failed}})
 		r.reply = -1
 	}
 }
@@ -189,7 +230,7 @@ func (r *itemReader) call(line int, f *fields, kind string) {
 func (r *itemReader) part(line int, p events.Part) {
 	if r.reply < 0 {
 		r.reply = len(r.s.conv.Entries)
-		r.s.add(Entry{Kind: EntryReply, Line: line, Reply: Reply{Stop: events.StopEnd, Model: r.model, Provider: r.provider}}, false)
+		r.add(Entry{Kind: EntryReply, Line: line, Reply: Reply{Stop: events.StopEnd, Model: r.model, Provider: r.provider}})
 	}
 	r.s.extend(r.reply, p)
 	if p.Kind == events.PartToolCall {
@@ -197,19 +238,19 @@ func (r *itemReader) part(line int, p events.Part) {
 	}
 }
 
-// outputParts reads a result: a text, a list of parts, or an object with a content.
-func outputParts(raw json.RawMessage) ([]events.Part, error) {
+// outputParts reads a result: a text, a list of parts, or an object with a content, which may say that the call failed.
+func outputParts(raw json.RawMessage) (parts []events.Part, failed bool, err error) {
 	o := object{"content": raw}
 	if kindOf(raw) == '{' {
-		inner, err := parseObject(raw)
-		if err != nil {
-			return nil, err
+		if o, err = parseObject(raw); err != nil {
+			return nil, false, err
 		}
-		if o = inner; kindOf(o["content"]) == 'n' {
-			return []events.Part{textPart(string(compact(raw)))}, nil
+		if failed = string(compact(o["success"])) == "false"; kindOf(o["content"]) == 'n' {
+			return []events.Part{textPart(string(compact(raw)))}, failed, nil
 		}
 	}
-	return content(o, itemPart)
+	parts, err = content(o, itemPart)
+	return parts, failed, err
 }
 
 // itemPart reads a part of an item's content.

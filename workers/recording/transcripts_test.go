@@ -256,6 +256,36 @@ func TestTranscriptForms(t *testing.T) {
 			"1 other lines",
 			[]string{"user: one", ` tool_use: c:local_shell({"type":"exec","command":["ls"]})`, `c of 1.0: {"output":"a"}`},
 		},
+		"codex_rolled_back": {
+			[]string{
+				codex("session_meta", `{"id":"a"}`), codex("response_item", item("<environment_context>x</environment_context>")), codex("response_item", item("one")), codex("response_item", item("two")),
+				codex("response_item", `{"type":"message","role":"assistant","content":"2"}`), codex("event_msg", `{"type":"thread_rolled_back","num_turns":1}`), codex("response_item", item("three")),
+			},
+			"",
+			[]string{"user: <environment_context>x</environment_context>", "user: one", "user: two", " stop: 2", "user: three <- 1"},
+		},
+		"codex_rolled_back_whole": {
+			[]string{codex("session_meta", `{"id":"a"}`), codex("response_item", item("one")), codex("event_msg", `{"type":"thread_rolled_back","num_turns":3}`), codex("response_item", item("two"))},
+			"",
+			[]string{"user: one", "user: two <- "},
+		},
+		"codex_failed_call": {
+			[]string{codex("session_meta", `{"id":"a"}`), codex("response_item", item("one")), codex("response_item", `{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`), codex("response_item", `{"type":"function_call_output","call_id":"c","output":{"content":"no","success":false}}`)},
+			"",
+			[]string{"user: one", " tool_use: c:f({})", "c of 1.0: no failed"},
+		},
+		"items_of_responses": {
+			[]string{
+				`{"instructions":"Be brief.","input":[` + item("one") + `]}`,
+				`{"instructions":"Be brief.","model":"m","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"message","role":"assistant","content":"1"}]}`,
+				`{"instructions":"Be long.","input":[` + item("two") + `]}`,
+				`{"model":"m","status":"failed","error":{"code":"server_error","message":"overloaded"},"output":[{"type":"message","role":"assistant","content":"2"}]}`,
+				`{"model":"m","status":"cancelled","output":[{"type":"message","role":"assistant","content":"3"}]}`,
+				`{"model":"m","status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[{"type":"message","role":"assistant","content":"4"}]}`,
+			},
+			"",
+			[]string{"system: Be brief.", "user: one", "m output_limit: 1", "system: Be long.", "user: two", "m provider_error: 2", "m cancelled: 3", "m content_filter: 4"},
+		},
 		"codex_no_header":   {[]string{codex("response_item", item("one"))}, "", []string{"user: one"}},
 		"items_in_a_list":   {[]string{`[` + item("one") + `,` + item("two") + `]`}, "", []string{"user: one", "user: two"}},
 		"items_of_request":  {[]string{`{"model":"m","input":[` + item("one") + `]}`}, "", []string{"user: one"}},

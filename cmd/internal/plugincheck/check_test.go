@@ -20,8 +20,7 @@ import (
 // TestMain is also the program that is checked, where its environment says so.
 func TestMain(m *testing.M) {
 	if os.Getenv("LASH_PLUGIN") == "" {
-		runtest.Select()
-		os.Exit(m.Run())
+		os.Exit(runtest.Select(m).Run())
 	}
 	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

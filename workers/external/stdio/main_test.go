@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 		adapter()
 		return
 	}
-	runtest.Select()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtest.Select(m))
 }
 
 // adapterVariable makes the test binary a process with an adapter, whose child starts a process of its own.

@@ -15,7 +15,7 @@ func (r *run) turnKey(id events.TurnID) bus.TrialKey {
 	return bus.TrialKey{Session: r.session, Of: bus.TrialTurn, Turn: id}
 }
 
-// attempt begins an attempt at work whose earlier attempt may have killed its worker, unless it is under way. running is
+// attempt begins an attempt at work, unless it is under way. It is suspicious where an earlier attempt may have killed its worker. running is
 // the running turn where the work is that turn's.
 func (r *run) attempt(ctx context.Context, key bus.TrialKey, running *projector.Turn, suspicious bool) (err error) {
 	if r.trial != nil {
@@ -25,9 +25,10 @@ func (r *run) attempt(ctx context.Context, key bus.TrialKey, running *projector.
 		r.trial.Withdraw(ctx) // another turn goes first
 		r.trial = nil
 	}
-	if suspicious {
-		r.trial, err = r.p.trials.Begin(ctx, key, running)
+	if !suspicious {
+		return r.p.trials.First()
 	}
+	r.trial, err = r.p.trials.Begin(ctx, key, running)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package wake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -19,14 +21,17 @@ import (
 // stores no trial. A later one, which follows an attempt that may have killed its worker, stores one before it starts.
 //
 // The count of a turn starts again when that turn makes progress, and for no other reason. At the limit the turn is given
-// up, but only where at least [ownAttempts] of the attempts failed by themselves: they returned an error, or they began as
-// the only suspect on their node. A suspect is an attempt that stored a trial and has made no progress yet. So a turn that
-// died with its node [Retry.Attempts] times because of a neighbour is tried again, beside no suspect.
+// up, but only where at least [ownAttempts] of the attempts failed by themselves: they returned an error, or died while they
+// were alone. Such an attempt begins when no other one of the node that stored a trial is without progress, and no turn
+// has begun there for a time; while it makes no progress, nothing else begins there for as long. That time is [Trials.Alone], and
+// is doubled with each attempt. Where it ends, the attempt is no longer alone, which its trial says before
+// others begin. So a turn that died with its node [Retry.Attempts] times because of a neighbour is tried again beside none.
 type Trials struct {
 	Bus    *bus.Bus
 	Retry  Retry
 	Worker events.WorkerID
 	Log    *zap.Logger
+	Alone  time.Duration // for which an attempt is alone first. Defaults to 1 s
 
 	suspects suspects
 }
@@ -34,38 +39,100 @@ type Trials struct {
 // ownAttempts is the number of attempts that have to fail by themselves before work is given up.
 const ownAttempts = 2
 
-// suspects are the attempts on a node that may kill it. An attempt that needs it is the only one.
+// suspects are the attempts on a node that may kill it: those that stored a trial, and have made no progress.
 type suspects struct {
-	mu    sync.Mutex
-	n     int
-	alone bool // the only one has to stay the only one
+	mu     sync.Mutex
+	n      int
+	newest time.Time        // when an attempt began last, first ones included
+	until  time.Time        // until then none begins
+	by     bus.TrialKey     // but this one
+	alone  *Trial           // began alone, and still is
+	ends   *time.Timer      // of that
+	clock  func() time.Time // nil: [time.Now]
 }
 
-func (s *suspects) enter(alone bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.alone || alone && s.n > 0 {
-		return false
+func (s *suspects) now() time.Time {
+	if s.clock != nil {
+		return s.clock()
 	}
-	s.n, s.alone = s.n+1, alone
-	return true
+	return time.Now()
 }
 
-func (s *suspects) leave() {
+// aloneWait is the longest delay of a wake that has to wait for another attempt of the node.
+const aloneWait = 500 * time.Millisecond
+
+// maxAlone limits the time for which an attempt is alone.
+const maxAlone = 5 * time.Minute
+
+// first begins an attempt that stores nothing. It returns how long it has to wait; then it has not begun.
+func (s *suspects) first() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.n, s.alone = s.n-1, false
+	now := s.now()
+	if s.alone != nil || now.Before(s.until) {
+		return aloneWait
+	}
+	s.newest = now
+	return 0
 }
 
-// aloneWait is the delay of a wake that has to wait for another suspect of the node.
-const aloneWait = 500 * time.Millisecond
+// enter begins an attempt. quiet is the time for which it needs to be alone; 0: it need not be. It returns how long it has to
+// wait; then it has not begun.
+func (s *suspects) enter(t *Trial, quiet time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if s.alone != nil || now.Before(s.until) && s.by != t.Key || quiet > 0 && s.n > 0 {
+		return aloneWait
+	}
+	if rest := quiet - now.Sub(s.newest); quiet > 0 && rest > 0 {
+		s.by, s.until = t.Key, now.Add(2*quiet)
+		return min(rest, aloneWait)
+	}
+	s.n, s.newest = s.n+1, now
+	if quiet > 0 {
+		s.alone, s.until = t, time.Time{}
+		s.ends = time.AfterFunc(quiet, t.accompanied)
+	}
+	return 0
+}
+
+func (s *suspects) leave(t *Trial) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n--
+	if s.alone == t {
+		s.ends.Stop()
+		s.alone = nil
+	}
+}
+
+// accompanied notes that an attempt is no longer alone, and lets others begin.
+func (t *Trial) accompanied() {
+	s := &t.of.suspects
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.alone != t {
+		return
+	}
+	row := t.Trial
+	row.Own--
+	once, cancel := context.WithTimeout(context.Background(), trialWait)
+	defer cancel()
+	if err := t.of.Bus.PutTrial(once, t.Key, row); err != nil {
+		s.ends.Reset(trialWait)
+		return
+	}
+	t.Trial, t.alone = row, false
+	s.alone = nil
+}
 
 // Trial is one attempt. The zero pointer is an attempt that stores nothing.
 type Trial struct {
 	bus.Trial
 	Key       bus.TrialKey
 	of        *Trials
-	alone     bool      // no other suspect runs on the node
+	alone     bool      // it is [suspects].alone, and counted as one that failed by itself
 	stored    bool      // the attempt is stored, and a suspect
 	exhausted bool      // the limit was reached before: this is no attempt
 	before    bus.Trial // the stored trial before this attempt
@@ -101,20 +168,38 @@ func (t *Trials) Begin(ctx context.Context, key bus.TrialKey, running *projector
 	if wait := t.Retry.Pause(row.Count, row.At, t.Bus.Millis(), string(key.Session)); wait > 0 {
 		return nil, SoonError(wait)
 	}
-	trial.alone = row.Count >= int64(t.Retry.Attempts)-ownAttempts
-	if !t.suspects.enter(trial.alone) {
-		return nil, SoonError(aloneWait)
-	}
-	trial.stored = true
+	quiet := t.quiet(row.Count)
+	trial.alone = quiet > 0
 	trial.Count, trial.At = row.Count+1, t.Bus.Millis()
 	if trial.alone {
 		trial.Own++
 	}
+	if wait := t.suspects.enter(trial, quiet); wait > 0 {
+		return nil, SoonError(wait)
+	}
+	trial.stored = true
 	if err := t.Bus.PutTrial(ctx, key, trial.Trial); err != nil {
 		trial.leave()
 		return nil, err
 	}
 	return trial, nil
+}
+
+// First begins the first attempt at a turn, which stores no trial. Errors: [SoonError].
+func (t *Trials) First() error {
+	if wait := t.suspects.first(); wait > 0 {
+		return SoonError(wait)
+	}
+	return nil
+}
+
+// quiet is the time for which the next attempt needs to be alone; 0: it need not be.
+func (t *Trials) quiet(attempts int64) time.Duration {
+	n := attempts - int64(t.Retry.Attempts) + ownAttempts
+	if n < 0 {
+		return 0
+	}
+	return delay.Backoff(cmp.Or(t.Alone, time.Second), max(t.Alone, maxAlone), int(n+1))
 }
 
 // sinceProgress is a stored trial without the attempts before the turn's last progress, and with those that the history
@@ -155,8 +240,8 @@ func (t *Trials) Fail(ctx context.Context, trial *Trial, key bus.TrialKey, runni
 		trial.Trial = sinceProgress(trial.Trial, running)
 		trial.Count++
 	} else {
-		own = !trial.alone // else it is counted
 		trial.leave()
+		own = !trial.alone // else it is counted
 		if trial.Trial = sinceProgress(trial.Trial, running); trial.Count == 0 {
 			trial.Count, own = 1, true
 		}
@@ -204,7 +289,7 @@ func (t *Trial) Leave() {
 func (t *Trial) leave() {
 	if t.stored {
 		t.stored = false
-		t.of.suspects.leave()
+		t.of.suspects.leave(t)
 	}
 }
 

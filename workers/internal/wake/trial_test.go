@@ -81,12 +81,18 @@ func TestPause(t *testing.T) {
 }
 
 func trialsOf(b *bundle, attempts int) *Trials {
-	return &Trials{Bus: b.bus, Retry: Retry{Attempts: attempts, Base: time.Nanosecond, Max: time.Nanosecond}, Worker: "w1", Log: zaptest.NewLogger(b.t)}
+	t := &Trials{Bus: b.bus, Retry: Retry{Attempts: attempts, Base: time.Nanosecond, Max: time.Nanosecond}, Worker: "w1", Log: zaptest.NewLogger(b.t), Alone: time.Hour}
+	now := time.Unix(0, 0)
+	t.suspects.clock = func() time.Time { // days pass between two attempts
+		now = now.Add(1 << 50)
+		return now
+	}
+	return t
 }
 
 // restarted is the trials of the process that follows one that died.
 func (t *Trials) restarted() *Trials {
-	return &Trials{Bus: t.Bus, Retry: t.Retry, Worker: t.Worker, Log: t.Log}
+	return &Trials{Bus: t.Bus, Retry: t.Retry, Worker: t.Worker, Log: t.Log, Alone: t.Alone, suspects: suspects{clock: t.suspects.clock}}
 }
 
 func (b *bundle) trial(key bus.TrialKey) bus.Trial {
@@ -291,7 +297,7 @@ func TestLongAttemptsCountUntilProgress(t *testing.T) {
 }
 
 // TestLongNeighboursAreNotGivenUp has generated nodes with sessions one of whose turns kills its node in each attempt, before or
-// after its start. It is given up, and no other.
+// after its start, and others that do so in their first attempt and are not seen again. The one is given up, and no neighbour.
 func TestLongNeighboursAreNotGivenUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -304,6 +310,7 @@ func TestLongNeighboursAreNotGivenUp(t *testing.T) {
 		running := make([]*projector.Turn, n+1) // as the histories have them; 0 is the killer
 		key := func(i int) bus.TrialKey { return turnOf(events.SessionID(fmt.Sprintf("n%d-%d", nodes, i))) }
 		trials, active, progressed := trialsOf(b, limit), make([]*Trial, n+1), make([]bool, n+1)
+		died := func() { trials, active, progressed = trials.restarted(), make([]*Trial, n+1), make([]bool, n+1) }
 		for deaths := 0; ; {
 			if deaths > 5*limit+50 {
 				rt.Fatalf("the turn killed its node %d times with a limit of %d, and is not given up", deaths, limit)
@@ -338,8 +345,12 @@ func TestLongNeighboursAreNotGivenUp(t *testing.T) {
 				}
 			}
 			if active[0] != nil {
-				trials, active, progressed = trials.restarted(), make([]*Trial, n+1), make([]bool, n+1)
+				died()
 				deaths++
+				continue
+			}
+			if rapid.IntRange(0, 3).Draw(rt, "a new killer") == 0 && trials.First() == nil {
+				died()
 				continue
 			}
 			for i, trial := range active { // the killer waits for the suspects to make progress
@@ -365,29 +376,57 @@ func iterate(n int) iter.Seq[int] {
 	}
 }
 
-// TestOnlySuspect: an attempt that needs it waits until it is the only suspect of its node, and others wait for its end.
-func TestOnlySuspect(t *testing.T) {
+// TestAlone: an attempt that needs it waits until no suspect is on its node and nothing began there for a time, and nothing begins
+// while it is alone.
+func TestAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	trials := trialsOf(b, 3)
-	first := b.begin(trials, turnOf("a"), nil)
-	soon := func(key bus.TrialKey) {
+	trials, now := trialsOf(b, 3), time.Unix(1, 0)
+	trials.suspects.clock = func() time.Time { return now }
+	soon := func(what string, err error) {
 		t.Helper()
-		before := b.trial(key)
-		if _, err := trials.Begin(t.Context(), key, nil); !errors.Is(err, SoonError(aloneWait)) || b.trial(key) != before {
-			t.Errorf("got %v, written %+v, want it to wait", err, b.trial(key))
+		if !errors.Is(err, SoonError(aloneWait)) {
+			t.Errorf("%s: got %v, want it to wait", what, err)
 		}
 	}
-	if err := b.bus.PutTrial(t.Context(), turnOf("b"), bus.Trial{Count: 1}); err != nil {
+	begins := func(key bus.TrialKey) error {
+		before := b.trial(key)
+		_, err := trials.Begin(t.Context(), key, nil)
+		if after := b.trial(key); err != nil && after != before {
+			t.Errorf("%v: written %+v", key, after)
+		}
+		return err
+	}
+	first := b.begin(trials, turnOf("a"), nil)
+	if err := b.bus.PutTrial(t.Context(), turnOf("b"), bus.Trial{Count: 2}); err != nil {
 		t.Fatal(err)
 	}
-	soon(turnOf("b"))
+	soon("beside a suspect", begins(turnOf("b")))
 	first.Clear(t.Context()) // it made progress
+	soon("beside what has just begun", begins(turnOf("b")))
+	soon("while one waits to be alone", begins(turnOf("a")))
+	soon("while one waits to be alone, for the first time", trials.First())
+	now = now.Add(2 * trials.Alone) // it is twice as long for a second attempt
 	alone := b.begin(trials, turnOf("b"), nil)
 	if alone.Own != 1 || b.trial(turnOf("b")).Own != 1 {
 		t.Errorf("alone: got %+v, written %+v", alone.Trial, b.trial(turnOf("b")))
 	}
-	soon(turnOf("a"))
-	alone.Leave()
+	soon("beside one that is alone", begins(turnOf("a")))
+	now = now.Add(1000 * trials.Alone)
+	soon("beside one that is alone, for the first time", trials.First())
+	alone.accompanied() // its time is over
+	if got := b.trial(turnOf("b")); got.Own != 0 || got.Count != 3 {
+		t.Errorf("no longer alone: written %+v", got)
+	}
+	if err := trials.First(); err != nil {
+		t.Errorf("beside one that is no longer alone: got %v", err)
+	}
+	if _, _, exhausted := trials.Fail(t.Context(), alone, turnOf("b"), nil, errors.New("failed")); exhausted || b.trial(turnOf("b")).Own != 1 {
+		t.Errorf("it failed by itself: exhausted %v, written %+v", exhausted, b.trial(turnOf("b")))
+	}
+	alone.accompanied()
+	if got := b.trial(turnOf("b")).Own; got != 1 {
+		t.Errorf("it has ended: got %d by itself, want 1", got)
+	}
 	b.begin(trials, turnOf("a"), nil)
 }

@@ -20,8 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtest.Select()
-	os.Exit(m.Run())
+	os.Exit(runtest.Select(m).Run())
 }
 
 // scenarios of the protocol's own suite. Left out are auth/client-credentials-jwt and auth/cross-app-access-complete-flow, extensions that

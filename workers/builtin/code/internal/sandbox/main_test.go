@@ -9,6 +9,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtest.Select()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtest.Select(m))
 }
