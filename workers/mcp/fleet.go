@@ -161,7 +161,8 @@ func (f *fleet) receive(data []byte) {
 	}
 }
 
-// lacks reports whether this node is to ask for an offer. What its own server offers goes before.
+// lacks reports whether this node is to ask for an offer. What its own server offers goes before, and what it has from another node stays as
+// long as one announces it: nodes may have different servers of one name.
 func (f *fleet) lacks(name, hash string) bool {
 	f.s.mu.Lock()
 	o := f.s.offers[name]
@@ -172,11 +173,21 @@ func (f *fleet) lacks(name, hash string) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.asking[hash] {
+	if f.asking[hash] || o != nil && f.announcedLocked(name, o.hash) {
 		return false
 	}
 	f.asking[hash] = true
 	return true
+}
+
+// announcedLocked reports whether a node announces an offer of a server.
+func (f *fleet) announcedLocked(server, hash string) bool {
+	for _, h := range f.others {
+		if h.Servers[server] == hash && time.Since(h.at) <= goneAfter {
+			return true
+		}
+	}
+	return false
 }
 
 // ask asks a node for the offer of one of its servers.

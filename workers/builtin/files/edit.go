@@ -53,13 +53,14 @@ func (f *files) edit(_ context.Context, t *target, call plugin.Call, in editRequ
 	if edited == text && in.New != in.Old {
 		return "", plugin.InvalidArgs("new: differs from what stands there by the ends of lines alone, which an edit keeps: write_file changes them")
 	}
-	if err := t.store(dir, edited, digest(call), info.Mode().Perm()); err != nil {
+	lost, err := t.store(dir, edited, digest(call), info)
+	if err != nil {
 		return "", err
 	}
 	if was := f.known(t.place); was == nil || was.Sum == sumOf(text) { // otherwise a write over it would lose what else changed
 		f.remember(t.place, sumOf(edited), int64(len(edited)), edited)
 	}
-	return fmt.Sprintf("%s is changed at line %d", t.name, 1+strings.Count(fold(text[:from]), "\n")), nil
+	return fmt.Sprintf("%s is changed at line %d%s", t.name, 1+strings.Count(fold(text[:from]), "\n"), lost), nil
 }
 
 // find is where a text stands in another one, and how often. Texts are the same whatever their normal form and the ends of their

@@ -1,13 +1,16 @@
 package files
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -124,6 +127,35 @@ func TestEditFindsOnce(t *testing.T) {
 		}
 		if said := edit(editRequest{"f", tc.old, tc.new}); !strings.Contains(said, tc.said) || content(t, dir, "f") != want {
 			t.Errorf("%s: got %q and %q, want %q and %q", name, said, content(t, dir, "f"), tc.said, want)
+		}
+	}
+}
+
+// TestOwnersAndNames writes and edits a file of another user, with rights of its own and a second name: it keeps its owner and its rights,
+// and the result says that the other name has what was there before.
+func TestOwnersAndNames(t *testing.T) {
+	t.Parallel()
+	runtest.Root(t)
+	dir := t.TempDir()
+	_, write, edit := open(t, dir).calls(t)
+	for what, do := range map[string]func(name string) string{
+		"write": func(name string) string { return write(name, "two\n") },
+		"edit":  func(name string) string { return edit(editRequest{name, "one", "two"}) },
+	} {
+		put(t, dir, what, "one\n")
+		file := filepath.Join(dir, what)
+		if err := errors.Join(os.Chown(file, 1234, 4321), os.Chmod(file, 0o640), os.Link(file, file+"2")); err != nil {
+			t.Fatal(err)
+		}
+		if got := do(what); !strings.Contains(got, "; it had 2 names") {
+			t.Errorf("%s: got %q, want it to speak of the other name", what, got)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 1234 || stat.Gid != 4321 || info.Mode() != 0o640 || content(t, dir, what) != "two\n" || content(t, dir, what+"2") != "one\n" { //nolint:forcetypeassert // it is one here
+			t.Errorf("%s: got %v, of %d and %d, want it to keep its rights and its owner", what, info.Mode(), stat.Uid, stat.Gid)
 		}
 	}
 }

@@ -167,21 +167,45 @@ func (t *target) mayWrite(dir *os.Root, info fs.FileInfo) error {
 	return file.Close()
 }
 
-// store replaces the whole file of a call, in its directory, and keeps its permissions.
-func (t *target) store(dir *os.Root, text, key string, mode fs.FileMode) error {
+// store replaces the whole file of a call, in its directory. It keeps the owner and the rights of the one that was there; was is nil
+// where none was. lost says what it could not keep.
+func (t *target) store(dir *os.Root, text, key string, was fs.FileInfo) (lost string, err error) {
 	temporary := ".lash-" + key
+	mode := fs.FileMode(0o644)
+	if was != nil {
+		mode = was.Mode().Perm()
+	}
 	file, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return t.failed(err)
+		return "", t.failed(err)
+	}
+	if was != nil {
+		lost = keepOwner(file, was)
 	}
 	_, err = file.WriteString(text)
 	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
 		err = dir.Rename(temporary, t.base())
 	}
 	if err != nil {
-		return t.failed(errors.Join(err, dir.Remove(temporary)))
+		return "", t.failed(errors.Join(err, dir.Remove(temporary)))
 	}
-	return nil
+	return lost, nil
+}
+
+// keepOwner gives a new file the owner of the one that it replaces. It says what is lost with that.
+func keepOwner(file *os.File, was fs.FileInfo) (lost string) {
+	old, ok := was.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	if file.Chown(int(old.Uid), int(old.Gid)) != nil {
+		_ = file.Chown(-1, int(old.Gid)) // of a group of the node's user
+		lost = fmt.Sprintf("; its owner was the user %d, and is the node's now", old.Uid)
+	}
+	if old.Nlink > 1 {
+		lost += fmt.Sprintf("; it had %d names: the others have what was there before", old.Nlink)
+	}
+	return lost
 }
 
 // check rejects a file that the rules deny to a tool, by any of its names.

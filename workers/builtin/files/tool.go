@@ -126,30 +126,32 @@ func (f *files) write(ctx context.Context, t *target, call plugin.Call, in write
 		return "", err
 	}
 	defer dir.Close() //nolint:errcheck // what is written is synchronized
-	mode, note := fs.FileMode(0o644), ""
-	switch info, err := dir.Lstat(t.base()); {
+	note := ""
+	was, err := dir.Lstat(t.base())
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if f.known(t.place) != nil {
 			note = ", which was gone"
 		}
+		was = nil
 	case err != nil:
 		return "", t.failed(err)
-	case !info.Mode().IsRegular():
+	case !was.Mode().IsRegular():
 		return "", noFile
 	default:
-		mode = info.Mode().Perm()
-		if err := t.mayWrite(dir, info); err != nil {
+		if err := t.mayWrite(dir, was); err != nil {
 			return "", err
 		}
 		if err := t.unchanged(ctx, dir); err != nil {
 			return "", err
 		}
 	}
-	if err := t.store(dir, in.Content, digest(call), mode); err != nil {
+	lost, err := t.store(dir, in.Content, digest(call), was)
+	if err != nil {
 		return "", err
 	}
 	f.remember(t.place, sumOf(in.Content), int64(len(in.Content)), in.Content)
-	return fmt.Sprintf("%d bytes written to %s%s", len(in.Content), t.name, note), nil
+	return fmt.Sprintf("%d bytes written to %s%s", len(in.Content), t.name, note+lost), nil
 }
 
 // digest names the temporary file of a call. No other call has the same one.
