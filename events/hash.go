@@ -25,20 +25,21 @@ const signatureHeader = "\xc4\x40"
 // FORMAT.md defines them. data is the stored encoding. A commit and its redacted forms have the same hash.
 func CommitHash(data []byte) [DigestBytes]byte { return partsOf(data).leafHash(data) }
 
-// Hash is the CommitHash of the entry's stored encoding, or of the encoding of its commit where it has none. For entries of
-// [DecodeEntry] the encoding is not read again. Errors: those of [HashOf].
-func (e *Entry) Hash() ([DigestBytes]byte, error) {
+// Hash is the CommitHash of the entry's stored encoding, or of the encoding of its commit where it has none, and the size of that in bytes.
+// For entries of [DecodeEntry] the encoding is not read again. Errors: those of [HashOf].
+func (e *Entry) Hash() (hash [DigestBytes]byte, size int, err error) {
 	switch {
 	case len(e.Data) == 0:
 		return HashOf(e.Commit)
 	case e.parts != nil && e.parts.of == unsafe.SliceData(e.Data) && e.parts.size == len(e.Data):
-		return e.parts.leafHash(e.Data), nil
+		return e.parts.leafHash(e.Data), len(e.Data), nil
 	}
-	return CommitHash(e.Data), nil
+	return CommitHash(e.Data), len(e.Data), nil
 }
 
-// HashOf is the CommitHash of the encoding of c. The encoding is not checked otherwise. Errors: those of [Encode].
-func HashOf(c *Commit) ([DigestBytes]byte, error) {
+// HashOf is the CommitHash of the encoding of c, and the size of that in bytes. The encoding is not checked otherwise. Errors: those of
+// [Encode].
+func HashOf(c *Commit) (hash [DigestBytes]byte, size int, err error) {
 	w := newWriter()
 	defer w.release()
 	w.commit(c)
@@ -46,9 +47,9 @@ func HashOf(c *Commit) ([DigestBytes]byte, error) {
 		w.setErr(tooLarge("commit", len(w.b), limit))
 	}
 	if w.err != nil {
-		return [DigestBytes]byte{}, fmt.Errorf("leaf of commit: %w", w.err)
+		return hash, 0, fmt.Errorf("leaf of commit: %w", w.err)
 	}
-	return CommitHash(w.b), nil
+	return CommitHash(w.b), len(w.b), nil
 }
 
 // leafHash is the hash of the leaf data.

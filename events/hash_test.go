@@ -95,11 +95,11 @@ func TestRedactKeepsLeaf(t *testing.T) {
 
 // checkEntryLeaf compares the leaf of an entry, whose decoder noted the places, with that of its bytes.
 func checkEntryLeaf(t interface{ Errorf(string, ...any) }, e events.Entry, want [32]byte) {
-	if got, err := e.Hash(); err != nil || got != want {
+	if got, _, err := e.Hash(); err != nil || got != want {
 		t.Errorf("%x: leaf of the entry: got %x, %v, want %x", e.Data, got, err, want)
 	}
 	e.Data = append(bytes.Clone(e.Data[:len(e.Data)-1]), e.Data[len(e.Data)-1]^1)
-	if got, err := e.Hash(); err != nil || got != events.CommitHash(e.Data) {
+	if got, size, err := e.Hash(); err != nil || size != len(e.Data) || got != events.CommitHash(e.Data) {
 		t.Errorf("%x: leaf of an entry with other data: got %x, %v", e.Data, got, err)
 	}
 }

@@ -23,9 +23,10 @@ func (s *State) Apply(e events.Entry) error {
 		return &MissingBaseError{Session: s.Session, Ref: ref}
 	}
 	var leaf proof.Hash
+	var size int
 	if !s.unproven {
 		var err error
-		if leaf, err = e.Hash(); err != nil {
+		if leaf, size, err = e.Hash(); err != nil {
 			return fmt.Errorf("apply sequence %d of %s: %w", e.Seq, s.Session, err)
 		}
 	}
@@ -35,14 +36,15 @@ func (s *State) Apply(e events.Entry) error {
 	for i := range e.Commit.Events {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
-	s.endCommit(leaf)
+	s.endCommit(leaf, size)
 	return nil
 }
 
-// endCommit ends the fold of a commit, whose leaf a state without a proof does not need.
-func (s *State) endCommit(leaf proof.Hash) {
+// endCommit ends the fold of a commit, whose leaf and size a state without a proof does not need.
+func (s *State) endCommit(leaf proof.Hash, size int) {
 	if !s.unproven {
 		s.Proof.Commit(s.Seq, leaf)
+		s.Stored += int64(size)
 	}
 	s.countOpening()
 	s.assert()
@@ -97,9 +99,10 @@ func (s *State) Committed(c *events.Commit) error {
 		return nil
 	}
 	var leaf proof.Hash
+	var size int
 	if !s.unproven {
 		var err error
-		if leaf, err = events.HashOf(c); err != nil {
+		if leaf, size, err = events.HashOf(c); err != nil {
 			return err
 		}
 	}
@@ -107,7 +110,7 @@ func (s *State) Committed(c *events.Commit) error {
 		s.applyEvent(last, c.At)
 	}
 	s.ahead, s.last = false, c.ID
-	s.endCommit(leaf)
+	s.endCommit(leaf, size)
 	return nil
 }
 
@@ -116,12 +119,17 @@ func (s *State) Committed(c *events.Commit) error {
 func (s *State) CommittedUnproven() {
 	if s.ahead {
 		s.ahead, s.unproven = false, true
-		s.endCommit(proof.Hash{})
+		s.endCommit(proof.Hash{}, 0)
 	}
 }
 
 func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	s.Events++
+	if !s.unproven {
+		for _, ref := range events.Refs(ev.Payload) {
+			s.Stored += ref.Size
+		}
+	}
 	s.Proof.Apply(ev, s.Seq)
 	if ev.Absent() && s.Redacted == 0 {
 		s.Redacted = s.Seq

@@ -74,7 +74,7 @@ func TestApplyIgnores(t *testing.T) {
 			want := h.Clone()
 			want.Seq, want.Events, want.UpdatedAt = want.Seq+1, want.Events+1, 100+events.Millis(want.Seq)
 			h.add(tt.turn, tt.payload)
-			want.Proof = h.Proof // every commit is a leaf
+			want.Proof, want.Stored = h.Proof, h.Stored // every commit is a leaf, and has a size
 			if got := head(t, h.State); !bytes.Equal(got, head(t, want)) {
 				t.Errorf("head: got %q, want %q", got, head(t, want))
 			}
@@ -151,7 +151,7 @@ func TestApplyUnknownKind(t *testing.T) {
 	if err := h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}); err != nil {
 		t.Fatal(err)
 	}
-	want.Proof = h.Proof // every commit is a leaf
+	want.Proof, want.Stored = h.Proof, h.Stored // every commit is a leaf, and has a size
 	if got := head(t, h.State); !bytes.Equal(got, head(t, want)) {
 		t.Errorf("head: got %q, want %q", got, head(t, want))
 	}

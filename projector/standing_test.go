@@ -14,7 +14,7 @@ func notStanding() map[string]string {
 	return map[string]string{
 		"Session": own, "Seq": own, "Config": own, "Frames": own, "Leaf": own, "Nodes": own,
 		"Status": life, "Opening": life, "ConfigSeq": life, "Replaced": life, "Parent": life, "Forked": life, "Labels": life, "Relation": life, "First": life, "Subagent": life, "Source": life,
-		"Owner": life, "Grants": life, "CreatedAt": life, "UpdatedAt": life, "Copied": life, "Branched": life, "Moves": life, "Events": life, "Proof": life, "Redacted": life,
+		"Owner": life, "Grants": life, "CreatedAt": life, "UpdatedAt": life, "Copied": life, "Branched": life, "Moves": life, "Events": life, "Stored": life, "Proof": life, "Redacted": life,
 		"Turns": work, "Run": work, "Queue": work, "Scheduled": work, "Worker": work, "Callers": work, "Unnotified": work, "Inputs": work, "Ledger": work, "Prompted": work, "Children": work,
 		"Tasks": work, "Monitors": work, "Feed": work,
 	}

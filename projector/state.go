@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
-const FoldVersion = 19
+const FoldVersion = 20
 
 // ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -84,6 +84,7 @@ type Head struct {
 	Plugins       []PluginState         `msgpack:"pl,omitempty"` // saved states, sorted by plugin
 	Contributions []events.Contribution `msgpack:"cb,omitempty"` // to the prompts of turns with hooks before the turn
 	Events        int64                 `msgpack:"e,omitempty"`  // number of folded events
+	Stored        int64                 `msgpack:"by,omitempty"` // of the encoded commits, and of the bodies that they refer to; 0 in a state without a proof
 
 	Tasks    []Task      `msgpack:"tk,omitempty"` // in order of creation; at most [KeptTasks] finished ones
 	Monitors []Monitor   `msgpack:"mo,omitempty"` // sorted by id

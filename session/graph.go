@@ -52,7 +52,9 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 			if unchecked = !checked; unchecked { // the cached state refused what this one accepts: the protocol has not checked the nodes
 				return nil, nil
 			}
-			list, result, err = appendNodes(s, req)
+			if list, result, err = appendNodes(s, req); err == nil {
+				err = h.quota.CheckStored(ctx, s.Owner)
+			}
 			return list, err
 		})
 		return unchecked, err

@@ -50,6 +50,10 @@ type Config struct {
 	// MaxSessionsPerCaller limits the open sessions of one owner; more are an [api.LimitError]. Sessions of other
 	// hosts count once the directory has them. Defaults to no limit.
 	MaxSessionsPerCaller int
+	// MaxStoredPerCaller limits the bytes of all sessions of one owner, bodies included; requests that begin a session or a turn, or
+	// append messages, are an [api.LimitError] then. Sessions without an owner have no limit. Defaults to no limit, where nothing
+	// is counted.
+	MaxStoredPerCaller int64
 	// Locks are settings that sessions cannot change.
 	Locks lock.Locks
 	// CheckModel refuses the model of a configuration, where a session is created with it or configured. It may call
@@ -98,6 +102,11 @@ type Host struct {
 
 var _ api.Service = (*Host)(nil)
 
+// StoredByOwner returns the bytes of the sessions of each owner, where [Config.MaxStoredPerCaller] limits them.
+func (h *Host) StoredByOwner(ctx context.Context) (map[string]int64, error) {
+	return h.quota.Stored(ctx)
+}
+
 // DefaultMaxQueued is the default of [Config.MaxQueued], in turns.
 const DefaultMaxQueued = 1024
 
@@ -119,7 +128,7 @@ func New(cfg Config) (*Host, error) {
 		actor:  events.Actor{Kind: events.ActorClient, ID: cfg.Actor},
 		Reader: reader, states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, "", nil), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
-		plugins: cfg.Plugins.builder, quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
+		plugins: cfg.Plugins.builder, quota: quota.New(cfg.Bus, quota.Limits{Sessions: cfg.MaxSessionsPerCaller, Stored: cfg.MaxStoredPerCaller}),
 	}
 	h.stacks = stack.New(stack.Config{
 		Plugins: cfg.Plugins.builder, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.logger, Max: cfg.States,
@@ -156,6 +165,9 @@ func (c *Config) Check() error {
 	}
 	if c.MaxSessionsPerCaller < 0 {
 		refuse("max sessions per caller: %d, want at least 0", c.MaxSessionsPerCaller)
+	}
+	if c.MaxStoredPerCaller < 0 {
+		refuse("max stored per caller: %d, want at least 0", c.MaxStoredPerCaller)
 	}
 	if err := events.CheckUTF8("actor", c.Actor); err != nil {
 		errs = append(errs, err)

@@ -50,7 +50,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 		if len(s.Inputs) >= MaxInputs {
 			return nil, &api.LimitError{What: "pending inputs", Limit: MaxInputs}
 		}
-		if err := check.Waiting(s, check.PartsBytes(in.Parts)); err != nil {
+		if err := errors.Join(check.Waiting(s, check.PartsBytes(in.Parts)), h.quota.CheckStored(ctx, s.Owner)); err != nil {
 			return nil, err
 		}
 		// A fork can copy a node with this id, or a host can append one.

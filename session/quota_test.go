@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -292,4 +293,103 @@ func TestLongOwnedSessionsCost(t *testing.T) {
 		t.Logf("%d creates: %d messages out and %d in without a limit, %d and %d with it", n, out, in, limitedOut, limitedIn)
 		return limitedOut <= out+n+room && limitedIn <= in+2*n+room
 	})
+}
+
+// TestStoredBytes fills the sessions of one owner: with the bytes that the log and the bodies have, what begins a session or a turn or adds a
+// message is refused, of that owner alone, until a session is erased. A turn that runs goes on, and so does what adds nothing.
+func TestStoredBytes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const most = 1 << 20
+	open := func() *session.Host {
+		h, err := session.New(session.Config{Bus: bustest.Open(t, b.Server), MaxStoredPerCaller: most, Plugins: session.NoPlugins()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	h := open()
+	alice, bob := by(t.Context(), "alice"), by(t.Context(), "bob")
+	makes := func(ctx context.Context, id events.SessionID) error {
+		_, err := h.Create(ctx, api.CreateRequest{ID: id})
+		return err
+	}
+	for id, ctx := range map[events.SessionID]context.Context{"a1": alice, "a2": alice, "b": bob} {
+		if err := makes(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		project(t, b.Bus, id)
+	}
+	adds := map[string]func(ctx context.Context, id events.SessionID) error{
+		"create": func(ctx context.Context, _ events.SessionID) error {
+			_, err := h.Create(ctx, api.CreateRequest{})
+			return err
+		},
+		"fork": func(ctx context.Context, id events.SessionID) error {
+			_, err := h.Fork(ctx, id, api.CreateRequest{})
+			return err
+		},
+		"turn": func(ctx context.Context, id events.SessionID) error {
+			_, err := h.Submit(ctx, id, api.Ask("go"))
+			return err
+		},
+		"input": func(ctx context.Context, id events.SessionID) error {
+			_, err := h.Inject(ctx, id, api.InjectRequest{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}})
+			return err
+		},
+		"message": func(ctx context.Context, id events.SessionID) error {
+			_, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Kind: events.NodeMessage, Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}}})
+			return err
+		},
+	}
+	refused := func(err error) bool {
+		full, ok := errors.AsType[*api.LimitError](err)
+		return ok && full.Limit == most && full.What == api.StoredBytes
+	}
+	large := api.Ask(strings.Repeat("x", most)) // a body of its own
+	large.ID = "large"
+	if _, err := h.Submit(alice, "a1", large); err != nil {
+		t.Fatalf("the last one below the limit: got %v", err)
+	}
+	project(t, b.Bus, "a1")
+	var want int64
+	for _, id := range []events.SessionID{"a1", "a2"} {
+		for e, err := range b.Bus.Log().Read(t.Context(), id, 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want += int64(len(e.Data))
+		}
+	}
+	want += int64(most) // the body
+	for what, on := range map[string]*session.Host{"this host": h, "a new host": open()} {
+		if got, err := on.StoredByOwner(t.Context()); err != nil || got["alice"] < want || got["alice"] > want+1<<10 || got["bob"] > 1<<10 {
+			t.Errorf("%s: got %v, %v, want %d of alice, or the JSON of the body more", what, got, err, want)
+		}
+	}
+	for what, add := range adds {
+		if err := add(alice, "a2"); !refused(err) {
+			t.Errorf("%s by alice: got %v, want it refused", what, err)
+		}
+		if err := add(bob, "b"); err != nil {
+			t.Errorf("%s by bob: got %v", what, err)
+		}
+	}
+	if _, err := h.Submit(alice, "a1", large); err != nil {
+		t.Errorf("the same request again: got %v", err)
+	}
+	if _, _, err := h.Cancel(alice, "a1", "large", api.CancelRequest{}); err != nil {
+		t.Errorf("cancel: got %v", err)
+	}
+	if _, err := h.Erase(t.Context(), "a1", "unwanted"); err != nil {
+		t.Fatal(err)
+	}
+	for what, add := range adds {
+		if err := add(alice, "a2"); err != nil {
+			t.Errorf("%s after one was erased: got %v", what, err)
+		}
+	}
+	if got, err := b.Host.StoredByOwner(t.Context()); err != nil || got != nil {
+		t.Errorf("without a limit: got %v, %v, want nothing counted", got, err)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/blob"
 )
 
 // RestoreSnapshot builds a complete state from a snapshot's head and segments. Segments that are in blobs may be left
@@ -45,7 +44,7 @@ func (h *Host) checkBodies(ctx context.Context, s *projector.State) error {
 		return err
 	}
 	var digests []string
-	for _, ref := range blob.RefsIn(s.Frames, nodes, s.Plugins) {
+	for _, ref := range events.RefsIn(s.Frames, nodes, s.Plugins) {
 		digests = append(digests, ref.Digest)
 	}
 	if len(digests) > 0 { // as many as a session has

@@ -102,6 +102,9 @@ func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commit
 // acceptTurn refuses a new turn above the limits of the session and of its owner.
 func (h *Host) acceptTurn(ctx context.Context, s *projector.State, input *events.TurnInput, busy events.WhenBusy) error {
 	err := check.QueuedTurn(s, input, h.cfg.MaxQueued)
+	if err == nil {
+		err = h.quota.CheckStored(ctx, s.Owner)
+	}
 	if err == nil && busy == events.BusyBranch {
 		err = h.quota.CheckBranch(ctx, s)
 	}

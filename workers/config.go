@@ -99,6 +99,8 @@ type Config struct {
 	ForbidSelfApproval bool
 	// MaxSessionsPerCaller limits the open sessions of one caller, see [session.Config]. Defaults to no limit.
 	MaxSessionsPerCaller int
+	// MaxStoredPerCaller limits the bytes of the sessions of one caller, see [session.Config]. Defaults to no limit.
+	MaxStoredPerCaller int64
 	// CheckModel refuses models of sessions, see [session.Config]. Defaults to none.
 	CheckModel func(context.Context, events.Config) error
 	// Locks are settings that no caller may change. All nodes of a fleet need the same ones.
@@ -167,7 +169,7 @@ func (c *Config) host() session.Config {
 	return session.Config{
 		Bus: c.Bus, Actor: string(c.ID), Plugins: session.WithPlugins(c.Plugins), Logger: c.Logger,
 		Trace: c.Trace, TraceMetadata: c.TraceMetadata, MaxQueued: c.MaxQueued, States: c.Sessions, StateBytes: memory.Divide(c.Memory).States, Idle: c.Idle, ForbidSelfApproval: c.ForbidSelfApproval,
-		Locks: c.Locks, CheckModel: c.CheckModel, MaxSessionsPerCaller: c.MaxSessionsPerCaller,
+		Locks: c.Locks, CheckModel: c.CheckModel, MaxSessionsPerCaller: c.MaxSessionsPerCaller, MaxStoredPerCaller: c.MaxStoredPerCaller,
 		Signer: c.Signer, Signed: c.Signed, Filter: c.Filter,
 	}
 }

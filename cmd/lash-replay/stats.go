@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/blob"
 )
 
 type statsCmd struct {
@@ -135,7 +134,7 @@ type countedCall struct {
 func (c *counter) event(ev *events.Event) {
 	c.Events++
 	c.Kinds[ev.Kind]++
-	for _, ref := range blob.Refs(ev.Payload) {
+	for _, ref := range events.Refs(ev.Payload) {
 		if !c.blobs[ref.Digest] {
 			c.blobs[ref.Digest] = true
 			c.Blobs, c.BlobBytes = c.Blobs+1, c.BlobBytes+ref.Size

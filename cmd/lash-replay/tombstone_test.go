@@ -182,7 +182,7 @@ func signedHead(t *testing.T, signer *proof.Signer, text string, n int) *proof.H
 			}
 			return h
 		}
-		leaf, err := events.HashOf(c)
+		leaf, _, err := events.HashOf(c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func (a *Auditor) Expect(h *Head) { a.expects = append(a.expects, h) }
 func (a *Auditor) Commit(e events.Entry) []Finding {
 	a.found = nil
 	c := &commit{seq: e.Seq, id: e.Commit.ID}
-	c.leaf, _ = e.Hash() // no error: the entry has its encoding
+	c.leaf, _, _ = e.Hash() // no error: the entry has its encoding
 	if head := a.read(e, c); head != nil {
 		if signed := a.verify(e, c, head); signed != nil {
 			a.heads = append(a.heads, signedHead{signed, of(head), c})

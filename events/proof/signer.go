@@ -90,7 +90,7 @@ func (s *Signer) Sign(c *events.Commit, on *State) (*events.Commit, *Head, error
 	}
 	signed := *c
 	signed.Events = append(slices.Clip(c.Events), events.Of("", head))
-	leaf, err := events.HashOf(&signed)
+	leaf, _, err := events.HashOf(&signed)
 	if err != nil {
 		return nil, nil, fmt.Errorf("sign head of %s: %w", c.Session, err)
 	}

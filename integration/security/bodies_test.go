@@ -237,7 +237,7 @@ func TestForgottenKey(t *testing.T) {
 		}
 		for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
 			harness.WantError(t, "read with the key", err, nil)
-			leaf, err := events.HashOf(e.Commit) // of what a node appended
+			leaf, _, err := events.HashOf(e.Commit) // of what a node appended
 			harness.WantError(t, "leaf", err, nil)
 			whole.Append(leaf)
 		}

@@ -97,7 +97,7 @@ func registered(t *testing.T) (list []string) {
 	reg := prometheus.NewRegistry()
 	_, err := telemetry.NewMetrics(reg)
 	harness.WantError(t, "register", err, nil)
-	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(nil, nil)), nil)
+	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(nil, nil, nil)), nil)
 	harness.WantError(t, "register", reg.Register(telemetry.NewExternal(nil)), nil)
 	harness.WantError(t, "register", reg.Register(telemetry.NewDropped(nil)), nil)
 	descs := make(chan *prometheus.Desc)

@@ -137,7 +137,7 @@ func TestSmokeMetrics(t *testing.T) {
 	m.SetPrices(list)
 	b.TraceTo = m.Trace
 	n, kill := b.StartNodeOn(b.Bus, adding())
-	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(b.Bus, n.Running)), nil)
+	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(b.Bus, n.Running, func(context.Context) (map[string]int64, error) { return map[string]int64{"ann": 5}, nil })), nil)
 	plugins := func() []api.ExternalPlugin {
 		return []api.ExternalPlugin{{Name: "notes", Instances: []api.PluginInstance{
 			{ID: "i1", Current: true, Running: 2, Calls: 7, Failures: 1}, {ID: "i2", Current: true, Draining: true, Running: 1, Calls: 3}, {ID: "i3"},
@@ -192,6 +192,9 @@ lash_takeovers_total 0
 # HELP lash_up Whether the servers answer this node: 1 or 0.
 # TYPE lash_up gauge
 lash_up 1
+# HELP lash_stored_bytes Bytes of the sessions of a caller, bodies included, where serve --max-stored-per-caller limits them; of those that have the most.
+# TYPE lash_stored_bytes gauge
+lash_stored_bytes{caller="ann"} 5
 # HELP lash_running What this node is at work on.
 # TYPE lash_running gauge
 lash_running{what="tasks"} 0
@@ -217,7 +220,7 @@ lash_plugin_calls_ended{plugin="notes"} 10
 lash_plugin_calls_failed{plugin="none"} 0
 lash_plugin_calls_failed{plugin="notes"} 1
 `
-	harness.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_tokens_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_running",
+	harness.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_tokens_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_stored_bytes", "lash_running",
 		"lash_plugin_instances", "lash_plugin_calls_running", "lash_plugin_calls_ended", "lash_plugin_calls_failed"), nil)
 	problems, err := testutil.GatherAndLint(reg)
 	harness.WantError(t, "lint", err, nil)

@@ -214,7 +214,7 @@ func rootOf(t *testing.T, a *events.Archive) string {
 	})
 	for entry, err := range a.Log.Read(t.Context(), a.Session, 1) {
 		harness.WantError(t, "read", err, nil)
-		leaf, err := events.HashOf(entry.Commit)
+		leaf, _, err := events.HashOf(entry.Commit)
 		harness.WantError(t, "leaf", err, nil)
 		more, err := tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf), read)
 		harness.WantError(t, "hashes", err, nil)

@@ -26,6 +26,7 @@ type Directory struct {
 	Labels     map[string]string `json:"labels,omitempty"`
 	Readers    []string          `json:"readers,omitempty"` // callers with a grant to read, sorted
 	Events     int64             `json:"events"`
+	Stored     int64             `json:"stored,omitempty"` // see [projector.Head]
 	Turns      int64             `json:"turns"`
 	Running    events.TurnID     `json:"running,omitempty"`
 	Queued     int               `json:"queued"`
@@ -56,7 +57,7 @@ func RowOf(s *projector.State) Directory {
 	d := Directory{
 		Version: RowVersion, Session: s.Session, DirectorySeq: bus.DirectorySeq{Seq: s.Seq}, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
 		Owner: s.Owner, Asks: len(s.UnansweredApprovals()),
-		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
+		Events: s.Events, Stored: s.Stored, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
 		Unnotified: int64(len(s.Unnotified)),
 		Due:        s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
 	}

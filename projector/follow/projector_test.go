@@ -28,6 +28,12 @@ func TestProject(t *testing.T) {
 		Session: "s", DirectorySeq: bus.DirectorySeq{Seq: 3}, Status: projector.StatusOpen, Place: "hot", Parent: "parent", Labels: map[string]string{"a": "b"},
 		Events: 8, CreatedAt: 1001, UpdatedAt: 1003,
 	}
+	for e, err := range b.Log().Read(t.Context(), "s", 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Stored += int64(len(e.Data))
+	}
 	if got := directory(t, b, "s"); text(t, got) != text(t, want) {
 		t.Errorf("directory: got %+v, want %+v", got, want)
 	}

@@ -49,6 +49,10 @@ func (e *StaleBranchError) Error() string {
 // close sessions.
 const OpenSessions = "open sessions of their owner"
 
+// StoredBytes is the subject of the error for an owner whose sessions have as many bytes as they may. Waiting does not help: the owner has
+// to erase sessions.
+const StoredBytes = "bytes in the sessions of one owner"
+
 // LimitError reports a limit that is reached. Nothing was written; the same request may succeed later.
 type LimitError struct {
 	What  string // what the limit counts
@@ -58,8 +62,11 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	text := fmt.Sprintf("too many %s: the limit is %d", e.What, e.Limit)
-	if e.What == OpenSessions {
+	switch e.What {
+	case OpenSessions:
 		text += ", close one: DELETE /v1/sessions/{id}"
+	case StoredBytes:
+		text += ", erase some: lash-node erase"
 	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()

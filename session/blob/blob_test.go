@@ -85,7 +85,7 @@ func TestBlobRefs(t *testing.T) {
 		{&events.SessionClosed{}, 0},
 		{nil, 0},
 	} {
-		if got := blob.Refs(tc.p); len(got) != tc.want {
+		if got := events.Refs(tc.p); len(got) != tc.want {
 			t.Errorf("%T: got %v, want %d", tc.p, got, tc.want)
 		}
 	}

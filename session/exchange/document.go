@@ -101,7 +101,7 @@ func (b *builder) commit(e events.Entry) {
 		b.tree.Append(b.leaf)
 		b.tree.Keep(proof.KeptLeaves)
 	}
-	b.leaf, _ = e.Hash() // no error: the entry has its encoding
+	b.leaf, _, _ = e.Hash() // no error: the entry has its encoding
 	for i := range e.Commit.Events {
 		if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
 			b.signed = e.Seq

@@ -76,7 +76,7 @@ func problemOf(err error) *problem {
 	code, class := api.Code(err)
 	b := api.EncodeError(err)
 	p := &problem{Status: statusOf(class), Code: code, Detail: b.Message, Details: b.Details}
-	if p.Status == http.StatusServiceUnavailable || class == api.ClassBusy && p.Details["what"] != api.OpenSessions {
+	if p.Status == http.StatusServiceUnavailable || class == api.ClassBusy && p.Details["what"] != api.OpenSessions && p.Details["what"] != api.StoredBytes {
 		p.retry = retryAfter
 	}
 	return p

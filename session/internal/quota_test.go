@@ -40,7 +40,7 @@ func owned(id events.SessionID, owner string, seq events.Seq, status projector.S
 // TestNoLimit neither refuses nor records anything.
 func TestNoLimit(t *testing.T) {
 	t.Parallel()
-	c := quota.New(nil, 0)
+	c := quota.New(nil, quota.Limits{})
 	for range 3 {
 		reserve(t, c, "alice", "s")()
 	}
@@ -54,7 +54,7 @@ func TestNoLimit(t *testing.T) {
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	c := quota.New(b, 2)
+	c := quota.New(b, quota.Limits{Sessions: 2})
 	first := reserve(t, c, "alice", "a1")
 	reserve(t, c, "alice", "a2")
 	refused(t, c, "alice", "a3", 2)
@@ -80,7 +80,7 @@ func TestExistingSession(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	create(t, b, "there", "carol")
-	c := quota.New(b, 1)
+	c := quota.New(b, quota.Limits{Sessions: 1})
 	reserve(t, c, "alice", "a1")
 	reserve(t, c, "alice", "there")()
 	refused(t, c, "alice", "a2", 1)
@@ -91,16 +91,16 @@ func TestSessionsWithoutRows(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	create(t, b, "a1", "alice")
-	refused(t, quota.New(b, 1), "alice", "a2", 1)
-	reserve(t, quota.New(b, 2), "alice", "a2")
-	reserve(t, quota.New(b, 1), "bob", "b1")
+	refused(t, quota.New(b, quota.Limits{Sessions: 1}), "alice", "a2", 1)
+	reserve(t, quota.New(b, quota.Limits{Sessions: 2}), "alice", "a2")
+	reserve(t, quota.New(b, quota.Limits{Sessions: 1}), "bob", "b1")
 }
 
 // TestCheckBranch counts the waiting and scheduled turns that will make sessions too.
 func TestCheckBranch(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	c := quota.New(b, 3)
+	c := quota.New(b, quota.Limits{Sessions: 3})
 	s := owned("a1", "alice", 1, projector.StatusOpen)
 	c.Record(s)
 	s.Queue = []projector.QueuedTurn{{ID: "t1", Busy: events.BusyBranch}, {ID: "t2"}}

@@ -188,7 +188,7 @@ func (c *Command) checked(ctx context.Context, s *program.Streams, log *zap.Logg
 	cfg = workers.Config{
 		Logger:       log,
 		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, TaskConcurrency: c.Concurrency.Task,
-		ToolConcurrency: c.Concurrency.Tool, ModelSilence: c.Silence.ModelSilence, MaxQueued: c.MaxQueued, Memory: int64(c.Memory), Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
+		ToolConcurrency: c.Concurrency.Tool, ModelSilence: c.Silence.ModelSilence, MaxQueued: c.MaxQueued, Memory: int64(c.Memory), Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions, MaxStoredPerCaller: int64(c.MaxStored),
 	}
 	if err = errors.Join(c.adds.check(), c.checkIdle(), c.externalPlugins(), c.mcpServers(s)); err != nil {
 		return cfg, err

@@ -169,7 +169,7 @@ func (w *watched) refusedConnection(reason string) {
 
 // addMetrics adds the metrics of the store, the node and its external plugins, which may be nil.
 func (w *watched) addMetrics(b *bus.Bus, node *workers.Node, plugins *external.Plugins) error {
-	err := w.registry.Register(telemetry.NewAssets(b, node.Running))
+	err := w.registry.Register(telemetry.NewAssets(b, node.Running, node.Host().StoredByOwner))
 	if plugins != nil && err == nil {
 		err = errors.Join(w.registry.Register(telemetry.NewExternal(plugins.Status)), w.registry.Register(telemetry.NewDropped(plugins.Dropped)))
 	}

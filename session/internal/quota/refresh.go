@@ -34,7 +34,7 @@ func (c *Counter) refresh(ctx context.Context) error {
 		err = c.readWithoutRows(ctx, seen)
 	}
 	if err != nil {
-		return fmt.Errorf("count open sessions: %w", err)
+		return fmt.Errorf("count what owners have: %w", err)
 	}
 	if all {
 		c.loaded = began
@@ -59,12 +59,12 @@ func (c *Counter) readRows(ctx context.Context, seen map[events.SessionID]bool) 
 }
 
 func (c *Counter) countRow(row *follow.Directory) {
-	now := entry{owner: row.Owner, seq: row.Seq, open: isOpen(row.Status)}
+	now := entry{owner: row.Owner, seq: row.Seq, stored: row.Stored, open: isOpen(row.Status)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, known := c.sessions[row.Session]
 	switch {
-	case now.open && now.owner != "":
+	case (now.open || c.limits.Stored > 0) && now.owner != "":
 		c.update(row.Session, now)
 	case known && now.seq >= old.seq: // no later row can open it again
 		c.put(row.Session, entry{owner: old.owner, creating: old.creating})

@@ -9,7 +9,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/blob"
 )
 
 // FindBlobs implements [api.Bodies]. It finds references; a digest in the text of a message is none.
@@ -38,9 +37,9 @@ func (r *Reader) FindAnyBlobs(ctx context.Context, id events.SessionID, digests 
 	if err != nil {
 		return nil, err
 	}
-	wanted.add(blob.RefsIn(s.Head))
+	wanted.add(events.RefsIn(s.Head))
 	for i := 0; i < len(nodes) && wanted.left > 0; i++ {
-		wanted.add(blob.RefsIn(nodes[i]))
+		wanted.add(events.RefsIn(nodes[i]))
 	}
 	if err := r.searchLog(ctx, id, &wanted); err != nil {
 		return nil, fmt.Errorf("find body: %w", err)
@@ -83,7 +82,7 @@ func (r *Reader) searchLog(ctx context.Context, id events.SessionID, wanted *sea
 			continue
 		}
 		for i := range entry.Commit.Events {
-			if wanted.add(blob.Refs(entry.Commit.Events[i].Payload)); wanted.left == 0 {
+			if wanted.add(events.Refs(entry.Commit.Events[i].Payload)); wanted.left == 0 {
 				return nil
 			}
 		}
