@@ -253,9 +253,9 @@ func tree(t *testing.T, dir string) (all []byte) {
 	return all
 }
 
-// TestServeEndsWhenRefused changes the password of the servers under a node. Servers refuse the old one, and the client gives
+// TestLongServeEndsWhenRefused changes the password of the servers under a node. Servers refuse the old one, and the client gives
 // up for good. The node says so and ends, so that what started it can start it again.
-func TestServeEndsWhenRefused(t *testing.T) {
+func TestLongServeEndsWhenRefused(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
 	ns, address := locked(t, store)
