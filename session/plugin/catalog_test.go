@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -71,6 +72,11 @@ func catalog(t *testing.T, s *plugin.Stack, generation int64) *plugin.CatalogEnt
 // succeeds.
 func TestCatalogAskedFromWithin(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, catalogAskedFromWithin) // a request waits for the build, which waits for it
+}
+
+func catalogAskedFromWithin(t *testing.T) {
+	t.Helper()
 	var s *plugin.Stack
 	var within error
 	s, p := stackOf(t, time.Minute, func(r *plugin.Registrar) {
