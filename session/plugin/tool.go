@@ -245,7 +245,12 @@ func AddTool[In, Out any](tools ToolAdder, tool Tool, run func(context.Context, 
 	}
 	err := tools.add(tool, func(ctx context.Context, call Call, args json.RawMessage) (Result, error) {
 		var in In
-		if err := json.Unmarshal(args, &in); err != nil {
+		err := json.Unmarshal(args, &in)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && strings.HasPrefix(wrong.Value, "number") {
+			in = *new(In)
+			err = json.Unmarshal(withIntegers(args), &in)
+		}
+		if err != nil {
 			return Result{}, InvalidArgs("%v", err)
 		}
 		out, err := run(ctx, call, in)

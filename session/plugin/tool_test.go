@@ -36,6 +36,30 @@ func runTool(t *testing.T, tools *plugin.Tools, name, args string) (plugin.Resul
 	return tool.Handler(t.Context(), plugin.Call{}, checked)
 }
 
+// TestIntegersOfModels calls tools with numbers that are integers of JSON Schema (2020-12, 6.1.1: "any number with a zero fractional part"),
+// and with others, which the schema refuses.
+func TestIntegersOfModels(t *testing.T) {
+	t.Parallel()
+	type deep struct {
+		N    int64              `json:"n"`
+		List []int              `json:"list,omitempty"`
+		X    float64            `json:"x,omitempty"`
+		Sub  *struct{ N uint8 } `json:"sub,omitempty"`
+	}
+	tools := plugin.NewTools()
+	plugin.AddTool(tools, plugin.Tool{Name: "show"}, func(_ context.Context, _ plugin.Call, in deep) (deep, error) { return in, nil })
+	for args, want := range map[string]string{
+		`{"n":2.0}`: `{"n":2}`, `{"n":2e0}`: `{"n":2}`, `{"n":-3.00,"list":[1,2.0]}`: `{"n":-3,"list":[1,2]}`, `{"n":1,"sub":{"N":7.0}}`: `{"n":1,"sub":{"N":7}}`,
+		`{"n":2.0,"x":1.5}`: `{"n":2,"x":1.5}`, `{"n":9007199254740993}`: `{"n":9007199254740993}`,
+		`{"n":2.5}`: "", `{"n":1e300}`: "", `{"n":"2.0"}`: "", `{"n":1,"sub":{"N":300.0}}`: "",
+	} {
+		r, err := runTool(t, tools, "show", args)
+		if r.Text != want || (err == nil) != (want != "") {
+			t.Errorf("%s: got %s, %v, want %q", args, r.Text, err, want)
+		}
+	}
+}
+
 // TestAddToolSchema: the schema comes from the argument type.
 func TestAddToolSchema(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (r *run) attempt(ctx context.Context, key bus.TrialKey, running *projector.
 		r.trial = nil
 	}
 	if !suspicious {
-		return r.p.trials.First()
+		return r.p.trials.First(r.session)
 	}
 	r.trial, err = r.p.trials.Begin(ctx, key, running)
 	return err

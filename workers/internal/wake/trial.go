@@ -22,9 +22,9 @@ import (
 //
 // The count of a turn starts again when that turn makes progress, and for no other reason. At the limit the turn is given
 // up, but only where at least [ownAttempts] of the attempts failed by themselves: they returned an error, or died while they
-// were alone. Such an attempt begins when no other one of the node that stored a trial is without progress, and no turn
-// has begun there for a time; while it makes no progress, nothing else begins there for as long. That time is [Trials.Alone], and
-// is doubled with each attempt. Where it ends, the attempt is no longer alone, which its trial says before
+// were alone. Such an attempt begins when no other one of the node that stored a trial is without progress, and nothing
+// of another session has begun there for [Trials.Alone], or twice that; while it makes no progress, nothing else begins there for a time, which is as
+// long at first, and doubled with each attempt. Where it ends, the attempt is no longer alone, which its trial says before
 // others begin. So a turn that died with its node [Retry.Attempts] times because of a neighbour is tried again beside none.
 type Trials struct {
 	Bus    *bus.Bus
@@ -43,12 +43,30 @@ const ownAttempts = 2
 type suspects struct {
 	mu     sync.Mutex
 	n      int
-	newest time.Time        // when an attempt began last, first ones included
+	newest events.SessionID // whose attempt began last, first ones included
+	at     time.Time        // of that
+	other  time.Time        // when one of another session began last
 	until  time.Time        // until then none begins
-	by     bus.TrialKey     // but this one
+	by     events.SessionID // but those of this session
 	alone  *Trial           // began alone, and still is
 	ends   *time.Timer      // of that
 	clock  func() time.Time // nil: [time.Now]
+}
+
+// begins notes that an attempt of a session begins.
+func (s *suspects) begins(session events.SessionID, now time.Time) {
+	if session != s.newest {
+		s.other = s.at
+	}
+	s.newest, s.at = session, now
+}
+
+// beside is when an attempt of another session began last.
+func (s *suspects) beside(session events.SessionID) time.Time {
+	if session != s.newest {
+		return s.at
+	}
+	return s.other
 }
 
 func (s *suspects) now() time.Time {
@@ -65,14 +83,14 @@ const aloneWait = 500 * time.Millisecond
 const maxAlone = 5 * time.Minute
 
 // first begins an attempt that stores nothing. It returns how long it has to wait; then it has not begun.
-func (s *suspects) first() time.Duration {
+func (s *suspects) first(session events.SessionID) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	if s.alone != nil || now.Before(s.until) {
+	if s.alone != nil || now.Before(s.until) && s.by != session {
 		return aloneWait
 	}
-	s.newest = now
+	s.begins(session, now)
 	return 0
 }
 
@@ -82,14 +100,16 @@ func (s *suspects) enter(t *Trial, quiet time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	if s.alone != nil || now.Before(s.until) && s.by != t.Key || quiet > 0 && s.n > 0 {
+	if s.alone != nil || now.Before(s.until) && s.by != t.Key.Session || quiet > 0 && s.n > 0 {
 		return aloneWait
 	}
-	if rest := quiet - now.Sub(s.newest); quiet > 0 && rest > 0 {
-		s.by, s.until = t.Key, now.Add(2*quiet)
+	before := min(quiet, 2*t.of.alone())
+	if rest := before - now.Sub(s.beside(t.Key.Session)); rest > 0 {
+		s.by, s.until = t.Key.Session, now.Add(2*before)
 		return min(rest, aloneWait)
 	}
-	s.n, s.newest = s.n+1, now
+	s.n++
+	s.begins(t.Key.Session, now)
 	if quiet > 0 {
 		s.alone, s.until = t, time.Time{}
 		s.ends = time.AfterFunc(quiet, t.accompanied)
@@ -185,9 +205,9 @@ func (t *Trials) Begin(ctx context.Context, key bus.TrialKey, running *projector
 	return trial, nil
 }
 
-// First begins the first attempt at a turn, which stores no trial. Errors: [SoonError].
-func (t *Trials) First() error {
-	if wait := t.suspects.first(); wait > 0 {
+// First begins the first attempt at a session's turn, which stores no trial. Errors: [SoonError].
+func (t *Trials) First(session events.SessionID) error {
+	if wait := t.suspects.first(session); wait > 0 {
 		return SoonError(wait)
 	}
 	return nil
@@ -199,8 +219,10 @@ func (t *Trials) quiet(attempts int64) time.Duration {
 	if n < 0 {
 		return 0
 	}
-	return delay.Backoff(cmp.Or(t.Alone, time.Second), max(t.Alone, maxAlone), int(n+1))
+	return delay.Backoff(t.alone(), max(t.Alone, maxAlone), int(n+1))
 }
+
+func (t *Trials) alone() time.Duration { return cmp.Or(t.Alone, time.Second) }
 
 // sinceProgress is a stored trial without the attempts before the turn's last progress, and with those that the history
 // counts. Each start since that progress is one of [projector.Turn.Starts].

@@ -349,7 +349,7 @@ func TestLongNeighboursAreNotGivenUp(t *testing.T) {
 				deaths++
 				continue
 			}
-			if rapid.IntRange(0, 3).Draw(rt, "a new killer") == 0 && trials.First() == nil {
+			if rapid.IntRange(0, 3).Draw(rt, "a new killer") == 0 && trials.First("new") == nil {
 				died()
 				continue
 			}
@@ -402,23 +402,26 @@ func TestAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon("beside a suspect", begins(turnOf("b")))
-	first.Clear(t.Context()) // it made progress
+	first.Clear(t.Context())                                                               // it made progress
+	b.begin(trials, bus.TrialKey{Session: "b", Of: bus.TrialFold}, nil).Clear(t.Context()) // before its turn a session is folded
 	soon("beside what has just begun", begins(turnOf("b")))
+	b.begin(trials, bus.TrialKey{Session: "b", Of: bus.TrialFold}, nil).Clear(t.Context())
 	soon("while one waits to be alone", begins(turnOf("a")))
-	soon("while one waits to be alone, for the first time", trials.First())
+	soon("while one waits to be alone, for the first time", trials.First("c"))
 	now = now.Add(2 * trials.Alone) // it is twice as long for a second attempt
+	b.begin(trials, bus.TrialKey{Session: "b", Of: bus.TrialFold}, nil).Clear(t.Context())
 	alone := b.begin(trials, turnOf("b"), nil)
 	if alone.Own != 1 || b.trial(turnOf("b")).Own != 1 {
 		t.Errorf("alone: got %+v, written %+v", alone.Trial, b.trial(turnOf("b")))
 	}
 	soon("beside one that is alone", begins(turnOf("a")))
 	now = now.Add(1000 * trials.Alone)
-	soon("beside one that is alone, for the first time", trials.First())
+	soon("beside one that is alone, for the first time", trials.First("c"))
 	alone.accompanied() // its time is over
 	if got := b.trial(turnOf("b")); got.Own != 0 || got.Count != 3 {
 		t.Errorf("no longer alone: written %+v", got)
 	}
-	if err := trials.First(); err != nil {
+	if err := trials.First("c"); err != nil {
 		t.Errorf("beside one that is no longer alone: got %v", err)
 	}
 	if _, _, exhausted := trials.Fail(t.Context(), alone, turnOf("b"), nil, errors.New("failed")); exhausted || b.trial(turnOf("b")).Own != 1 {
