@@ -4,6 +4,7 @@ package process
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -15,5 +16,7 @@ func ownGroup(_, _ *exec.Cmd) error {
 
 func termGroup(int) {}
 func killGroup(int) {}
+
+func hasUnread(*os.File) bool { return false }
 
 func signalText(s syscall.Signal) string { return s.String() }

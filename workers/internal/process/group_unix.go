@@ -4,6 +4,7 @@ package process
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 
@@ -20,6 +21,19 @@ func ownGroup(command, guard *exec.Cmd) error {
 
 func termGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGTERM) }
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+// hasUnread reports whether something can be read from a pipe at once.
+func hasUnread(pipe *os.File) bool {
+	conn, err := pipe.SyscallConn()
+	poll := []unix.PollFd{{Events: unix.POLLIN}}
+	if err == nil {
+		err = conn.Control(func(fd uintptr) {
+			poll[0].Fd = int32(fd)
+			_, _ = unix.Poll(poll, 0) // failed: it has no event
+		})
+	}
+	return err == nil && poll[0].Revents&unix.POLLIN != 0
+}
 
 func signalText(s syscall.Signal) string {
 	return fmt.Sprintf("signal %d (%s, %v)", int(s), unix.SignalName(s), s)

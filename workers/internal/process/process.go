@@ -25,8 +25,12 @@ import (
 	"github.com/lash-go/lash/events/localfile"
 )
 
-// killDelay is the default time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end.
-const killDelay = 200 * time.Millisecond
+// killDelay is the default time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end, with nothing
+// in it; maxDrain is that for one with something.
+const (
+	killDelay = 200 * time.Millisecond
+	maxDrain  = 30 * time.Second
+)
 
 // Command is a command to run.
 type Command struct {
@@ -246,10 +250,17 @@ func (p *Process) drain() {
 	p.release()
 	done := make(chan struct{})
 	go func() { p.readers.Wait(); close(done) }() // ends with the pipes, which are closed below
-	select {
-	case <-done:
-	case <-time.After(killDelay): // a process left the group and keeps a pipe open
+	defer p.closePipes()
+	for until := time.Now().Add(maxDrain); ; {
+		select {
+		case <-done:
+			return
+		case <-time.After(killDelay):
+		}
+		if time.Now().After(until) || !slices.ContainsFunc(p.pipes, hasUnread) { // a process left the group and keeps a pipe open
+			p.closePipes()
+			<-done
+			return
+		}
 	}
-	p.closePipes()
-	<-done
 }

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -49,6 +50,34 @@ func TestRun(t *testing.T) {
 	}
 	if _, err := process.Run(t.Context(), process.Command{Script: "true", Dir: "/no/such/directory"}, 20); err == nil {
 		t.Error("directory that is not there: got nil, want an error")
+	}
+}
+
+// TestSlowReaders: what a command printed is read to its end however late the reader comes, and a pipe that a process outside the group keeps
+// open does not keep the command.
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	ready := make(chan struct{})
+	var got []byte
+	p, err := process.Start(t.Context(), process.Command{Script: "head -c 50000 /dev/zero", Dir: t.TempDir()}, func(r io.Reader) {
+		<-ready
+		got, _ = io.ReadAll(r)
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	go func() { // ends with the command
+		p.Attend(t.Context())
+		close(end)
+	}()
+	run(t.Context(), t, "sleep 1") // longer than a pipe is kept in which there is nothing
+	close(ready)
+	if <-end; len(got) != 50000 {
+		t.Errorf("got %d bytes, want 50000", len(got))
+	}
+	if out := run(t.Context(), t, "echo a; setsid sleep 1000 & echo b"); out.Text != "a\nb\n" {
+		t.Errorf("with a process that keeps the pipe: got %q", out.Text)
 	}
 }
 
