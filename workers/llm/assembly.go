@@ -53,6 +53,7 @@ type assembled struct {
 	id        string
 	indexed   bool // its begin had an index
 	begun     bool // not by a piece that came before its begin
+	done      bool // the last piece of its item was received
 	received  bool // a piece of the body
 	cut       bool
 	body      strings.Builder
@@ -81,7 +82,7 @@ func (a *assembly) add(u Update) error {
 	a.refused = a.refused || u.Refused
 	u.Usage.add(&a.usage)
 	if u.Whole && len(a.parts) > 0 {
-		u.Pieces = nil
+		u.Pieces = a.missing(u.Pieces)
 	}
 	for _, p := range u.Pieces {
 		if err := a.piece(p); err != nil {
@@ -95,6 +96,32 @@ func (a *assembly) add(u Update) error {
 	return nil
 }
 
+// missing are the pieces of a whole reply that were not received before it: the calls after as many as were, and the texts of a
+// kind of which there was none. It completes calls that have no arguments.
+func (a *assembly) missing(whole []Piece) (list []Piece) {
+	received := map[events.PartKind]bool{}
+	var calls []*assembled
+	for _, part := range a.parts {
+		received[part.part.Kind] = received[part.part.Kind] || part.received
+		if part.part.Kind == events.PartToolCall {
+			calls = append(calls, part)
+		}
+	}
+	for _, p := range whole {
+		switch {
+		case p.Kind == events.PartToolCall && len(calls) > 0:
+			if part := calls[0]; !part.received && p.Text != "" {
+				part.whole, part.part.Tool = p.Text, cmp.Or(part.part.Tool, p.Tool)
+			}
+			calls = calls[1:]
+		case p.Kind == events.PartToolCall, p.Kind != "" && !received[p.Kind]:
+			p.Begin = true
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 func (a *assembly) piece(p Piece) error {
 	if !p.Begin && p.Text == "" && p.Signature == "" && p.Tool == "" && p.Call == "" && len(p.Fields) == 0 {
 		return nil // it says nothing
@@ -106,7 +133,9 @@ func (a *assembly) piece(p Piece) error {
 	if part.part.Kind == "" || repeated {
 		return nil
 	}
-	part.cut = part.cut || p.Cut
+	if part.cut = part.cut || p.Cut; p.Done {
+		part.done, part.id = true, cmp.Or(p.ID, part.id)
+	}
 	part.part.Call = cmp.Or(part.part.Call, p.Call)
 	if part.part.Tool == "" || !p.Whole && part.part.Tool != p.Tool {
 		part.part.Tool += p.Tool
@@ -177,8 +206,10 @@ func (a *assembly) known(p Piece) *assembled {
 		at.id = p.ID
 		a.byID[pieceID{p.Kind, p.ID}] = at
 		return at
-	case p.Item && p.ID != "":
+	case p.Item && p.ID != "" && (at == nil || p.Begin || !at.begun || at.done):
 		return nil
+	case p.Item && p.ID != "": // some endpoints have another id in each event of an item
+		return at
 	case at != nil && of == nil && !named: // some endpoints make up an id for each piece
 		return at
 	case at != nil: // and others number every call 0

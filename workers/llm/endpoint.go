@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 // Endpoint is an HTTP API that streams its replies as server-sent events. It is for adapters. It follows no redirects and
@@ -101,6 +100,9 @@ func (e *Endpoint) complete(caller context.Context, req *Request, path string, b
 		if bytes.HasPrefix(event.Data, []byte("[DONE]")) {
 			return true, a.add(Update{End: &End{Detail: "[DONE] without a reason"}})
 		}
+		if a.ended != nil && event.Name == "" && !json.Valid(event.Data) {
+			return false, nil // what follows the end and is no event of the wire says nothing about the reply
+		}
 		before := a.content
 		u, err := decode(event)
 		if err == nil {
@@ -156,21 +158,12 @@ func (e *Endpoint) stream(ctx context.Context, path string, body any, next func(
 		return false, err
 	case first == '<':
 		return false, &Error{Kind: KindMalformed, Status: res.StatusCode, Message: "the endpoint answered with a web page"}
-	case first == '{' || first == '[':
-		document, err := io.ReadAll(in)
-		if err != nil {
-			return false, err
-		}
-		if json.Valid(document) {
-			_, err := next(ServerEvent{Data: bytes.TrimSpace(document)})
-			return true, err
-		}
-		in = bufio.NewReader(bytes.NewReader(document))
 	}
-	for events := NewEventReader(in); ; {
+	events := NewEventReader(in)
+	for n := 0; ; {
 		event, err := events.Next()
 		if err == io.EOF { //nolint:errorlint // the reader's own
-			return false, nil
+			return whole && n == 1, nil
 		}
 		if err != nil {
 			return false, err
@@ -178,22 +171,28 @@ func (e *Endpoint) stream(ctx context.Context, path string, body any, next func(
 		if event.Data = bytes.TrimSpace(event.Data); len(event.Data) == 0 {
 			continue
 		}
+		whole = event.Bare
 		if done, err := next(event); done || err != nil {
 			return false, err
 		}
+		n++
 	}
 }
 
-// firstByte is the first byte of a text that is neither white space nor a byte order mark. Up to 64 KiB of white space are
-// skipped, and none of in is used up.
+// firstByte skips white space and byte order marks, which some endpoints send while they have nothing to say, and returns the
+// byte after them.
 func firstByte(in *bufio.Reader) (byte, error) {
-	for n := 1; ; n++ {
-		begin, err := in.Peek(n)
-		if err != nil {
+	for {
+		begin, err := in.Peek(1)
+		switch mark, _ := in.Peek(len("\uFEFF")); {
+		case err != nil:
 			return 0, err
-		}
-		if rest := bytes.TrimLeft(begin, blanks+"\uFEFF"); len(rest) > 0 && utf8.FullRune(rest) {
-			return rest[0], nil
+		case string(mark) == "\uFEFF":
+			_, _ = in.Discard(len(mark))
+		case !strings.Contains(blanks, string(begin)):
+			return begin[0], nil
+		default:
+			_, _ = in.Discard(1)
 		}
 	}
 }

@@ -3,7 +3,10 @@ package llm
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,23 +43,42 @@ func parseFailure(body []byte) (Failure, bool) {
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil {
+	members := membersOf(body)
+	if members == nil {
 		return Failure{}, false
 	}
-	for _, name := range []string{"error", "errors"} {
-		if inner := members[name]; IsSet(inner) && string(inner) != "[]" && string(inner) != "{}" && string(inner) != "false" {
-			f := innerFailure(inner)
-			f.Code = cmp.Or(f.Code, plain(members["code"]), plain(members["status"]))
-			return f, true
+	for _, name := range []string{"error", "errors", "fault"} {
+		inner := members[name]
+		if !IsSet(inner) || slices.Contains([]string{"[]", "{}", "false", `""`}, string(inner)) {
+			continue
 		}
+		f, outer := innerFailure(inner), innerFailure(body)
+		if membersOf(inner) == nil && outer.Message != "" { // a title, or true, beside the text
+			f.Message = strings.TrimPrefix(f.Message+": "+outer.Message, "true: ")
+		}
+		f.Code = cmp.Or(f.Code, outer.Code)
+		return f, true
 	}
-	if status := members["base_resp"]; IsSet(status) { // MiniMax's, which successes have too
+	if status := members["baseresp"]; IsSet(status) { // MiniMax's, which successes have too
 		f := innerFailure(status)
 		return f, f.Code != "" && f.Code != "0"
 	}
 	f := innerFailure(body)
 	return f, f.Message != ""
+}
+
+// membersOf are the members of an object, or of the first one of a list, by their names in lower case, without _ in them. They are
+// nil for other JSON.
+func membersOf(body []byte) map[string]json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil || members == nil {
+		return nil
+	}
+	out := make(map[string]json.RawMessage, len(members))
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		out[strings.ToLower(strings.ReplaceAll(name, "_", ""))] = members[name]
+	}
+	return out
 }
 
 // IsSet reports whether a member of an object is there and not null.
@@ -67,27 +89,58 @@ func innerFailure(body []byte) Failure {
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil {
+	members := membersOf(body)
+	if members == nil {
 		return Failure{Message: plain(body)}
 	}
 	first := func(names ...string) string {
 		for _, name := range names {
-			if text := plain(members[name]); text != "" {
+			if text := told(members[name]); text != "" {
 				return text
 			}
 		}
 		return ""
 	}
 	f := Failure{
-		Message: first("message", "msg", "error_msg", "status_msg", "detail", "error_description"),
-		Type:    first("type", "status"), Code: first("code", "error_code", "status_code"),
+		Message: first("message", "msg", "errormsg", "errormessage", "errmsg", "statusmsg", "detail", "errordescription", "faultstring"),
+		Type:    first("type", "status", "errortype"), Code: first("code", "errorcode", "errcode", "statuscode"),
+	}
+	if _, err := strconv.Atoi(f.Type); err == nil { // of an HTTP response
+		f.Type, f.Code = "", cmp.Or(f.Code, f.Type)
+	}
+	if inner, ok := parseFailure(firstOf(members["error"], members["errors"])); ok && f.Message == "" {
+		f.Message, f.Type, f.Code = inner.Message, cmp.Or(f.Type, inner.Type), cmp.Or(f.Code, inner.Code)
+	}
+	var place []Label
+	if json.Unmarshal(members["loc"], &place) == nil && len(place) > 0 { // of a request's member
+		f.Message = fmt.Sprintf("%s %v", f.Message, place)
 	}
 	var meta struct{ Raw json.RawMessage } // OpenRouter's: what its provider sent
 	if json.Unmarshal(members["metadata"], &meta) == nil && IsSet(meta.Raw) {
 		f.Message = strings.TrimSpace(f.Message + ": " + plain(meta.Raw))
 	}
 	return f
+}
+
+func firstOf(list ...json.RawMessage) json.RawMessage {
+	for _, raw := range list {
+		if IsSet(raw) {
+			return raw
+		}
+	}
+	return nil
+}
+
+// told is the text of a member of an error: that of a string, or of an error, or of the first one of a list.
+func told(raw json.RawMessage) string {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		raw = list[0]
+	}
+	if f, ok := parseFailure(raw); ok {
+		return f.Message
+	}
+	return plain(raw)
 }
 
 // innermost is the text of an error that a gateway passes on as JSON within its own text.
@@ -121,18 +174,36 @@ func plain(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func (f Failure) is(names ...string) bool {
-	for _, n := range names {
-		if strings.EqualFold(f.Code, n) || strings.EqualFold(f.Type, n) {
-			return true
+// kinds are the classes of types and codes, spelled with letters only, without "error" or "exception" at the end. Sources:
+// https://docs.anthropic.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes,
+// https://cloud.google.com/apis/design/errors, https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html.
+var kinds = map[string]ErrorKind{ //nolint:gochecknoglobals // a table that is only read
+	"insufficientquota": KindAuth, "billinghardlimitreached": KindAuth, "billingnotactive": KindAuth, "billing": KindAuth,
+	"invalidapikey": KindAuth, "authentication": KindAuth, "invalidauthentication": KindAuth, "unauthenticated": KindAuth, "unauthorized": KindAuth,
+	"permission": KindAuth, "permissiondenied": KindAuth, "accessdenied": KindAuth,
+
+	"contextlengthexceeded": KindOverflow, "exceedcontextsize": KindOverflow, "requesttoolarge": KindOverflow, "modelmaxprompttokensexceeded": KindOverflow,
+
+	"ratelimitexceeded": KindRateLimit, "ratelimit": KindRateLimit, "overloaded": KindServer,
+
+	"invalidrequest": KindRequest, "badrequest": KindRequest, "validation": KindRequest, "invalidprompt": KindRequest, "invalidargument": KindRequest,
+	"notfound": KindRequest, "modelnotfound": KindRequest, "resourcenotfound": KindRequest, "dataresidencymismatch": KindRequest,
+}
+
+// named is the class that the type or the code names, the first one of some.
+func (f Failure) named(some ...ErrorKind) (kind ErrorKind) {
+	for _, name := range []string{f.Code, f.Type} {
+		name = lettersOf(name)
+		name = strings.TrimSuffix(strings.TrimSuffix(name, "error"), "exception")
+		if kind := kinds[name]; slices.Contains(some, kind) {
+			return kind
 		}
 	}
-	return false
+	return ""
 }
 
 // kind is the class of a failure; status is 0 inside a stream, and where an endpoint answers 200 to everything: then the code may
-// be one. A status that says that the request can never succeed decides, whatever the type is called. Sources:
-// https://docs.anthropic.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes.
+// be one. A status that says that the request can never succeed decides, whatever the type is called.
 func (f Failure) kind(status int) ErrorKind {
 	if status < http.StatusMultipleChoices {
 		status = f.status()
@@ -142,18 +213,15 @@ func (f Failure) kind(status int) ErrorKind {
 		return KindAuth
 	case status == http.StatusNotFound:
 		return KindRequest
-	case f.is("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"),
-		f.is("invalid_api_key", "authentication_error", "permission_error", "permission_denied", "unauthenticated"):
+	case f.named(KindAuth) != "":
 		return KindAuth
 	case f.overflows():
 		return KindOverflow
-	case f.is("rate_limit_exceeded", "rate_limit_error"):
-		return KindRateLimit
-	case f.is("overloaded_error"):
-		return KindServer
+	case f.named(KindRateLimit, KindServer) != "":
+		return f.named(KindRateLimit, KindServer)
 	case status >= http.StatusMultipleChoices && status < 600:
 		return statusKind(status)
-	case f.is("invalid_request_error", "not_found_error", "invalid_prompt", "data_residency_mismatch", "invalid_argument"), f.forbidden():
+	case f.named(KindRequest) != "", f.forbidden():
 		return KindRequest
 	}
 	return KindServer

@@ -8,7 +8,7 @@ import (
 )
 
 // limitNamed matches a limit that an error names, in tokens.
-var limitNamed = regexp.MustCompile(`(?i)(?:maximum|limit|window|<=|>)[^0-9]{0,40}([0-9][0-9,]{3,})`)
+var limitNamed = regexp.MustCompile(`(?i)(?:maximum|limit|window|up to|less than|<=|>)[^0-9]{0,40}([0-9][0-9,]{3,})`)
 
 // numbers matches the numbers of an error, in tokens.
 var numbers = regexp.MustCompile(`[0-9][0-9,]{3,}`)
@@ -41,21 +41,21 @@ func tokens(text string) float64 {
 // overflows reports whether a failure is that of a prompt which does not fit the model's window. Most endpoints have no
 // code for it, and gateways pass the text on with any status and any type. A limit of tokens in a time is none.
 func (f Failure) overflows() bool {
-	if f.is("context_length_exceeded", "exceed_context_size_error", "request_too_large", "model_max_prompt_tokens_exceeded") {
-		return true
-	}
 	text := strings.ToLower(f.Message)
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 	}
-	if says("per minute", "per day", "rate limit", "rate-limit", "too many requests", "quota", "please wait") {
+	switch {
+	case f.named(KindOverflow) != "", says("request too large for", "tokens must be reduced"): // more than a time's limit at once never fits
+		return true
+	case says("per minute", "per day", "rate limit", "rate-limit", "too many requests", "quota", "please wait"):
 		return false
 	}
 	return says(
 		"context length", "context size", "context window", "context limit", "context overflow", "context_length", "context_window",
-		"prompt is too long", "prompt too long", "prompt is longer", "prompt exceeds", "maximum prompt length", "prompt token count", // Anthropic's first
-		"input is too long", "input too long", "input exceeds", "input token count", "input tokens exceed", "too many input tokens", "max input tokens", // Bedrock's first
+		"prompt is too long", "prompt too long", "prompt is longer", "prompt exceeds", "maximum prompt length", "prompt token count", "prompt length", "prompt超长", // Anthropic's first
+		"input is too long", "input too long", "input exceeds", "input token count", "input tokens exceed", "too many input tokens", "max input tokens", "inputs` must have less than", // Bedrock's first
 		"maximum number of tokens", "maximum model length", "max_model_len", "model token limit", "longer than the maximum", "exceeds max length",
-		"range of input length", "input length should be", "max_new_tokens", "reduce the length of", "reduce your prompt", "too many tokens: total",
+		"input length", "total tokens limit", "max_seq_len", "max_new_tokens", "reduce the length of", "reduce your prompt", "too many tokens:",
 	)
 }

@@ -15,15 +15,19 @@ const maxEvent = 32 << 20
 type ServerEvent struct {
 	Name string // empty without a field "event"
 	Data []byte // the lines of the fields "data", joined by line feeds; valid until the next event is read
+	Bare bool   // JSON outside of any field
 }
 
 // EventReader reads server-sent events. Source: https://html.spec.whatwg.org/multipage/server-sent-events.html. It has no
 // use for the fields "id" and "retry": a reply is not resumed. Beside the form of its source it reads a field "error", which is an
-// event of that name, and a line of JSON alone.
+// event of that name, JSON alone, lines of data that are an event each without an empty line between them, and a last event that
+// is whole without one.
 type EventReader struct {
 	in    *bufio.Reader
 	begun bool
 	cr    bool // the last line ended with CR: a LF that follows is a part of that end
+	again bool // the next line is line
+	large bool // JSON of several lines was looked for: once, as it may have to be read again
 	line  []byte
 	data  []byte
 }
@@ -33,25 +37,28 @@ func NewEventReader(stream io.Reader) *EventReader {
 	return &EventReader{in: bufio.NewReader(stream)}
 }
 
-// Next returns the next event that has data. An event without the empty line at its end is none. The error is [io.EOF]
-// at the end, that of the stream, or an [*Error] of kind malformed for an event of more than 32 MiB.
+// Next returns the next event that has data. The error is [io.EOF] at the end, that of the stream, or an [*Error] of kind
+// malformed for an event of more than 32 MiB.
 func (r *EventReader) Next() (ServerEvent, error) {
-	e, has := ServerEvent{}, false
+	e, lines := ServerEvent{}, 0
 	r.data = r.data[:0]
 	for {
 		line, err := r.next()
+		if lines > 0 && (err == nil && len(line) == 0 || err == io.EOF && wholeData(r.data)) { //nolint:errorlint // the stream's own
+			e.Data = r.data[:len(r.data)-1]
+			return e, nil
+		}
 		if err != nil {
 			return ServerEvent{}, err
 		}
-		if !has && len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line) { // no field: an endpoint that fails forgets the form
-			return ServerEvent{Name: e.Name, Data: append(r.data, line...)}, nil
-		}
 		if len(line) == 0 {
-			if has {
-				e.Data = r.data[:len(r.data)-1]
-				return e, nil
-			}
 			e = ServerEvent{}
+			continue
+		}
+		if lines == 0 && (line[0] == '{' || line[0] == '[') { // no field: an endpoint that fails forgets the form
+			if document := r.document(line); document != nil {
+				return ServerEvent{Name: e.Name, Data: document, Bare: true}, nil
+			}
 			continue
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
@@ -66,14 +73,45 @@ func (r *EventReader) Next() (ServerEvent, error) {
 			if len(r.data)+len(value) > maxEvent {
 				return ServerEvent{}, tooLarge()
 			}
-			r.data, has = append(append(r.data, value...), '\n'), true
+			if lines == 1 && wholeData(r.data) {
+				e.Data, r.again = r.data[:len(r.data)-1], true
+				return e, nil
+			}
+			r.data = append(append(r.data, value...), '\n')
+			lines++
 		}
 	}
 }
 
-// next returns the next line without its end, which is LF, CR LF or CR. The last line of a stream without an end is
-// none.
+// wholeData reports whether data is an event without a line that says so.
+func wholeData(data []byte) bool { return json.Valid(data) || bytes.HasPrefix(data, []byte("[DONE]")) }
+
+// document is the JSON that begins with a line, or nil: what follows the line is read again then.
+func (r *EventReader) document(line []byte) []byte {
+	switch {
+	case json.Valid(line):
+		return bytes.Clone(line)
+	case r.large:
+		return nil
+	}
+	r.large = true
+	var value json.RawMessage
+	var read bytes.Buffer
+	d := json.NewDecoder(io.MultiReader(bytes.NewReader(append(bytes.Clone(line), '\n')), io.TeeReader(io.LimitReader(r.in, maxEvent), &read)))
+	if d.Decode(&value) != nil {
+		r.in = bufio.NewReader(io.MultiReader(&read, r.in))
+		return nil
+	}
+	r.in = bufio.NewReader(io.MultiReader(d.Buffered(), r.in))
+	return value
+}
+
+// next returns the next line without its end, which is LF, CR LF or CR, or that of the stream.
 func (r *EventReader) next() ([]byte, error) {
+	if r.again {
+		r.again = false
+		return r.line, nil
+	}
 	r.line = r.line[:0]
 	if !r.begun {
 		r.begun = true
@@ -82,7 +120,9 @@ func (r *EventReader) next() ([]byte, error) {
 		}
 	}
 	for {
-		if _, err := r.in.Peek(1); err != nil {
+		if _, err := r.in.Peek(1); err == io.EOF && len(r.line) > 0 { //nolint:errorlint // the stream's own
+			return r.line, nil
+		} else if err != nil {
 			return nil, err
 		}
 		chunk, _ := r.in.Peek(r.in.Buffered())

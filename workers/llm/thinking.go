@@ -13,6 +13,9 @@ var tags = []struct{ open, end string }{ //nolint:gochecknoglobals // a table th
 	{"<thought>", "</thought>"},
 	{"<reasoning>", "</reasoning>"},
 	{"<seed:think>", "</seed:think>"},
+	{"<|START_THINKING|>", "<|END_THINKING|>"},
+	{"<|begin_of_thought|>", "<|end_of_thought|>"},
+	{"<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"},
 	{"[THINK]", "[/THINK]"},
 	{"◁think▷", "◁/think▷"},
 }

@@ -24,7 +24,7 @@ type Update struct {
 
 // Piece is a piece of a part. It continues a part of its kind, whatever the kind of the block or item that it comes in:
 //
-//   - with Item the one with its ID, and no other if it has one
+//   - with Item the one with its ID; if its ID began none, the one with its Index that began and is not done
 //   - else the one with its Index, or with its ID, or the latest if it has neither
 //
 // If there is none, it begins one. A new id without a name begins no call, and a call that is whole ends where another whole
@@ -33,7 +33,8 @@ type Piece struct {
 	Kind  events.PartKind // text, reasoning or tool_call; empty begins a part that is left out
 	Begin bool            // the piece begins a part, whatever its Index
 	ID    string          // may be empty
-	Item  bool            // the ID alone names the part
+	Item  bool            // the ID names the part
+	Done  bool            // the piece ends its item
 	Index *Number
 
 	Text      string // of the part, or of the call's arguments; it may begin and end inside a character
@@ -54,17 +55,17 @@ type End struct {
 }
 
 // ends are the reasons of all wires and providers by their meaning, spelled with letters only. Sources: the API references
-// of OpenAI, Anthropic, Gemini, Bedrock, Mistral, Cohere, DeepSeek, GLM, Together, watsonx, TGI, vLLM and Ollama.
+// of OpenAI, Anthropic, Gemini, Bedrock, Titan, Mistral, Cohere, DeepSeek, GLM, Qianfan, Together, watsonx, Aleph Alpha, TGI, vLLM and Ollama.
 var ends = map[string]events.StopReason{ //nolint:gochecknoglobals // a table that is only read
 	"stop": events.StopEnd, "endturn": events.StopEnd, "completed": events.StopEnd, "complete": events.StopEnd,
-	"eos": events.StopEnd, "eostoken": events.StopEnd, "endoftext": events.StopEnd,
+	"eos": events.StopEnd, "eostoken": events.StopEnd, "endoftext": events.StopEnd, "finish": events.StopEnd, "normal": events.StopEnd,
 
 	"toolcalls": events.StopToolUse, "toolcall": events.StopToolUse, "tooluse": events.StopToolUse,
 	"functioncall": events.StopToolUse, "functioncalls": events.StopToolUse,
 
 	"length": events.StopOutputLimit, "maxlength": events.StopOutputLimit, "maxtokens": events.StopOutputLimit,
 	"maxoutputtokens": events.StopOutputLimit, "maxcompletiontokens": events.StopOutputLimit, "maxnewtokens": events.StopOutputLimit,
-	"tokenlimit": events.StopOutputLimit, "outputlimit": events.StopOutputLimit,
+	"maximumtokens": events.StopOutputLimit, "tokenlimit": events.StopOutputLimit, "outputlimit": events.StopOutputLimit,
 
 	"contentfilter": events.StopContentFilter, "contentfiltered": events.StopContentFilter, "refusal": events.StopContentFilter,
 	"safety": events.StopContentFilter, "imagesafety": events.StopContentFilter, "recitation": events.StopContentFilter,
@@ -84,15 +85,7 @@ var broken = map[string]bool{ //nolint:gochecknoglobals // a table that is only 
 // stop is the meaning of a reason. stops are the texts that the request stops at: without any, a stop sequence is no known
 // end. failed is true if the reason names an error.
 func (e End) stop(stops []string) (reason events.StopReason, failed bool) {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' {
-			r += 'a' - 'A'
-		}
-		if r < 'a' || r > 'z' {
-			return -1
-		}
-		return r
-	}, e.Reason)
+	name := lettersOf(e.Reason)
 	for _, prefix := range []string{"finishreason", "stopreason"} { // of names of enumerations
 		name = strings.TrimPrefix(name, prefix)
 	}
@@ -104,6 +97,16 @@ func (e End) stop(stops []string) (reason events.StopReason, failed bool) {
 		return events.StopEnd, false
 	}
 	return events.StopUnknown, broken[name] || strings.Contains(name, "error") || strings.Contains(name, "exception")
+}
+
+// lettersOf are the letters of a name, in lower case: a name has several spellings.
+func lettersOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 'a' || r > 'z' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
 }
 
 // Vendor is what an endpoint wants back with a part of its replies. It is the part's Meta, in JSON.

@@ -25,8 +25,6 @@ func (p *Provider) params(req llm.Request, offer *llm.Offer) (object, error) {
 		"model":      req.Model,
 		"max_tokens": defaultMaxTokens,
 		"stream":     true,
-		// Marks the end of the prompt: the next iteration of a turn begins with this one.
-		"cache_control": object{"type": "ephemeral"},
 	}
 	if req.MaxOutputTokens > 0 {
 		out["max_tokens"] = req.MaxOutputTokens
@@ -53,7 +51,12 @@ func (p *Provider) params(req llm.Request, offer *llm.Offer) (object, error) {
 		out["system"] = userBlocks(messages[0])
 		messages = messages[1:]
 	}
-	out["messages"] = p.turns(messages, offer)
+	turns := p.turns(messages, offer)
+	// Marks the end of the prompt, in the way that all endpoints know: the next iteration of a turn begins with this one. It is the
+	// user's.
+	end := turns[len(turns)-1].Content
+	end[len(end)-1]["cache_control"] = object{"type": "ephemeral"}
+	out["messages"] = turns
 	return out, nil
 }
 

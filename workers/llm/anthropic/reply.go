@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 
@@ -36,7 +37,7 @@ type streamEvent struct {
 type reply struct {
 	ID         llm.Label
 	Model      llm.Label
-	Content    []contentBlock
+	Content    json.RawMessage
 	StopReason llm.Label `json:"stop_reason"`
 	Usage      json.RawMessage
 }
@@ -101,7 +102,13 @@ func whole(data []byte) (u llm.Update, err error) {
 		return u, err
 	}
 	u.Model, u.ID, u.Usage, u.End = string(r.Model), string(r.ID), llm.CountsOf(r.Usage, false), end(r.StopReason, "")
-	for i, block := range r.Content {
+	var blocks []contentBlock
+	if text := bytes.TrimLeft(r.Content, " \t\r\n"); !bytes.HasPrefix(text, []byte("[")) {
+		blocks = []contentBlock{{Type: "text", Text: text}}
+	} else if err := llm.Decode(text, &blocks); err != nil {
+		return u, err
+	}
+	for i, block := range blocks {
 		at := llm.Number(i)
 		pieces, err := begin(block, &at)
 		if err != nil {
@@ -141,7 +148,8 @@ var unsigned = map[string]json.RawMessage{llm.SignatureField: llm.Quote("")} //n
 // delta are the pieces of a delta; there are none in citations and in what the API may add.
 func delta(ev streamEvent) (list []llm.Piece, err error) {
 	p := llm.Piece{Index: &ev.Index}
-	switch d := ev.Delta; d.Type {
+	d := ev.Delta
+	switch cmp.Or(d.Type, typeOf(d.Text, "text_delta"), typeOf(d.Thinking, "thinking_delta"), typeOf(d.PartialJSON, "input_json_delta")) {
 	case "text_delta":
 		p.Kind = events.PartText
 		return said(p, d.Text)
@@ -161,6 +169,14 @@ func delta(ev streamEvent) (list []llm.Piece, err error) {
 		return nil, nil
 	}
 	return []llm.Piece{p}, err
+}
+
+// typeOf is the type of a delta that has a member and no type.
+func typeOf(member json.RawMessage, name llm.Label) llm.Label {
+	if llm.IsSet(member) {
+		return name
+	}
+	return ""
 }
 
 // said is p with a text, and pieces of other kinds that stand in it.

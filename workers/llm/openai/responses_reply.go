@@ -24,6 +24,7 @@ type responseEvent struct {
 	OutputIndex  *llm.Number `json:"output_index"`
 	SummaryIndex llm.Number  `json:"summary_index"`
 	Delta        json.RawMessage
+	Arguments    json.RawMessage
 	Item         *item
 	Response     *response
 	Error        json.RawMessage
@@ -76,7 +77,7 @@ func decodeResponse(e llm.ServerEvent) (u llm.Update, err error) {
 		if malformed == nil {
 			u, err = ev.Item.update(ev.OutputIndex, name == "response.output_item.done")
 		}
-	case "response.created", "response.completed", "response.incomplete", "response.failed":
+	case "response.created", "response.completed", "response.incomplete", "response.failed", "response.done":
 		if malformed == nil {
 			u, err = ev.Response.update(name)
 		}
@@ -100,6 +101,11 @@ func (ev responseEvent) delta(name string) (list []llm.Piece, err error) {
 	case "response.function_call_arguments.delta":
 		p.Kind = events.PartToolCall
 		p.Text, err = llm.ArgumentsOf(ev.Delta)
+		return []llm.Piece{p}, err
+	case "response.function_call_arguments.done":
+		p.Kind = events.PartToolCall
+		p.Text, err = llm.ArgumentsOf(ev.Arguments)
+		p.Whole = p.Text != ""
 		return []llm.Piece{p}, err
 	case "response.reasoning_text.delta", "response.reasoning.delta":
 		p.Kind = events.PartReasoning
@@ -128,7 +134,7 @@ func (i *item) update(index *llm.Number, done bool) (u llm.Update, err error) {
 	if i == nil {
 		return u, llm.Malformed("an event without its item")
 	}
-	p := llm.Piece{ID: string(i.ID), Item: true, Index: index, Begin: !done, Whole: done, Cut: done && i.Status == "incomplete"}
+	p := llm.Piece{ID: string(i.ID), Item: true, Index: index, Begin: !done, Done: done, Whole: done, Cut: done && i.Status == "incomplete"}
 	switch i.Type {
 	case "message":
 		p.Kind = events.PartText
@@ -137,8 +143,8 @@ func (i *item) update(index *llm.Number, done bool) (u llm.Update, err error) {
 	case "function_call":
 		p.Kind, p.Call, p.Tool = events.PartToolCall, events.CallID(i.CallID), string(i.Name)
 	}
-	if done {
-		p.Fields = i.fields()
+	if done || i.Type == "function_call" {
+		p.Whole, p.Fields = true, i.fields()
 		p.Text, u.Refused, err = i.whole()
 	}
 	u.Pieces = []llm.Piece{p}
@@ -151,7 +157,9 @@ func (i *item) whole() (text string, refused bool, err error) {
 	case "message":
 		return joined(events.PartText, i.Content, "")
 	case "reasoning":
-		text, _, err = joined(events.PartReasoning, i.Summary, "\n\n")
+		if text, _, err = joined(events.PartReasoning, i.Summary, "\n\n"); text == "" && err == nil {
+			text, _, err = joined(events.PartReasoning, i.Content, "")
+		}
 	case "function_call":
 		text, err = llm.ArgumentsOf(i.Arguments)
 	}
@@ -182,6 +190,9 @@ func (i *item) fields() map[string]json.RawMessage {
 	if i.Type == "reasoning" && i.Encrypted != "" {
 		out[encryptedField] = llm.Quote(string(i.Encrypted))
 	}
+	if said, _, _ := joined(events.PartReasoning, i.Summary, ""); i.Type == "reasoning" && said == "" && llm.IsSet(i.Content) && string(i.Content) != "[]" {
+		out[openField] = json.RawMessage("true")
+	}
 	return out
 }
 
@@ -191,8 +202,11 @@ func (r *response) update(name string) (u llm.Update, err error) {
 		return u, llm.Malformed("an event without its response")
 	}
 	u.Model, u.ID = string(r.Model), string(r.ID)
-	if name == "response.created" {
+	switch name {
+	case "response.created":
 		return u, nil
+	case "response.done":
+		name = "response." + string(r.Status)
 	}
 	u.Usage, u.Done, u.Whole = llm.CountsOf(r.Usage, true), true, true
 	reason := cmp.Or(string(r.Incomplete.Reason), strings.TrimPrefix(name, "response."))
