@@ -228,7 +228,7 @@ func (e *Endpoint) refusal(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFailure))
 	f, _ := ParseFailure(body)
 	failed := e.failed(res.StatusCode, f)
-	failed.RetryAfter = retryAfter(res.Header, time.Now())
+	failed.RetryAfter = cmp.Or(retryAfter(res.Header, time.Now()), failed.RetryAfter)
 	return failed
 }
 
@@ -240,6 +240,8 @@ func (e *Endpoint) failed(status int, f Failure) *Error {
 		Code:    e.redact(cmp.Or(f.Code, f.Type)),
 		Message: Clip(cmp.Or(e.redact(f.Message), strings.TrimSpace("no explanation "+http.StatusText(status))) + mend(cmp.Or(status, f.status()))),
 		Raw:     rawBody(f.Raw, e.redact),
+
+		RetryAfter: cmp.Or(waitIn(f.Message), waitIn(string(f.Raw))),
 	}
 }
 

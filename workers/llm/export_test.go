@@ -7,6 +7,9 @@ var (
 	RawBody    = func(body []byte, key string) string { return rawBody(body, (&Endpoint{Key: key}).redact) }
 )
 
+// Class is the kind of a failure inside a stream.
+func (f Failure) Class() ErrorKind { return f.kind(0) }
+
 // Limits of a reply.
 const (
 	MaxReplyBytes = maxReplyBytes

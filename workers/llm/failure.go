@@ -102,7 +102,7 @@ func innerFailure(body []byte) Failure {
 		return ""
 	}
 	f := Failure{
-		Message: first("message", "msg", "errormsg", "errormessage", "errmsg", "statusmsg", "detail", "errordescription", "faultstring"),
+		Message: first("message", "msg", "errormsg", "errormessage", "errmsg", "statusmsg", "faultstring", "detail", "errordescription", "reason", "title"),
 		Type:    first("type", "status", "errortype"), Code: first("code", "errorcode", "errcode", "statuscode"),
 	}
 	if _, err := strconv.Atoi(f.Type); err == nil { // of an HTTP response

@@ -53,8 +53,8 @@ func (f Failure) overflows() bool {
 	}
 	return says(
 		"context length", "context size", "context window", "context limit", "context overflow", "context_length", "context_window",
-		"prompt is too long", "prompt too long", "prompt is longer", "prompt exceeds", "maximum prompt length", "prompt token count", "prompt length", "prompt超长", // Anthropic's first
-		"input is too long", "input too long", "input exceeds", "input token count", "input tokens exceed", "too many input tokens", "max input tokens", "inputs` must have less than", // Bedrock's first
+		"prompt is too long", "prompt too long", "prompt is longer", "prompt exceeds", "maximum prompt length", "prompt token count", "prompt length", "超长", // Anthropic's first
+		"input is too long", "input is too large", "input too long", "input exceeds", "input token count", "input tokens exceed", "too many input tokens", "max input tokens", "inputs` must have less than", // Bedrock's first
 		"maximum number of tokens", "maximum model length", "max_model_len", "model token limit", "longer than the maximum", "exceeds max length",
 		"input length", "total tokens limit", "max_seq_len", "max_new_tokens", "reduce the length of", "reduce your prompt", "too many tokens:",
 	)

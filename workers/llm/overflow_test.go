@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -48,6 +49,10 @@ func TestOverflows(t *testing.T) {
 		"`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 9000", "Range of input length should be [1, 30720]", "Prompt exceeds max length",
 		"Your request exceeded model token limit: 8192", "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
 		"The number of tokens to keep from the initial prompt is greater than the context length",
+		"Input validation error: `inputs` must have less than 4096 tokens. Given: 5000", "Prompt length 5000 is greater than max_seq_len 4096", "Prompt 超长",
+		"Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", "input is too large to process. increase the physical batch size",
+		"the number of input tokens 4321 cannot exceed the total tokens limit 4096 for this model", "too many tokens: size limit exceeded by 12 tokens",
+		"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35000. The input or output tokens must be reduced in order to run successfully.",
 	} {
 		for _, status := range []int{400, 413, 422, 500, 503} {
 			for _, typ := range []string{"", "api_error", "invalid_request_error", "BadRequestError"} {
@@ -71,6 +76,38 @@ func TestOverflows(t *testing.T) {
 	}
 }
 
+// TestKinds: the spellings of one type are of one class, and the wait that a text names is kept.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for kind, types := range map[llm.ErrorKind][]string{
+		llm.KindAuth:      {"authentication_error", "AuthenticationError", "UNAUTHENTICATED", "unauthorized", "invalid_authentication_error", "AccessDeniedException", "PERMISSION_DENIED"},
+		llm.KindRequest:   {"not_found_error", "NOT_FOUND", "NotFoundError", "ResourceNotFoundException", "model_not_found", "BadRequestError", "ValidationException", "INVALID_ARGUMENT"},
+		llm.KindRateLimit: {"rate_limit_error", "rate_limit_exceeded", "RateLimitError"},
+		llm.KindServer:    {"overloaded_error", "server_error", "RESOURCE_EXHAUSTED", "api_error", "InternalServerException"},
+	} {
+		for _, typ := range types {
+			for _, form := range []string{`{"error":{"type":%q,"message":"no"}}`, `{"error":{"code":%q,"message":"no"}}`, `{"__type":%q,"message":"no"}`} {
+				f, ok := llm.ParseFailure([]byte(fmt.Sprintf(form, typ)))
+				if got := f.Class(); got != kind || !ok {
+					t.Errorf("%s: got %s, want %s", typ, got, kind)
+				}
+			}
+		}
+	}
+	for body, want := range map[string]time.Duration{
+		`{"error":{"message":"Please try again in 1m2.5s. Visit us"}}`:                          62500 * time.Millisecond,
+		`{"error":{"message":"try again in 350ms"}}`:                                            350 * time.Millisecond,
+		`{"error":{"message":"Please retry after 12 seconds."}}`:                                12 * time.Second,
+		`{"error":{"message":"quota","details":[{"@type":"RetryInfo","retryDelay": "34.5s"}]}}`: 34500 * time.Millisecond,
+		`{"error":{"message":"try again later, in 3 parts"}}`:                                   0,
+	} {
+		a := &answers{status: http.StatusTooManyRequests, body: body}
+		if got := a.call(t, new(llm.Endpoint)); got.RetryAfter != want {
+			t.Errorf("%s: got %v, want %v", body, got.RetryAfter, want)
+		}
+	}
+}
+
 // TestFits: what fits is told by the limit and by what was requested.
 func TestFits(t *testing.T) {
 	t.Parallel()
@@ -81,6 +118,8 @@ func TestFits(t *testing.T) {
 		"`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 16384":                        0.5,
 		"Your request exceeded model token limit: 8192":                                           1,
 		"Please reduce the length of the messages or completion.":                                 1,
+		"Request too large for m on tokens per minute (TPM): Limit 6000, Requested 12000":         0.5,
+		"the input token count is 65536 but model only supports up to 32768":                      0.5,
 		"maximum context length is 4096 tokens (request 20261129000001)":                          1,
 	} {
 		if got := (&llm.Error{Message: words}).Fits(); got != want {

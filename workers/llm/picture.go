@@ -27,6 +27,9 @@ const (
 	maxCount       = 90            // attachments of a request
 	maxPixels      = 50 << 20      // of a picture that is decoded, to scale it
 	edge           = 1568          // pixels of the longer edge of a scaled picture: models scale larger ones themselves
+	maxEdge        = 8000          // pixels of an edge
+	maxEdgeOfMany  = 2000          // pixels of an edge in a request of more than many attachments
+	many           = 20
 )
 
 // scaled are pictures that were scaled for a request: most requests of a session have the same ones.
@@ -41,7 +44,18 @@ const maxScaled = 64
 // attached puts the attachments of messages in the form that APIs take: as a URL, or in base64, as the kind that its bytes
 // are, and below the limits. A text takes the place of any other. The newest ones stay.
 func (s *scaled) attached(messages []events.Message) []events.Message {
-	bytes, count := 0, 0
+	bytes, count, limit := 0, 0, maxEdge
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if isAttachment(p) {
+				count++
+			}
+		}
+	}
+	if count > many {
+		limit = maxEdgeOfMany
+	}
+	count = 0
 	for i := len(messages) - 1; i >= 0; i-- {
 		parts := messages[i].Parts
 		if !slices.ContainsFunc(parts, isAttachment) {
@@ -52,7 +66,7 @@ func (s *scaled) attached(messages []events.Message) []events.Message {
 			if !isAttachment(parts[j]) {
 				continue
 			}
-			p := s.attachment(parts[j])
+			p := s.attachment(parts[j], limit)
 			switch {
 			case !isAttachment(p):
 			case count+1 > maxCount, bytes+len(p.Text) > maxAttachments:
@@ -74,8 +88,8 @@ func leftOut(p events.Part, why string) events.Part {
 	return events.Part{Kind: events.PartText, Text: fmt.Sprintf("[an attachment of type %q is left out: %s]", p.MediaType, why)}
 }
 
-// attachment is one attachment by itself.
-func (s *scaled) attachment(p events.Part) events.Part {
+// attachment is one attachment by itself, whose edges have at most limit pixels.
+func (s *scaled) attachment(p events.Part, limit int) events.Part {
 	if isURL(p.Text) {
 		return p
 	}
@@ -98,10 +112,20 @@ func (s *scaled) attachment(p events.Part) events.Part {
 	switch {
 	case len(data) == 0:
 		return leftOut(p, "it is empty")
-	case strings.HasPrefix(p.MediaType, "image/") && len(p.Text) > maxPicture:
+	case !strings.HasPrefix(p.MediaType, "image/"):
+	case len(p.Text) > maxPicture, longer(data) > limit:
 		return s.scale(p, data)
 	}
 	return p
+}
+
+// longer is the longer edge of a picture, in pixels; 0 if it cannot be decoded.
+func longer(data []byte) int {
+	cfg, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return 0
+	}
+	return max(cfg.Width, cfg.Height)
 }
 
 func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
@@ -155,7 +179,7 @@ func (s *scaled) scale(p events.Part, data []byte) events.Part {
 }
 
 func shrink(p events.Part, data []byte) events.Part {
-	large := fmt.Sprintf("it has %d bytes in base64, limit is %d", len(p.Text), maxPicture)
+	large := fmt.Sprintf("it has %d bytes in base64, limit is %d, and %d pixels at its longer edge", len(p.Text), maxPicture, longer(data))
 	cfg, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || cfg.Width*cfg.Height > maxPixels {
 		return leftOut(p, large)

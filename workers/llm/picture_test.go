@@ -97,6 +97,32 @@ func TestLargePictures(t *testing.T) {
 	}
 }
 
+// TestLongPictures: an edge that endpoints refuse is made shorter, and a shorter one where a request has many.
+func TestLongPictures(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	for wide, most := range map[int][2]int{9000: {1568, 1568}, 3000: {3000, 1568}, 100: {100, 100}} {
+		b.Reset()
+		if err := png.Encode(&b, image.NewPaletted(image.Rect(0, 0, wide, 10), color.Palette{color.Black, color.White})); err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range []int{1, 21} {
+			parts := make([]events.Part, n)
+			for j := range parts {
+				parts[j] = events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: b.String()}
+			}
+			got, err := new(llm.Endpoint).Dialog([]events.Message{say(events.RoleUser, parts...)}, identity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, _ := base64.StdEncoding.DecodeString(got[0].Parts[0].Text)
+			if cfg, _, err := image.DecodeConfig(bytes.NewReader(data)); err != nil || cfg.Width != most[i] {
+				t.Errorf("%d of %d pixels: got %d and %v, want %d", n, wide, cfg.Width, err, most[i])
+			}
+		}
+	}
+}
+
 // TestManyPictures: the newest stay, below the limits of a request.
 func TestManyPictures(t *testing.T) {
 	t.Parallel()

@@ -120,7 +120,7 @@ func (r *EventReader) next() ([]byte, error) {
 		}
 	}
 	for {
-		if _, err := r.in.Peek(1); err == io.EOF && len(r.line) > 0 { //nolint:errorlint // the stream's own
+		if _, err := r.in.Peek(1); err == io.EOF && len(r.line) > 0 {
 			return r.line, nil
 		} else if err != nil {
 			return nil, err

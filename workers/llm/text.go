@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -71,13 +72,31 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	}
 	at, err := http.ParseTime(header)
 	if err != nil {
-		return 0
+		return waitIn("retry in " + header)
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
 	return min(max(at.Sub(now), 0), longestWait)
 }
+
+// toldWait matches the wait in the text of an error, and in Google's details.
+var toldWait = regexp.MustCompile(`(?i)(?:retry|try again)(?: in | after |delay": ?")((?:[0-9.]+ ?(?:ms|s|m|h)[a-z]* ?)+)`)
+
+// waitIn is the wait that a text names, or 0.
+func waitIn(text string) (wait time.Duration) {
+	named := toldWait.FindStringSubmatch(text)
+	if named == nil {
+		return 0
+	}
+	for _, one := range units.FindAllStringSubmatch(named[1], -1) {
+		d, _ := time.ParseDuration(one[1] + strings.ToLower(one[2]))
+		wait += d
+	}
+	return min(wait, longestWait)
+}
+
+var units = regexp.MustCompile(`(?i)([0-9.]+) ?(ms|s|m|h)`)
 
 func parseWait(s string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(s, 64)

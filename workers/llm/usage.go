@@ -2,7 +2,6 @@ package llm
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -67,16 +66,19 @@ func CountsOf(raw json.RawMessage, inside bool) Counts {
 		return Counts{}
 	}
 	c := Counts{
-		Input:      cmp.Or(u.PromptTokens, u.InputTokens),
-		Output:     cmp.Or(u.CompletionTokens, u.OutputTokens),
-		CacheRead:  cmp.Or(u.PromptTokensDetails.CachedTokens, u.InputTokensDetails.CachedTokens, u.CacheReadInputTokens, u.PromptCacheHitTokens, u.CachedTokens),
-		CacheWrite: cmp.Or(u.PromptTokensDetails.CacheWriteTokens, u.InputTokensDetails.CacheWriteTokens, u.CacheCreationInputTokens),
-		Reasoning: cmp.Or(u.CompletionTokensDetails.ReasoningTokens, u.OutputTokensDetails.ReasoningTokens, u.CompletionTokensDetails.ThinkingTokens,
+		Input:      largest(u.PromptTokens, u.InputTokens),
+		Output:     largest(u.CompletionTokens, u.OutputTokens),
+		CacheRead:  largest(u.PromptTokensDetails.CachedTokens, u.InputTokensDetails.CachedTokens, u.CacheReadInputTokens, u.PromptCacheHitTokens, u.CachedTokens),
+		CacheWrite: largest(u.PromptTokensDetails.CacheWriteTokens, u.InputTokensDetails.CacheWriteTokens, u.CacheCreationInputTokens),
+		Reasoning: largest(u.CompletionTokensDetails.ReasoningTokens, u.OutputTokensDetails.ReasoningTokens, u.CompletionTokensDetails.ThinkingTokens,
 			u.OutputTokensDetails.ThinkingTokens, u.ReasoningTokens),
 	}
 	in, out, cached, thought := value(c.Input), value(c.Output), value(c.CacheRead)+value(c.CacheWrite), value(c.Reasoning)
-	if c.Input == nil {
+	switch {
+	case c.Input == nil:
 		return c
+	case in+out+cached == 0: // of no prompt
+		return Counts{}
 	}
 	if rest := value(u.TotalTokens) - in - out; u.TotalTokens != nil {
 		switch rest {
@@ -97,6 +99,16 @@ func CountsOf(raw json.RawMessage, inside bool) Counts {
 		c.Input = &in
 	}
 	return c
+}
+
+// largest is the largest count of one thing under its names: gateways tell 0 under some.
+func largest(list ...*Number) (most *Number) {
+	for _, n := range list {
+		if most == nil || value(n) > *most {
+			most = n
+		}
+	}
+	return most
 }
 
 func value(n *Number) Number {

@@ -19,6 +19,9 @@ func TestCounts(t *testing.T) {
 		`{"prompt_tokens":100,"completion_tokens":18,"total_tokens":125,"completion_tokens_details":{"reasoning_tokens":7},"prompt_tokens_details":{"cached_tokens":40}}`: {60, 25, 40, -1, 7},
 		`{"input_tokens":"10","output_tokens":2.0}`:                                                                                                                       {10, 2, -1, -1, -1},
 		`{"prompt_tokens":9,"completion_tokens":1,"prompt_cache_hit_tokens":4}`:                                                                                           {5, 1, 4, -1, -1},
+		`{"prompt_tokens":0,"input_tokens":100,"completion_tokens":0,"output_tokens":5}`:                                                                                  {100, 5, -1, -1, -1},
+		`{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0},"prompt_cache_hit_tokens":4}`:                                               {5, 1, 4, -1, -1},
+		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`:                                                                                                      {-1, -1, -1, -1, -1},
 		`[1]`: {-1, -1, -1, -1, -1}, `null`: {-1, -1, -1, -1, -1}, `{}`: {-1, -1, -1, -1, -1},
 	} {
 		c := llm.CountsOf(json.RawMessage(raw), true)

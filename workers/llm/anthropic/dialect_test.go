@@ -100,18 +100,21 @@ func TestDialects(t *testing.T) {
 		parts  []events.Part
 		stop   events.StopReason
 	}{
-		"stop_sequence":    {sse(begin, ok, finish("stop_sequence"), stop), parts, events.StopUnknown},
-		"no_stop_reason":   {sse(begin, ok, stop), parts, events.StopUnknown},
-		"window":           {sse(begin, ok, finish("model_context_window_exceeded"), stop), parts, events.StopContextOverflow},
-		"pause":            {sse(begin, ok, finish("pause_turn"), stop), parts, events.StopUnknown},
-		"no_message_stop":  {sse(begin, ok, finish("end_turn")), parts, events.StopEnd},
-		"no_event_names":   {strings.ReplaceAll(sse(begin, ok, finish("end_turn"), stop), "event: ", ": "), parts, events.StopEnd},
-		"news":             {sse(begin, `{"type":"weather","sun":true}`, ok, delta(0, `{"type":"smell_delta"}`), finish("end_turn"), stop), parts, events.StopEnd},
-		"news_of_any_form": {sse(begin, `{"type":"weather","delta":"x","content_block":[1],"usage":1}`, ok, delta(0, `{"type":"smell_delta","text":{"x":1}}`), start(1, `{"type":"weather","text":{"x":1}}`), finish("end_turn"), stop), parts, events.StopEnd},
-		"server_tool":      {sse(begin, start(0, `{"type":"server_tool_use","id":"s","name":"web_search","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":"{}"}`), start(1, `{"type":"text","text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
-		"unopened_block":   {sse(begin, delta(0, `{"type":"text_delta","text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
-		"whole_input":      {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{"n":1}}`), finish("tool_use"), stop), call, events.StopToolUse},
-		"empty_delta":      {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":""}`), delta(0, `{"type":"input_json_delta","partial_json":"{\"n\":1}"}`), finish("tool_use"), stop), call, events.StopToolUse},
+		"stop_sequence":      {sse(begin, ok, finish("stop_sequence"), stop), parts, events.StopUnknown},
+		"no_stop_reason":     {sse(begin, ok, stop), parts, events.StopUnknown},
+		"window":             {sse(begin, ok, finish("model_context_window_exceeded"), stop), parts, events.StopContextOverflow},
+		"pause":              {sse(begin, ok, finish("pause_turn"), stop), parts, events.StopUnknown},
+		"no_message_stop":    {sse(begin, ok, finish("end_turn")), parts, events.StopEnd},
+		"no_event_names":     {strings.ReplaceAll(sse(begin, ok, finish("end_turn"), stop), "event: ", ": "), parts, events.StopEnd},
+		"news":               {sse(begin, `{"type":"weather","sun":true}`, ok, delta(0, `{"type":"smell_delta"}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"news_of_any_form":   {sse(begin, `{"type":"weather","delta":"x","content_block":[1],"usage":1}`, ok, delta(0, `{"type":"smell_delta","text":{"x":1}}`), start(1, `{"type":"weather","text":{"x":1}}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"server_tool":        {sse(begin, start(0, `{"type":"server_tool_use","id":"s","name":"web_search","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":"{}"}`), start(1, `{"type":"text","text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"unopened_block":     {sse(begin, delta(0, `{"type":"text_delta","text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"whole_input":        {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{"n":1}}`), finish("tool_use"), stop), call, events.StopToolUse},
+		"delta_without_type": {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"partial_json":"{\"n\":1}"}`), finish("tool_use"), stop), call, events.StopToolUse},
+		"text_without_type":  {sse(begin, start(0, `{"type":"text","text":""}`), delta(0, `{"text":"ok"}`), finish("end_turn"), stop), parts, events.StopEnd},
+		"content_is_text":    {sse(`{"type":"message","model":"m","content":"ok","stop_reason":"end_turn"}`), parts, events.StopEnd},
+		"empty_delta":        {sse(begin, start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":""}`), delta(0, `{"type":"input_json_delta","partial_json":"{\"n\":1}"}`), finish("tool_use"), stop), call, events.StopToolUse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,7 +244,7 @@ func TestThinkingComesNeverLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"content":[{"signature":"SIG","thinking":"hm","type":"thinking"},{"text":"said","type":"text"}],"role":"assistant"},` +
-		`{"content":[{"text":"on","type":"text"},{"text":"and on","type":"text"}],"role":"user"}`
+		`{"content":[{"text":"on","type":"text"},{"cache_control":{"type":"ephemeral"},"text":"and on","type":"text"}],"role":"user"}`
 	if !strings.Contains(b.body, want) {
 		t.Errorf("request: got %s, want %s in it", b.body, want)
 	}
@@ -267,11 +270,11 @@ func TestParams(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"max_tokens":32000`, `"temperature":0.5`, `"top_p":0}`, `"stop_sequences":["END"]`,
-		`"output_config":{"effort":"high"}`, `"thinking":{"type":"adaptive"}`, `"cache_control":{"type":"ephemeral"}`,
+		`"output_config":{"effort":"high"}`, `"thinking":{"type":"adaptive"}`,
 		`"system":[{"text":"one","type":"text"},{"text":"two","type":"text"}]`,
 		`{"id":"a_b","input":{},"name":"f","type":"tool_use"}`,
 		`"is_error":false,"tool_use_id":"a_b"`, `"is_error":true,"tool_use_id":"call_2"`, `"is_error":true,"tool_use_id":"call_3"`, `"is_error":true,"tool_use_id":"call_4"`,
-		`{"text":"[system note]\nnote","type":"text"}`, `"content":"r"`,
+		`{"cache_control":{"type":"ephemeral"},"text":"[system note]\nnote","type":"text"}`, `"content":"r"`,
 	} {
 		if !strings.Contains(b.body, want) {
 			t.Errorf("request: got %s, want %s in it", b.body, want)

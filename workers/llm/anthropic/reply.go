@@ -78,7 +78,7 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 		u.Usage = llm.CountsOf(ev.Usage, false)
 		u.End = end(ev.Delta.StopReason, ev.Delta.StopDetails.Explanation)
 	case "message_stop":
-		u.Done, u.End = true, &llm.End{Detail: "no stop_reason"}
+		u.Done, u.End, u.Usage = true, &llm.End{Detail: "no stop_reason"}, llm.CountsOf(llm.UsageIn(e.Data), false)
 	default: // ping, content_block_stop and what the API may add, with any fields
 		if ev.Type != "" {
 			return u, nil

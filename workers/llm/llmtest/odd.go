@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,9 +57,9 @@ var contents = map[string]Reply{
 
 // reasons are ends as providers and gateways spell them, by their meaning.
 var reasons = map[string][]string{
-	"end":      {"stop", "STOP", "end_turn", "endTurn", "completed", "COMPLETE", "FINISH_REASON_STOP", "FinishReason.STOP", "eos", "eos_token"},
+	"end":      {"stop", "STOP", "end_turn", "endTurn", "completed", "COMPLETE", "FINISH_REASON_STOP", "FinishReason.STOP", "eos", "eos_token", "FINISH", "normal"},
 	"calls":    {"tool_calls", "tool_use", "TOOL_CALL", "function_call", "toolUse"},
-	"limit":    {"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "maxTokens", "token_limit"},
+	"limit":    {"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "maxTokens", "token_limit", "maximum_tokens"},
 	"filter":   {"content_filter", "content_filtered", "refusal", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "guardrail_intervened", "sensitive"},
 	"overflow": {"model_context_window_exceeded", "model_length"},
 	"error":    {"error", "ERROR", "overloaded_error", "network_error", "ThrottlingException", "insufficient_system_resource", "abort"},
@@ -184,6 +185,13 @@ func (w *wireTest) testContentDecides(t *testing.T) {
 			"whole":           {"application/json; charset=utf-8", whole},
 			"whole_as_stream": {stream, whole},
 			"whole_pretty":    {"application/json", "\n" + pretty.String()},
+			"whole_done":      {"application/json", pretty.String() + "\n\ndata: [DONE]\n\n"},
+			"whole_late":      {stream, ": wait\n\n: wait\n\n" + pretty.String()},
+			"whole_blanks":    {"application/json", "\uFEFF" + strings.Repeat("\n", 20_000) + whole},
+			"lines":           {"application/x-ndjson", bareLines(body + end)},
+			"single_lines":    {stream, singleLines(body + end)},
+			"no_empty_end":    {stream, strings.TrimRight(strings.TrimSuffix(body+end, "data: [DONE]\n\n"), "\n")},
+			"garbage_after":   {stream, strings.TrimSuffix(body+end, "data: [DONE]\n\n") + "data: bye\n\n<html>\n\n"},
 		} {
 			res, _, err := w.read(t, c.media, c.body)
 			if err != nil {
@@ -203,6 +211,16 @@ func (w *wireTest) testContentDecides(t *testing.T) {
 	}
 }
 
+// singleLines are the events of a stream without names, and without empty lines between them.
+func singleLines(body string) string {
+	return strings.ReplaceAll(regexp.MustCompile(`(?m)^event: .*\n`).ReplaceAllString(body, ""), "\n\n", "\n")
+}
+
+// bareLines are the JSON of events, without their fields.
+func bareLines(body string) string {
+	return regexp.MustCompile(`(?m)^data: (\[DONE\])?`).ReplaceAllString(singleLines(body), "")
+}
+
 // testErrorsInside sends errors in all known forms, at every place of a stream.
 func (w *wireTest) testErrorsInside(t *testing.T) {
 	t.Parallel()
@@ -219,6 +237,16 @@ func (w *wireTest) testErrorsInside(t *testing.T) {
 		"line":          `{"error":{"message":"` + text + `"}}`,
 		"typed":         `data: {"type":"error","error":{"type":"overloaded_error","message":"` + text + `"}}`,
 		"nested":        `data: {"error":{"message":"Provider error: {\"error\":{\"message\":\"` + text + `\"}}"}}`,
+		"title_beside":  `data: {"statusCode":502,"error":"Bad Gateway","message":"` + text + `"}`,
+		"true_beside":   `data: {"error":true,"message":"` + text + `"}`,
+		"description":   `data: {"error":"server_error","error_description":"` + text + `"}`,
+		"inner_error":   `data: {"error":{"error":{"message":"` + text + `"}}}`,
+		"inner_list":    `data: {"error":{"errors":[{"message":"` + text + `"}]}}`,
+		"in_message":    `data: {"error":{"message":{"detail":[{"msg":"` + text + `"}]}}}`,
+		"detail_list":   `data: {"detail":[{"loc":["body"],"msg":"` + text + `"}]}`,
+		"capital":       `data: {"Message":"` + text + `"}`,
+		"err_msg":       `data: {"err_code":502,"err_msg":"` + text + `"}`,
+		"pretty":        "{\n  \"error\": {\n    \"message\": \"" + text + "\"\n  }\n}",
 		"with_raw":      `data: {"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"` + text + `\"}}"}}}`,
 	} {
 		for before, reply := range contents {
@@ -238,8 +266,11 @@ func (w *wireTest) testErrorsInside(t *testing.T) {
 func (w *wireTest) testTags(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		tag := rapid.SampledFrom([]string{"<think>|</think>", "<thinking>|</thinking>", "[THINK]|[/THINK]", "◁think▷|◁/think▷"}).Draw(rt, "tag")
-		open, end, _ := strings.Cut(tag, "|")
+		tag := rapid.SampledFrom([]string{
+			"<think> </think>", "<thinking> </thinking>", "[THINK] [/THINK]", "◁think▷ ◁/think▷", "<|START_THINKING|> <|END_THINKING|>",
+			"<|channel|>analysis<|message|> <|end|><|start|>assistant<|channel|>final<|message|>",
+		}).Draw(rt, "tag")
+		open, end, _ := strings.Cut(tag, " ")
 		thought := rapid.SampledFrom([]string{"two and two", "a < b </", "<b>é</b>"}).Draw(rt, "thought")
 		answer := rapid.SampledFrom([]string{"4", "<b>4</b>", "<think>no</think>"}).Draw(rt, "answer")
 		text := rapid.SampledFrom([]string{"", "\n "}).Draw(rt, "before") + open + thought + end + rapid.SampledFrom([]string{"", "\n\n"}).Draw(rt, "after") + answer

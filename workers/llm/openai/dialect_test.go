@@ -233,6 +233,51 @@ func TestVendorFields(t *testing.T) {
 	}
 }
 
+// TestWishes: a field of the assistant's messages that an endpoint refuses, or misses, is left out, or given, from then on.
+func TestWishes(t *testing.T) {
+	t.Parallel()
+	reply := sse(delta(`{"reasoning_content":"hm","channel":"analysis"}`, "null"), delta(`{"tool_calls":[{"index":0,"id":"a","mark":"x","function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`))
+	for words, c := range map[string]struct {
+		reply   string
+		refused func(assistant map[string]any) bool
+	}{
+		"property 'reasoning_content' is unsupported": {reply, func(m map[string]any) bool { return m["reasoning_content"] != nil }},
+		"property 'channel' is unsupported":           {reply, func(m map[string]any) bool { return m["channel"] != nil }},
+		"unknown field: mark":                         {reply, func(m map[string]any) bool { return m["tool_calls"].([]any)[0].(map[string]any)["mark"] != nil }},
+		"thinking is enabled but reasoning_content is missing in assistant tool call message at index 1": {
+			sse(delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`)),
+			func(m map[string]any) bool { return m["reasoning_content"] == nil },
+		},
+	} {
+		calls := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls++
+			var sent struct{ Messages []map[string]any }
+			_ = json.NewDecoder(r.Body).Decode(&sent)
+			if len(sent.Messages) > 1 && c.refused(sent.Messages[1]) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprintf(w, `{"error":{"message":%q}}`, words)
+				return
+			}
+			_, _ = io.WriteString(w, c.reply)
+		}))
+		t.Cleanup(s.Close)
+		p := open(t, openai.Config{BaseURL: s.URL, HTTPClient: s.Client()})
+		req := request()
+		for range 3 {
+			res, err := p.Complete(t.Context(), req, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", words, err)
+			}
+			req.Messages = append(req.Messages[:1:1], events.Message{Role: events.RoleAssistant, Parts: res.Parts},
+				events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "a", Text: "done"}}})
+		}
+		if calls != 4 {
+			t.Errorf("%s: got %d requests, want 4: one is refused", words, calls)
+		}
+	}
+}
+
 // TestEnvironment must not be parallel: it sets what official clients read.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-from-env")

@@ -57,6 +57,7 @@ func (p *Provider) params(req llm.Request, offer *llm.Offer) (object, error) {
 		called = called || slices.ContainsFunc(m.Parts, func(part events.Part) bool { return part.Kind == events.PartToolCall })
 		list = append(list, p.message(m, offer, called)...)
 	}
+	p.grant(req.Model, list)
 	out["messages"] = list
 	return out, nil
 }
@@ -240,6 +241,29 @@ func (p *Provider) assistant(m events.Message, offer *llm.Offer, called bool) []
 		out["content"] = text
 	}
 	return []object{out}
+}
+
+// grant gives the assistant's messages what the endpoint wants, and takes what it refuses.
+func (p *Provider) grant(model string, messages []object) {
+	p.wishes.Range(func(about, wants any) bool {
+		w, _ := about.(wish)
+		for _, m := range messages {
+			switch {
+			case w.model != model || m["role"] != "assistant":
+			case wants == true && m[w.field] == nil:
+				m[w.field] = ""
+			case wants == false:
+				delete(m, w.field)
+				calls, _ := m["tool_calls"].([]object)
+				for _, call := range calls {
+					delete(call, w.field)
+					function, _ := call["function"].(object)
+					delete(function, w.field)
+				}
+			}
+		}
+		return true
+	})
 }
 
 // reasoningField is the field in which the endpoint sent a part of reasoning; empty for those of other endpoints.

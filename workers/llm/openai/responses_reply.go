@@ -78,6 +78,9 @@ func decodeResponse(e llm.ServerEvent) (u llm.Update, err error) {
 			u, err = ev.Item.update(ev.OutputIndex, name == "response.output_item.done")
 		}
 	case "response.created", "response.completed", "response.incomplete", "response.failed", "response.done":
+		if ev.Response != nil && !llm.IsSet(ev.Response.Usage) {
+			ev.Response.Usage = llm.UsageIn(e.Data)
+		}
 		if malformed == nil {
 			u, err = ev.Response.update(name)
 		}

@@ -82,6 +82,23 @@ const (
 	fCall   = `{"type":"function_call","id":"fc_1","call_id":"a","name":"f","arguments":""}`
 )
 
+// call is a call without its id, up to its arguments.
+const call = `"type":"function_call","call_id":"a","name":"f","arguments":`
+
+// itemOf is the first or the last event of an item with an id.
+func itemOf(event string, index int, id, item string) string {
+	return fmt.Sprintf(`{"type":"response.output_item.%s","output_index":%d,"item":{"id":%q,%s}}`, event, index, id, item)
+}
+
+func deltaOf(event string, index int, id, said string) string {
+	return fmt.Sprintf(`{"type":"response.%s","output_index":%d,"item_id":%q,%s}`, event, index, id, said)
+}
+
+// completedWith is the last event, with the output.
+func completedWith(items string) string {
+	return `{"type":"response.completed","response":{"model":"m","status":"completed","output":[` + items + `]}}`
+}
+
 // TestResponsesDialects reads variants of streams that the suite does not have.
 func TestResponsesDialects(t *testing.T) {
 	t.Parallel()
@@ -110,6 +127,28 @@ func TestResponsesDialects(t *testing.T) {
 			[]events.Part{streamedCall("a", "f", `{"n":1}`), text[0]},
 			events.StopToolUse,
 		},
+		"ids_that_change": {
+			sse(itemOf("added", 0, "m1", `"type":"message"`), deltaOf("output_text.delta", 0, "m2", `"delta":"o"`), deltaOf("output_text.delta", 0, "m3", `"delta":"k"`),
+				itemOf("done", 0, "m4", `"type":"message","content":[{"type":"output_text","text":"ok"}]`),
+				itemOf("added", 1, "c1", call+`""`), deltaOf("function_call_arguments.delta", 1, "c2", `"delta":"{\"n\""`), deltaOf("function_call_arguments.delta", 1, "c3", `"delta":":1}"`),
+				deltaOf("function_call_arguments.done", 1, "c4", `"arguments":"{\"n\":1}"`), itemOf("done", 1, "c5", call+`"{\"n\":1}"`), end),
+			[]events.Part{text[0], streamedCall("a", "f", `{"n":1}`)},
+			events.StopToolUse,
+		},
+		"arguments_at_their_end": {sse(itemOf("added", 0, "c1", call+`""`), deltaOf("function_call_arguments.done", 0, "c1", `"arguments":"{\"n\":1}"`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
+		"arguments_at_the_begin": {sse(itemOf("added", 0, "c1", call+`"{\"n\":1}"`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
+		"completed_arguments":    {sse(itemOf("added", 0, "c1", call+`""`), completedWith(`{"id":"c9",`+call+`"{\"n\":1}"}`)), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
+		"completed_call": {
+			sse(added(0, message), say, completedWith(`{"type":"message","content":[{"type":"output_text","text":"ok"}]},{"id":"c9",`+call+`"{\"n\":1}"}`)),
+			[]events.Part{text[0], streamedCall("a", "f", `{"n":1}`)},
+			events.StopToolUse,
+		},
+		"completed_second_call": {
+			sse(itemOf("added", 0, "c1", call+`""`), deltaOf("function_call_arguments.delta", 0, "c1", `"delta":"{}"`), completedWith(`{"id":"c8",`+call+`"{}"},{"id":"c9",`+call+`"{\"n\":1}"}`)),
+			[]events.Part{streamedCall("a", "f", `{}`), streamedCall("a", "f", `{"n":1}`)},
+			events.StopToolUse,
+		},
+		"done":          {sse(added(0, message), say, `{"type":"response.done","response":{"model":"m","status":"completed"}}`), text, events.StopEnd},
 		"object":        {sse(finished(0, `{"type":"function_call","call_id":"a","name":"f","arguments":{"n":1}}`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
 		"server_tool":   {sse(added(0, `{"type":"web_search_call","id":"ws_1"}`), streamed("function_call_arguments", 0, "no"), added(1, message), streamed("output_text", 1, "ok"), end), text, events.StopEnd},
 		"refusal":       {sse(added(0, message), streamed("refusal", 0, "ok"), end), text, events.StopContentFilter},
