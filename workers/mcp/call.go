@@ -128,6 +128,10 @@ func (s *Source) judge(run *serverRun, call *activeCall, err error) (out *plugin
 	answered = answered && !unanswered(refused)
 	over := call.refused.Load()
 	switch {
+	case over != nil && !call.asks && over.status == http.StatusTooManyRequests:
+		f := s.refusedSafely("the server " + s.name + " refused the call: " + run.server.withoutSecrets(over.text(refused)))
+		f.After = over.after
+		return f, callLost
 	case over != nil && !call.asks && over.renews(refused):
 		if over.status == http.StatusUnauthorized {
 			s.calls.leave(run)
@@ -141,7 +145,7 @@ func (s *Source) judge(run *serverRun, call *activeCall, err error) (out *plugin
 		}
 		return s.refusedSafely(run.server.withoutSecrets(refused.Message)), callLost
 	case answered:
-		return failure(plugin.ClassExecution, run.server.withoutSecrets(refused.Message)), callLost
+		return failure(plugin.ClassExecution, run.server.withoutSecrets(saidBy(refused))), callLost
 	case over != nil && over.status >= http.StatusInternalServerError:
 		return nil, sessionLost
 	case over != nil && over.proves() && !call.asks:
@@ -168,9 +172,19 @@ func (s *Source) refusedSafely(message string) *plugin.Failure {
 // refusal is how a server over HTTP has refused the request that has a call.
 type refusal struct {
 	status  int
-	session bool   // the request named a session
-	body    string // the begin of it
-	login   error  // why there is no other token; nil: there is one, or none was asked for
+	session bool          // the request named a session
+	body    string        // the begin of it
+	login   error         // why there is no other token; nil: there is one, or none was asked for
+	after   time.Duration // before the request may come again
+}
+
+// saidBy is what an error says, with its data.
+func saidBy(e *jsonrpc.Error) string {
+	data := events.Clip(textOf(e.Data), maxUnknown, "...")
+	if data == "" || strings.Contains(e.Message, data) {
+		return e.Message
+	}
+	return e.Message + ": " + data
 }
 
 // aboutSession matches a message that says of the request's session alone that the server does not have it. A message that says something
@@ -203,33 +217,26 @@ func methodUnknown(said *jsonrpc.Error) bool {
 	return said.Code == jsonrpc.CodeMethodNotFound && noMethod.MatchString(said.Message)
 }
 
-// message is a message of the protocol, as far as a refusal is one.
-type message struct {
-	ID      any    `json:"id"`
-	Message string `json:"message"`
-	Error   struct {
-		Message string `json:"message"`
-	} `json:"error"`
+// answers reports whether the body is an answer to the request itself: servers that cannot say to which one have a text, or none.
+func (r *refusal) answers() bool {
+	var m struct{ ID *int64 }
+	return json.Unmarshal([]byte(r.body), &m) == nil && m.ID != nil
 }
 
-// told is the body as a message.
-func (r *refusal) told() (m message) {
-	_ = json.Unmarshal([]byte(r.body), &m) // another body has neither
-	return m
-}
-
-// answers reports whether the body is an answer to the request itself.
-func (r *refusal) answers() bool { return r.told().ID != nil }
-
-// message is what the body says.
+// message is what the body says: an error of the protocol, or what frameworks for HTTP send. A page for browsers says nothing.
 func (r *refusal) message() string {
-	m := r.told()
-	return strings.TrimSpace(cmp.Or(m.Error.Message, m.Message, r.body))
+	var m struct{ Message, Error, Detail json.RawMessage }
+	body := strings.TrimSpace(strings.ToValidUTF8(r.body, "\uFFFD"))
+	if strings.HasPrefix(body, "<") {
+		return ""
+	}
+	_ = json.Unmarshal([]byte(body), &m) // another body has none of them
+	return strings.TrimSpace(cmp.Or(textOf(m.Message), textOf(m.Error), textOf(m.Detail), body))
 }
 
 // proves reports whether the status shows that the server has not run the call.
 func (r *refusal) proves() bool {
-	return r.status >= http.StatusBadRequest && r.status < http.StatusInternalServerError && r.status != http.StatusRequestTimeout && r.status != http.StatusTooManyRequests
+	return r.status == http.StatusOK || r.status >= http.StatusBadRequest && r.status < http.StatusInternalServerError && r.status != http.StatusRequestTimeout
 }
 
 // text is what the server says.
@@ -240,7 +247,11 @@ func (r *refusal) text(said *jsonrpc.Error) string {
 	if said != nil && !unanswered(said) && said.Message != "" {
 		return said.Message
 	}
-	return fmt.Sprintf("%d %s", r.status, http.StatusText(r.status))
+	text := r.message()
+	if r.status != http.StatusOK {
+		text = strings.TrimSuffix(fmt.Sprintf("%d %s: %s", r.status, http.StatusText(r.status), text), ": ")
+	}
+	return text
 }
 
 // codeUnanswered is the code by which the client says that a request over HTTP failed on its way, or its answer. Its comment says

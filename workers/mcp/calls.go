@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -80,7 +82,10 @@ var errReplaced = errors.New("the server is started again")
 func (c *calls) do(ctx context.Context, run *serverRun, call *activeCall, send func(ctx context.Context, token string) (plugin.Result, error)) (out plugin.Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(run.ctx, cancel)()
+	defer context.AfterFunc(run.ctx, func() { // a server may answer, and end
+		delay.Sleep(ctx, answerWait)
+		cancel()
+	})()
 	call.ctx, call.asked = ctx, make(map[string]int)
 	token := rand.Text()
 	if !c.add(run, token, call) {
@@ -97,6 +102,9 @@ func (c *calls) do(ctx context.Context, run *serverRun, call *activeCall, send f
 	}()
 	return send(context.WithValue(ctx, activeCallKey{}, call), token)
 }
+
+// answerWait is how long an answer that came before the end of a run may take to reach its call.
+const answerWait = 200 * time.Millisecond
 
 // add adds a call to those of a run of the server, unless that has ended.
 func (c *calls) add(run *serverRun, token string, call *activeCall) bool {

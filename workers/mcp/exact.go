@@ -3,11 +3,16 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -79,7 +84,9 @@ func (e *exact) fill() {
 	if e.framing == inOne {
 		e.ready, e.err = io.ReadAll(e.from) // a reader below bounds it
 		if e.err == nil {
-			e.ready, _ = exactMessage(e.ready)
+			if with := exactMessage(e.ready); with != nil {
+				e.ready = with
+			}
 			e.err = io.EOF
 		}
 		return
@@ -111,31 +118,44 @@ func (e *exact) line() (line []byte, ended bool) {
 	}
 }
 
-// begins is how most messages begin.
-const begins = `{"jsonrpc"`
+// maxTries limits the places in a line at which a message is looked for.
+const maxTries = 16
 
-// message is the message of a line. Servers print other text beside their messages, also before one in its line: such noise is skipped.
-// A message that is broken stays, and ends the server.
-func (e *exact) message(line []byte) []byte {
-	text := bytes.TrimSpace(line)
-	at := bytes.Index(text, []byte(begins))
+// message are the messages of a line. Servers print other text beside their messages, also in the same line, and objects that are none:
+// such noise is skipped. A line of a message that is broken stays, and ends the server.
+func (e *exact) message(line []byte) (all []byte) {
+	text := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
+	var noise []byte
+	rest := text
+	for tries := 0; tries < maxTries && bytes.Contains(rest, []byte(`"jsonrpc"`)); tries++ {
+		at := bytes.IndexAny(rest, "{[")
+		if at < 0 {
+			break
+		}
+		var value json.RawMessage
+		end := at + 1
+		if d := json.NewDecoder(bytes.NewReader(rest[at:])); d.Decode(&value) == nil {
+			end = at + int(d.InputOffset())
+		}
+		skip := end
+		if with := exactMessage(value); with != nil {
+			all = append(append(all, with...), '\n')
+			skip = at
+		}
+		noise, rest = append(noise, rest[:skip]...), rest[end:]
+	}
+	noise = bytes.TrimSpace(append(noise, rest...))
 	switch {
-	case len(text) == 0:
-		return nil
-	case at > 0 && !json.Valid(text) && json.Valid(text[at:]):
-		e.noise(string(text[:at]))
-		text = text[at:]
-	case !bytes.Contains(text, []byte(`"jsonrpc"`)), text[0] != '{' && (text[0] != '[' || !json.Valid(text)):
-		e.noise(string(text))
-		return nil
+	case len(noise) == 0:
+	case len(all) == 0 && noise[0] == '{' && bytes.Contains(noise, []byte(`"jsonrpc"`)) && !json.Valid(noise):
+		e.err = errBroken // the library would wait for the rest of it
+	default:
+		e.noise(string(noise))
 	}
-	if !json.Valid(text) { // the library would wait for the rest of it
-		e.err = errBroken
-		return nil
-	}
-	text, _ = exactMessage(text)
-	return append(text, '\n')
+	return all
 }
+
+var byteOrderMark = []byte("\uFEFF") //nolint:gochecknoglobals // a constant
 
 // eventWith is what can be passed on after another line of a stream of events: its lines with data wait for the end of their event, unless
 // they are too long.
@@ -159,7 +179,12 @@ func (e *exact) eventWith(line []byte, ended bool) []byte {
 	}
 	held := e.event
 	e.event = nil
-	if with, changed := exactMessage(dataOf(held)); changed {
+	data := bytes.TrimSpace(dataOf(held))
+	switch with := exactMessage(data); {
+	case len(data) == 0: // it has an id alone
+	case with == nil && json.Valid(data), with == nil && !bytes.HasPrefix(data, []byte("{")):
+		held = nil // it is no message
+	case with != nil && !bytes.Equal(with, data):
 		held = append(append([]byte("data: "), with...), '\n')
 	}
 	return append(held, line...)
@@ -174,43 +199,141 @@ func dataOf(event []byte) []byte {
 	return bytes.Join(data, []byte("\n"))
 }
 
-// exactMessage keeps the content of a call's result as text in its metadata, and marks tools of a list as [markTools] says. A message
-// that would be longer than [maxMessage] then stays as it is.
-func exactMessage(message []byte) (with []byte, changed bool) {
-	called := bytes.Contains(message, []byte(`"content"`)) || bytes.Contains(message, []byte(`"structuredContent"`))
-	if !called && !bytes.Contains(message, []byte(`"tools"`)) {
-		return message, false
+// exactMessage is a message of a server in the form that the library reads; nil: it is none, or an answer to no request. The content of a
+// call's result is kept as text in its metadata, tools of a list are marked as [markTools] says, and what the library could not read of
+// anything that is not used is left out. A message that would be longer than [maxMessage] then stays as it is.
+func exactMessage(message []byte) (with []byte) {
+	message = bytes.TrimPrefix(message, byteOrderMark)
+	var several []json.RawMessage
+	if json.Unmarshal(message, &several) == nil && len(several) == 1 {
+		message = several[0]
 	}
-	var m, result map[string]json.RawMessage
-	if json.Unmarshal(message, &m) != nil || json.Unmarshal(m["result"], &result) != nil || result == nil {
-		return message, false
+	var m map[string]json.RawMessage
+	if json.Unmarshal(message, &m) != nil {
+		if len(several) > 1 && bytes.Contains(message, []byte(`"jsonrpc"`)) {
+			return message
+		}
+		return nil
 	}
+	_, request := m["method"]
+	switch id := m["id"]; {
+	case string(m["jsonrpc"]) != `"2.0"`:
+		return nil
+	case request:
+		return message
+	case isNull(id):
+		var refused struct {
+			Error struct{ Code int64 }
+		}
+		if json.Unmarshal(message, &refused) != nil || isNull(m["error"]) || refused.Error.Code == jsonrpc.CodeMethodNotFound {
+			return nil // it answers a notification
+		}
+		return message // of a request that it could not read
+	}
+	changed := false
+	if number, err := strconv.ParseInt(strings.Trim(string(m["id"]), `"`), 10, 64); err == nil && m["id"][0] == '"' {
+		m["id"], changed = []byte(strconv.FormatInt(number, 10)), true // the client's are numbers
+	}
+	var result map[string]json.RawMessage
+	switch {
+	case !isNull(m["error"]):
+		changed = readError(m) || changed
+	case json.Unmarshal(m["result"], &result) == nil && readResult(result):
+		m["result"], changed = unescaped(result), true
+	}
+	if changed {
+		if with = unescaped(m); len(with) < maxMessage {
+			return with
+		}
+	}
+	return message
+}
+
+func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
+
+// readResult changes a result into one that the library reads.
+func readResult(result map[string]json.RawMessage) (changed bool) {
 	switch {
 	case result["tools"] != nil:
-		changed = markTools(result)
-	case result["content"] != nil, result["structuredContent"] != nil:
-		changed = keepContent(result)
+		return markTools(result)
+	case result["content"] != nil, result["structuredContent"] != nil, result["toolResult"] != nil:
+		return keepContent(result)
+	case result["protocolVersion"] == nil:
+		return false
 	}
-	if !changed {
-		return message, false
+	var info, has map[string]json.RawMessage
+	if json.Unmarshal(result["serverInfo"], &info) == nil && unread[mcp.Implementation](info) {
+		result["serverInfo"], changed = unescaped(info), true
 	}
-	m["result"] = unescaped(result)
-	if with = unescaped(m); len(with) >= maxMessage {
-		return message, false
+	if json.Unmarshal(result["capabilities"], &has) == nil {
+		for name, value := range has {
+			if kind := value[0]; kind == 't' || kind == '[' {
+				has[name], changed = json.RawMessage("{}"), true
+			}
+		}
+		changed = unread[mcp.ServerCapabilities](has) || changed
+		result["capabilities"] = unescaped(has)
 	}
-	return with, true
+	if string(result["protocolVersion"]) == `"2024-10-07"` { // the library has no older one than that of 2024-11-05
+		result["protocolVersion"], changed = json.RawMessage(`"2024-11-05"`), true
+	}
+	return unread[mcp.InitializeResult](result) || changed
+}
+
+// unread leaves out the fields that cannot be read as those of a type: the library would refuse the others with them.
+func unread[T any](fields map[string]json.RawMessage) (changed bool) {
+	for name, value := range fields {
+		if json.Unmarshal(unescaped(map[string]json.RawMessage{name: value}), new(T)) != nil {
+			delete(fields, name)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// readError changes the error of an answer into one that the library reads, with what it says.
+func readError(m map[string]json.RawMessage) (changed bool) {
+	var e struct {
+		Code    int64
+		Message string
+	}
+	if json.Unmarshal(m["error"], &e) == nil && e.Message != "" {
+		return false
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(m["error"], &fields) // a text has none
+	var code float64
+	if json.Unmarshal(fields["code"], &code) != nil || code != math.Trunc(code) || math.Abs(code) > math.MaxInt32 {
+		code = jsonrpc.CodeInternalError
+	}
+	said := cmp.Or(textOf(fields["message"]), textOf(fields["data"]), textOf(m["error"]))
+	m["error"] = unescaped(map[string]any{"code": int64(code), "message": said})
+	return true
+}
+
+// textOf is a text, the message of an object, or JSON; empty: it is null.
+func textOf(value json.RawMessage) string {
+	var text string
+	var in struct {
+		Message string `json:"message"`
+	}
+	if isNull(value) || json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	_ = json.Unmarshal(value, &in) // other values have none
+	return cmp.Or(in.Message, string(value))
 }
 
 // keepContent keeps what a result has as content in its metadata.
 func keepContent(result map[string]json.RawMessage) bool {
 	var meta map[string]json.RawMessage
-	if had := result["_meta"]; had != nil && json.Unmarshal(had, &meta) != nil {
-		return false // the library refuses it
-	}
-	if meta == nil {
+	if json.Unmarshal(result["_meta"], &meta) != nil || meta == nil {
 		meta = make(map[string]json.RawMessage)
 	}
 	kept := make(map[string]json.RawMessage)
+	if result["content"] == nil && result["toolResult"] != nil { // of the version 2024-10-07
+		result["content"] = result["toolResult"]
+	}
 	for _, field := range []string{"content", "structuredContent"} {
 		if value := result[field]; value != nil {
 			kept[field] = value
@@ -218,6 +341,9 @@ func keepContent(result map[string]json.RawMessage) bool {
 		}
 	}
 	meta[exactKey] = unescaped(string(unescaped(kept)))
+	unread[struct {
+		IsError bool `json:"isError"`
+	}](result)
 	result["_meta"], result["content"] = unescaped(meta), json.RawMessage("[]")
 	return true
 }
@@ -233,6 +359,13 @@ func markTools(result map[string]json.RawMessage) (changed bool) {
 		if err := json.Unmarshal(raw, &fields); err != nil {
 			tools[i], changed = broken("", err), true
 			continue
+		}
+		named := fields["name"]
+		if unread[mcp.Tool](fields) {
+			tools[i], changed = unescaped(fields), true
+			if fields["name"] == nil {
+				tools[i] = broken("", fmt.Errorf("its name is %.40s", named))
+			}
 		}
 		var name string
 		_ = json.Unmarshal(fields["name"], &name)

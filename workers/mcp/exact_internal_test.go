@@ -3,6 +3,8 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -16,7 +18,7 @@ func TestExactResults(t *testing.T) {
 	t.Parallel()
 	others := []string{
 		`{"jsonrpc":"2.0","method":"notifications/message","params":{"structuredContent":9007199254740993}}`,
-		`{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"id":5},"_meta":7}}`, `{"jsonrpc":"2.0","id":2,"result":{"messages":[{"content":{"type":"text"}}]}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"resources":[],"_meta":7}}`, `{"jsonrpc":"2.0","id":2,"result":{"messages":[{"content":{"type":"text"}}]}}`,
 	}
 	noise := []string{`Starting "server"`, `{"level":"info"}`, `[info] "jsonrpc" is on`, "42", `{"a":"{\"jsonrpc\":1}"}`}
 	for name, c := range map[string]struct {
@@ -55,7 +57,7 @@ func TestExactResults(t *testing.T) {
 				if !before || !after {
 					t.Errorf("got %.2000q, want the other lines as they were: %.2000q", data, around)
 				}
-				if want := append(slices.Clone(noise), "[log] "); c.framing == inLines && !slices.Equal(skipped, want) {
+				if want := append(slices.Clone(noise), "[log]"); c.framing == inLines && !slices.Equal(skipped, want) {
 					t.Errorf("noise: got %q, want %q", skipped, want)
 				}
 				var m struct {
@@ -72,6 +74,74 @@ func TestExactResults(t *testing.T) {
 					t.Errorf("got %s, want %s in the metadata", got, content)
 				}
 			})
+		}
+	}
+}
+
+// TestMessagesAsTheyAreSent reads lines of servers that differ from the protocol: what the library gets of each, and what is noise.
+func TestMessagesAsTheyAreSent(t *testing.T) {
+	t.Parallel()
+	const ok, log = `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"level":30,"req":{"jsonrpc":"2.0","id":1}}`
+	tool := func(more string) string {
+		return `{"id":1,"jsonrpc":"2.0","result":{"tools":[{` + more + `"name":"t"}]}}`
+	}
+	begun := func(has, info string) string {
+		return `{"id":1,"jsonrpc":"2.0","result":{"capabilities":` + has + `,"protocolVersion":"2024-11-05","serverInfo":` + info + `}}`
+	}
+	refused := func(code int, text string) string {
+		return fmt.Sprintf(`{"error":{"code":%d,"message":%q},"id":1,"jsonrpc":"2.0"}`, code, text)
+	}
+	for sent, want := range map[string]struct {
+		read  string // by the library, without the last end of line
+		noise string
+	}{
+		ok: {ok, ""}, "\uFEFF" + ok: {ok, ""}, "ready> " + ok: {ok, "ready>"}, ok + " // done": {ok, "// done"}, ok + ok: {ok + "\n" + ok, ""},
+		`{"at": 5` + ok: {ok, `{"at": 5`}, `[info] {"a":1} ` + ok: {ok, `[info] {"a":1}`}, log: {"", log}, log + ok: {ok, log}, "[" + ok + "]": {ok, ""},
+		`{"result":{},"id":1,"jsonrpc":"2.0"}`:                                      {`{"result":{},"id":1,"jsonrpc":"2.0"}`, ""},
+		`{"level":"info","jsonrpc":"2.0"}`:                                          {"", `{"level":"info","jsonrpc":"2.0"}`},
+		`{"id":null,"jsonrpc":"2.0","error":{"code":-32601,"message":"no"}}`:        {"", `{"id":null,"jsonrpc":"2.0","error":{"code":-32601,"message":"no"}}`},
+		`{"jsonrpc":"2.0","result":{}}`:                                             {"", `{"jsonrpc":"2.0","result":{}}`},
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`:         {`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, ""},
+		`{"jsonrpc":"2.0","id":"1","result":{}}`:                                    {`{"id":1,"jsonrpc":"2.0","result":{}}`, ""},
+		`{"jsonrpc":"2.0","id":"q","method":"ping"}`:                                {`{"jsonrpc":"2.0","id":"q","method":"ping"}`, ""},
+		`{"jsonrpc":"2.0","id":"1","method":"ping"}`:                                {`{"jsonrpc":"2.0","id":"1","method":"ping"}`, ""},
+		`{"jsonrpc":"2.0","id":1,"error":"down"}`:                                   {refused(-32603, "down"), ""},
+		`{"jsonrpc":"2.0","id":1,"error":{"code":"E","message":"down"}}`:            {refused(-32603, "down"), ""},
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32000.0,"message":"down"}}`:       {refused(-32000, "down"), ""},
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-3,"message":{"message":"down"}}}`: {refused(-3, "down"), ""},
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-3,"data":"down"}}`:                {refused(-3, "down"), ""},
+		tool(`"annotations":{"readOnlyHint":"true"},"description":["a"],`):          {tool(""), ""}, tool(`"icons":{},"title":5,"_meta":[],`): {tool(""), ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":5}]}}`:                      {string(unescaped(map[string]any{"id": 1, "jsonrpc": "2.0", "result": map[string]any{"tools": []any{broken("", errors.New("its name is 5"))}}})), ""},
+		begun(`{"logging":true,"prompts":null,"tools":[]}`, `{"name":"x","version":1}`): {begun(`{"logging":{},"prompts":null,"tools":{}}`, `{"name":"x"}`), ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-10-07","capabilities":[],"instructions":5,"serverInfo":"x"}}`: {
+			`{"id":1,"jsonrpc":"2.0","result":{"protocolVersion":"2024-11-05"}}`, ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"isError":"no","content":"a","_meta":[]}}`: {`{"id":1,"jsonrpc":"2.0","result":{"_meta":{"lash/result":"{\"content\":\"a\"}"},"content":[]}}`, ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"toolResult":"a"}}`:                        {`{"id":1,"jsonrpc":"2.0","result":{"_meta":{"lash/result":"{\"content\":\"a\"}"},"content":[],"toolResult":"a"}}`, ""},
+	} {
+		for framing, end := range map[framing]string{inLines: "\n", inEvents: "\n\n"} {
+			line, read := sent+end, want.read
+			if read != "" {
+				read += end
+			}
+			if framing == inEvents {
+				if strings.Contains(want.read, "\n") || want.noise != "" && want.read != "" {
+					continue // an event is one message
+				}
+				line, read = "data: "+line, strings.TrimPrefix("data: "+read, "data: \n")
+				if want.read == "" {
+					read = "\n"
+				}
+			}
+			var noise []string
+			e := exactOf(io.NopCloser(strings.NewReader(line)), framing)
+			e.noise = func(line string) { noise = append(noise, line) }
+			got, err := io.ReadAll(e)
+			if framing == inEvents { // data that is as it was has its mark yet
+				got = bytes.ReplaceAll(got, []byte("data: \uFEFF"), []byte("data: "))
+			}
+			if string(got) != read || err != nil || framing == inLines && strings.Join(noise, "") != want.noise {
+				t.Errorf("%v %s:\ngot  %q, %v, noise %q\nwant %q, noise %q", framing, sent, got, err, noise, read, want.noise)
+			}
 		}
 	}
 }

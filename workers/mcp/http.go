@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,7 +11,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,24 +29,24 @@ const (
 	othersWait   = 10 * time.Second // for the head of the answer
 )
 
-func (s *Server) overHTTP(ctx context.Context, pace *pace) (*mcp.StreamableClientTransport, error) {
+func (s *Server) overHTTP(ctx context.Context, pace *pace) (_ *mcp.StreamableClientTransport, said func() string, err error) {
 	through := &headed{
 		server: s, headers: s.Headers, streams: rate.NewLimiter(streamsPerSecond, streamsAtOnce), pace: pace,
 		life: ctx, others: make(chan struct{}, othersAtOnce), wait: othersWait,
 	}
 	if s.OAuth.File != "" && !slices.ContainsFunc(slices.Collect(maps.Keys(s.Headers)), func(name string) bool { return strings.EqualFold(name, "authorization") }) {
-		var err error
 		if through.tokens, err = oauth.NewSource(s.URL, s.OAuth); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: through, CheckRedirect: sameHost}, MaxEventSize: maxMessage}, nil
+	said = func() string { text, _ := through.said.Load().(string); return text }
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: through, CheckRedirect: sameHost}, MaxEventSize: maxMessage}, said, nil
 }
 
 // sameHost refuses redirects to another host: the headers may have secrets.
 func sameHost(r *http.Request, via []*http.Request) error {
 	if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
-		return errors.New("it redirects to another host")
+		return fmt.Errorf("it redirects to %s://%s, which does not get its headers: give that as the url", r.URL.Scheme, r.URL.Host)
 	}
 	if len(via) > maxRedirects {
 		return errors.New("it redirects without end")
@@ -63,6 +66,7 @@ type headed struct {
 	life    context.Context //nolint:containedctx // of the run
 	others  chan struct{}   // has an element for each request that is no call
 	wait    time.Duration   // of such a request, see othersWait
+	said    atomic.Value    // string: what the last refusal of such a request says
 }
 
 var (
@@ -113,11 +117,37 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	case carries && answer.StatusCode >= 300 && answer.StatusCode < 400:
 		call.sent.Store(false) // the next request has the call
 	}
+	if r.Method == http.MethodPost && answer.StatusCode == http.StatusOK {
+		relabel(answer)
+	}
 	answer.Body = &ending{h.body(ctx, answer), func() { release(); end(nil) }}
-	if carries {
+	switch {
+	case carries:
 		return answer, noteRefusal(call, r, answer, login)
+	case r.Method == http.MethodPost && answer.StatusCode >= http.StatusBadRequest:
+		said, err := refusalOf(r, answer)
+		h.said.Store(said.message())
+		return answer, err
 	}
 	return answer, nil
+}
+
+// relabel gives an answer the type of content that it has: servers, and what is before them, send messages as texts, or as nothing. One that
+// is labelled as a stream is not waited for.
+func relabel(answer *http.Response) {
+	if isStream(answer) {
+		return
+	}
+	body := bufio.NewReader(answer.Body)
+	begin, _ := body.Peek(len(`event:`)) // shorter ones are no message
+	answer.Body = &ending{io.NopCloser(body), closer(answer.Body)}
+	begin = bytes.TrimSpace(bytes.TrimPrefix(begin, byteOrderMark))
+	switch {
+	case bytes.HasPrefix(begin, []byte("{")), bytes.HasPrefix(begin, []byte("[")):
+		answer.Header.Set("Content-Type", "application/json")
+	case bytes.HasPrefix(begin, []byte("data:")), bytes.HasPrefix(begin, []byte("event:")), bytes.HasPrefix(begin, []byte("id:")):
+		answer.Header.Set("Content-Type", "text/event-stream")
+	}
 }
 
 // authorize gives a request the token that there is, and returns it.
@@ -174,9 +204,12 @@ func noteRefusal(call *activeCall, r *http.Request, answer *http.Response, login
 	over := &refusal{status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", login: login}
 	switch {
 	case answer.StatusCode >= http.StatusBadRequest:
-		body, err := io.ReadAll(io.LimitReader(answer.Body, maxErrorText))
-		over.body = string(body)
-		answer.Body = &ending{io.NopCloser(io.MultiReader(bytes.NewReader(body), answer.Body)), closer(answer.Body)}
+		over, err := refusalOf(r, answer)
+		if over.login = login; over.status >= http.StatusInternalServerError && over.answers() && !aboutSession.MatchString(over.message()) {
+			answer.StatusCode = http.StatusOK // it is the answer to the call
+			answer.Header.Set("Content-Type", "application/json")
+			return err
+		}
 		call.refused.Store(over)
 		return err
 	case answer.StatusCode != http.StatusOK || isStream(answer):
@@ -197,6 +230,20 @@ func noteRefusal(call *activeCall, r *http.Request, answer *http.Response, login
 	}
 	return err
 }
+
+// refusalOf is an answer that refuses a request.
+func refusalOf(r *http.Request, answer *http.Response) (*refusal, error) {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxErrorText))
+	answer.Body = &ending{io.NopCloser(io.MultiReader(bytes.NewReader(body), answer.Body)), closer(answer.Body)}
+	seconds, _ := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64) // a date is rare
+	return &refusal{
+		status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", body: string(body),
+		after: time.Duration(min(max(seconds, 1), maxAfter.Seconds()) * float64(time.Second)),
+	}, err
+}
+
+// maxAfter limits the wait that a server asks for before a call runs again.
+const maxAfter = 30 * time.Second
 
 // closer is a function that closes a body.
 func closer(body io.Closer) func() { return func() { _ = body.Close() } }

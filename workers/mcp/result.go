@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -104,7 +105,8 @@ func (b *outcome) part(data json.RawMessage) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		var text string
 		if json.Unmarshal(data, &text) != nil {
-			text = "[a part of the result cannot be read: it is no part of a result]"
+			b.unknown("that cannot be read", data)
+			return
 		}
 		b.line(text)
 		return
@@ -122,9 +124,21 @@ func (b *outcome) part(data json.RawMessage) {
 	case p.Type == "text", p.Text != "":
 		b.line(p.Text)
 	default:
-		b.line(fmt.Sprintf("[a part of type %q is not shown]", events.Clip(p.Type, events.MaxTokenBytes, "...")))
+		b.unknown(fmt.Sprintf("of type %q", events.Clip(p.Type, events.MaxTokenBytes, "...")), data)
 	}
 }
+
+// unknown adds a part of which only the server knows what it means, as its JSON.
+func (b *outcome) unknown(what string, data json.RawMessage) {
+	if len(data) > maxUnknown {
+		b.line(fmt.Sprintf("[a part %s is not shown: it has %d bytes]", what, len(data)))
+		return
+	}
+	b.line(fmt.Sprintf("[a part %s: %s]", what, data))
+}
+
+// maxUnknown limits the JSON of such a part.
+const maxUnknown = 4 << 10
 
 // resource adds a resource, whose content is a text or bytes.
 func (b *outcome) resource(r *resource, data []byte) {
@@ -146,7 +160,11 @@ func (b *outcome) encoded(mediaType, text string) {
 	}
 	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "", " ", "").Replace(text), "=")
 	data, err := base64.RawStdEncoding.DecodeString(text)
-	if err != nil {
+	switch {
+	case err == nil && strings.HasPrefix(mediaType, "text/") && utf8.Valid(data):
+		b.line(string(data))
+		return
+	case err != nil:
 		b.line(fmt.Sprintf("[a part of type %q cannot be read: its data is no base64]", events.Clip(mediaType, events.MaxTokenBytes, "...")))
 		return
 	}

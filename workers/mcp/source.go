@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -276,7 +277,11 @@ func (s *Source) connected() (err error) {
 		return err
 	}
 	defer func() {
-		if how := end(); how != "" && (errors.Is(err, errEnded) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || errors.Is(err, mcp.ErrConnectionClosed)) {
+		how := end()
+		switch {
+		case run.http && how != "" && err != nil && !strings.Contains(err.Error(), how):
+			err = fmt.Errorf("%w: %s", err, how)
+		case !run.http && how != "" && (errors.Is(err, errEnded) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || errors.Is(err, mcp.ErrConnectionClosed)):
 			err = errors.New(how)
 		}
 	}()

@@ -6,11 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
@@ -102,9 +104,14 @@ func (s *Server) offerOf(ctx context.Context, client *mcp.ClientSession) (*offer
 		has = &mcp.ServerCapabilities{}
 	}
 	var listed []*mcp.Tool
-	if has.Tools != nil {
+	if has.Tools != nil || has.Resources == nil && has.Prompts == nil { // a server may say of nothing that it has it
 		var err error
-		if listed, err = o.list(ctx, client); err != nil {
+		listed, err = o.list(ctx, client)
+		refused, answered := errors.AsType[*jsonrpc.Error](err)
+		switch {
+		case answered && !unanswered(refused) && (has.Tools == nil || methodUnknown(refused)):
+			o.leave("", "it does not list tools: %s", s.withoutSecrets(refused.Message))
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -143,9 +150,14 @@ func (o *offer) admit(t *tool) (why string) {
 
 // list reads the list of a server's tools, with what is used of each.
 func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*mcp.Tool, err error) {
-	for bytes, cursor := 0, ""; ; {
+	known, asked := make(map[string]bool), map[string]bool{"": true} // tools, and cursors
+	for bytes, cursor := 0, ""; ; asked[cursor] = true {
 		var all []*mcp.Tool
 		page, err := client.ListTools(context.WithValue(ctx, pageKey{}, &all), &mcp.ListToolsParams{Cursor: cursor})
+		if refused, answered := errors.AsType[*jsonrpc.Error](err); answered && cursor != "" && !unanswered(refused) {
+			o.leave("", "the list is cut after %d tools: its next page has an error: %s", len(listed), refused.Message)
+			return listed, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -158,6 +170,11 @@ func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*
 			if err != nil {
 				return nil, err // it was JSON
 			}
+			same := t.Name + "\x00" + t.Description + "\x00" + string(schema)
+			if known[same] {
+				continue // of a page that came before
+			}
+			known[same] = true
 			if bytes += len(t.Name) + len(t.Description) + len(schema); len(listed) >= maxListed || bytes > maxListedBytes {
 				o.leave(t.Name, "the list is cut after %d tools, or %d bytes: this one and those after it", maxListed, maxListedBytes)
 				return listed, nil
@@ -175,7 +192,7 @@ func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*
 				listed = append(listed, used(t, schema))
 			}
 		}
-		if cursor = page.NextCursor; cursor == "" {
+		if cursor = page.NextCursor; asked[cursor] { // servers answer the last page with its own cursor
 			return listed, nil
 		}
 	}

@@ -19,11 +19,10 @@ import (
 const endWait = 2 * time.Second
 
 // transport connects to a server, for a run that ends with ctx. end ends what it started; it returns when that is gone, with how it
-// ended; empty over HTTP.
+// ended; over HTTP with what its last refusal says.
 func (s *Server) transport(ctx context.Context, pace *pace, log *zap.Logger, noise func(string)) (t mcp.Transport, end func() string, err error) {
 	if s.URL != "" {
-		over, err := s.overHTTP(ctx, pace)
-		return over, func() string { return "" }, err
+		return s.overHTTP(ctx, pace)
 	}
 	return s.start(ctx, pace, log, noise)
 }
