@@ -109,7 +109,7 @@ func TestEndlessLists(t *testing.T) {
 		most  int64 // pages
 	}{
 		"empty": {`{"tools":[],"nextCursor":"$N"}`, false, 0},
-		"same":  {`{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":"c"}`, true, 20000},
+		"same":  {`{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":"c"}`, true, 2},
 		"large": {`{"tools":[` + large + `{"name":"t$N","inputSchema":{"type":"object"}}],"nextCursor":"$N"}`, true, 6}, // 8 MiB each, of 16
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +133,72 @@ func TestEndlessLists(t *testing.T) {
 			}
 			harness.Equal(t, "call of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
 			harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+		})
+	}
+}
+
+// TestListsAsTheyAreSent has servers that say little of what they have, or do not end their list as the protocol says: sessions have the tools
+// that were listed, and left out is what people should know.
+func TestListsAsTheyAreSent(t *testing.T) {
+	t.Parallel()
+	const list = `{"tools":[{"name":"say","inputSchema":{"type":"object"}}],"nextCursor":"more"}`
+	const none, broken = `"error":{"code":-32601,"message":"Method not found"}`, `"error":{"code":-32602,"message":"no such cursor"}`
+	for name, c := range map[string]struct {
+		has, first, next string
+		tools            int
+		leftOut          string
+	}{
+		"nothing_said":  {`{}`, `"result":` + list, `"result":{"tools":[]}`, 1, ""},
+		"null_said":     {`null`, `"result":` + list, `"result":` + list, 1, ""},
+		"true_said":     {`{"tools":true}`, `"result":` + list, `"result":` + list, 1, ""},
+		"no_list":       {`{"tools":{}}`, none, "", 0, "it does not list tools: Method not found"},
+		"no_list_said":  {`{}`, none, "", 0, "it does not list tools: Method not found"},
+		"a_page_breaks": {`{"tools":{}}`, `"result":` + list, broken, 1, "the list is cut after 1 tools: its next page has an error: no such cursor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var in struct {
+					ID     json.RawMessage
+					Method string
+					Params struct{ Cursor string }
+				}
+				if r.Method != http.MethodPost || json.Unmarshal([]byte(readAll(r)), &in) != nil {
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				}
+				answer := none
+				switch {
+				case in.ID == nil:
+					w.WriteHeader(http.StatusAccepted)
+					return
+				case in.Method == "initialize":
+					answer = `"result":{"protocolVersion":"2025-06-18","capabilities":` + c.has + `,"serverInfo":{"name":"h","version":"1"}}`
+				case in.Method == "tools/list" && in.Params.Cursor == "":
+					answer = c.first
+				case in.Method == "tools/list":
+					answer = c.next
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, in.ID, answer)
+			}))
+			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
+			s.source(mcp.Server{Name: "web", URL: at.URL})
+			s.Wait("the list", s.of("web").Ready())
+			left := ""
+			for _, t := range s.servers[len(s.servers)-1].LeftOut() {
+				left += t.Reason
+			}
+			harness.Equal(t, "left out", left, c.leftOut)
+			s.result("web__say", "{}")
+			n := 0
+			for _, tool := range s.tools() {
+				if strings.HasPrefix(tool, "web__") {
+					n++
+				}
+			}
+			harness.Equal(t, "tools", n, c.tools)
 		})
 	}
 }

@@ -21,6 +21,9 @@ const rawVariable = "LASH_TEST_RAW"
 // In a process of such a server this variable makes it end, or stay silent, until initialize.
 const strictVariable = "LASH_TEST_STRICT"
 
+// In a process of such a server this variable makes it end after an answer to a call.
+const onceVariable = "LASH_TEST_ONCE"
+
 // rawTools are the tools of a server that sends what its calls say.
 const rawTools = `[{"name":"say","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"once","inputSchema":{"type":"object"}}]`
 
@@ -90,6 +93,9 @@ func rawServer(in io.Reader, out io.Writer, file string) {
 			_, _ = fmt.Fprintf(buffered, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", m.ID)
 		}
 		_ = buffered.Flush()
+		if m.Method == "tools/call" && os.Getenv(onceVariable) != "" {
+			return
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -99,7 +100,14 @@ func TestRefusedCalls(t *testing.T) {
 		"200_of_a_session":    {answer(200, refusal("$ID", -32000, "the browser session has a page open")), false, events.OutcomeFailure, 1},
 		"no_method":           {answer(200, refusal("$ID", -32601, "Method not found")), false, events.OutcomeSuccess, 2},
 		"no_method_always":    {answer(200, refusal("$ID", -32601, "Method not found")), true, events.OutcomeFailure, 2},
+		"400_of_frameworks":   {answer(400, `{"detail":"Invalid or missing session ID"}`), false, events.OutcomeSuccess, 2},
+		"400_of_a_field":      {answer(400, `{"error":"Invalid session"}`), false, events.OutcomeSuccess, 2},
 		"403":                 {answer(403, ""), false, events.OutcomeFailure, 1},
+		"429":                 {answer(429, ""), false, events.OutcomeSuccess, 2},
+		"429_always":          {answer(429, `{"error":"slow down"}`), true, events.OutcomeFailure, 2},
+		"200_of_no_request":   {answer(200, refusal("null", -32602, "x is missing")), false, events.OutcomeFailure, 1},
+		"500_answers":         {answer(500, refusal("$ID", -32603, "down")), false, events.OutcomeFailure, 1},
+		"503_of_a_session":    {answer(503, refusal("$ID", -32000, "Session not found")), false, events.OutcomeLost, 1},
 		"503":                 {answer(503, ""), false, events.OutcomeLost, 1},
 		"500":                 {answer(500, "oops"), false, events.OutcomeLost, 1},
 	} {
@@ -204,9 +212,11 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 		content, want string
 		attachments   int
 	}{
-		"type":       {`[{"type":"text","text":"here"},{"type":"hologram","data":"x"}]`, "here\n[a part of type \"hologram\" is not shown]", 0},
-		"null":       {`[null,{"type":"text","text":"here"}]`, "[a part of type \"\" is not shown]\nhere", 0},
-		"number":     {`[7,{"type":"text","text":"here"}]`, "[a part of the result cannot be read: it is no part of a result]\nhere", 0},
+		"type":       {`[{"type":"text","text":"here"},{"type":"hologram","data":"x"}]`, "here\n[a part of type \"hologram\": {\"type\":\"hologram\",\"data\":\"x\"}]", 0},
+		"null":       {`[null,{"type":"text","text":"here"}]`, "[a part of type \"\": null]\nhere", 0},
+		"number":     {`[7,{"type":"text","text":"here"}]`, "[a part that cannot be read: 7]\nhere", 0},
+		"large":      {`[{"type":"text","text":"here"},{"type":"film","data":"` + strings.Repeat("x", 9000) + `"}]`, "here\n[a part of type \"film\" is not shown: it has 9025 bytes]", 0},
+		"text_blob":  {`[{"type":"resource","resource":{"uri":"a:b","mimeType":"text/csv","blob":"YSxi"}}]`, "[resource a:b]\na,b", 0},
 		"base64":     {`[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"!"}]`, "here\n[a part of type \"image/png\" cannot be read: its data is no base64]", 0},
 		"data_url":   {`[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"data:image/png;base64,AQID"}]`, "here", 1},
 		"no_padding": {`[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"AQI"}]`, "here", 1},
@@ -239,6 +249,71 @@ func TestErrorsSayEverything(t *testing.T) {
 				t.Errorf("got %q, %q, want a failure and %q", r.Outcome, r.Text, c.want)
 			}
 		})
+	}
+}
+
+// TestRefusalsSayEverything has a server over HTTP refuse a call with a body: the failure has what it says.
+func TestRefusalsSayEverything(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	h := &hostileHTTP{}
+	var refuse func(http.ResponseWriter, json.RawMessage)
+	h.answer = func(w http.ResponseWriter, id json.RawMessage) { refuse(w, id) }
+	s.source(s.hostile(h))
+	for want, c := range map[string]struct {
+		status int
+		body   string
+	}{
+		"413 Request Entity Too Large: too large":        {413, "too large"},
+		"422 Unprocessable Entity: [{\"msg\":\"no x\"}]": {422, `{"detail":[{"msg":"no x"}]}`},
+		"403 Forbidden: no rights":                       {403, `{"error":"forbidden","message":"no rights"}`},
+		"400 Bad Request: bad":                           {400, `{"error":{"code":"E1","message":"bad"}}`},
+		"403 Forbidden":                                  {403, "<html>nothing</html>"},
+		"x: {\"why\":\"y\"}":                             {200, `{"jsonrpc":"2.0","id":$ID,"error":{"code":-32602,"message":"x","data":{"why":"y"}}}`},
+	} {
+		refuse = func(w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, strings.ReplaceAll(c.body, "$ID", string(id)))
+		}
+		if r := s.result("web__once", "{}"); r.Outcome != events.OutcomeFailure || !strings.HasSuffix(r.Text, want) {
+			t.Errorf("%d %s: got %q, %q, want a failure and %q", c.status, c.body, r.Outcome, r.Text, want)
+		}
+	}
+}
+
+// TestTypesOfContent has a server over HTTP label its answers in ways of other servers: they are read by what they are.
+func TestTypesOfContent(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	h := &hostileHTTP{}
+	var kind, around string
+	h.answer = func(w http.ResponseWriter, id json.RawMessage) {
+		w.Header()["Content-Type"] = strings.Fields(kind) // none is detected
+		_, _ = fmt.Fprintf(w, around, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"read"}]}}`, id))
+	}
+	s.source(s.hostile(h))
+	for _, c := range [][2]string{
+		{"", "%s"}, {"text/plain", "%s"}, {"application/json-rpc", "%s"}, {"text/html", " \n%s"}, {"application/json", "\uFEFF%s"}, {"application/json", "[%s]"},
+		{"application/json", "data: %s\n\n"}, {"", "event: message\ndata: %s\n\n"}, {"text/event-stream", "data: [START]\n\ndata: %s\n\ndata: [DONE]\n\n"},
+		{"text/event-stream", "event: ping\ndata: now\n\ndata: [%s]\n\n"},
+	} {
+		kind, around = c[0], c[1]
+		if r := s.result("web__once", "{}"); r.Text != "read" {
+			t.Errorf("%q: got %q, %q, want it read", c, r.Outcome, r.Text)
+		}
+	}
+}
+
+// TestAnswerAndEnd has a server that ends once it has answered a call: the answer is not lost.
+func TestAnswerAndEnd(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.raw(rawTools)
+	server.Env[onceVariable] = "1"
+	s.source(server)
+	for range 8 {
+		harness.Equal(t, "result", s.result("srv__once", sayingOf(saying{})).Text, "said")
 	}
 }
 

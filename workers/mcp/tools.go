@@ -170,15 +170,15 @@ func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*
 			if err != nil {
 				return nil, err // it was JSON
 			}
+			if bytes += len(t.Name) + len(t.Description) + len(schema); len(listed) >= maxListed || bytes > maxListedBytes {
+				o.leave(t.Name, "the list is cut after %d tools, or %d bytes: this one and those after it", maxListed, maxListedBytes)
+				return listed, nil
+			}
 			same := t.Name + "\x00" + t.Description + "\x00" + string(schema)
 			if known[same] {
 				continue // of a page that came before
 			}
 			known[same] = true
-			if bytes += len(t.Name) + len(t.Description) + len(schema); len(listed) >= maxListed || bytes > maxListedBytes {
-				o.leave(t.Name, "the list is cut after %d tools, or %d bytes: this one and those after it", maxListed, maxListedBytes)
-				return listed, nil
-			}
 			switch {
 			case len(t.Name) > maxListedName || len(schema) > maxToolsBytes:
 				o.leave(t.Name, "its name has %d bytes and its schema %d, limits are %d and %d", len(t.Name), len(schema), maxListedName, maxToolsBytes)
