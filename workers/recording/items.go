@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -30,13 +31,20 @@ func (r *itemReader) add(e Entry) {
 
 // itemsOf are the items in a line; nil where it has none. open is whether items came before.
 func itemsOf(o object, open bool) ([]json.RawMessage, bool) {
-	for _, key := range []string{"output", "input", "data"} { // of a response, a request and a page of items
-		if kindOf(o[key]) == '[' && kindOf(o["type"]) == 'n' {
-			all, _ := o.list(key)
-			return all, true
+	var all []json.RawMessage
+	if kindOf(o["type"]) != 'n' {
+		return nil, isItem(o, open)
+	}
+	if kindOf(o["input"]) == '"' && kindOf(o["model"]) == '"' {
+		all = append(all, json.RawMessage(`{"role":"user","content":`+string(o["input"])+`}`))
+	}
+	for _, key := range []string{"input", "output", "data"} { // of a request, a response and a page of items
+		if kindOf(o[key]) == '[' {
+			list, _ := o.list(key)
+			all = slices.Concat([]json.RawMessage{}, all, list) // none is a list, too
 		}
 	}
-	return nil, isItem(o, open)
+	return all, all != nil || isItem(o, open)
 }
 
 func isItem(o object, open bool) bool {
@@ -245,11 +253,14 @@ func outputParts(raw json.RawMessage) (parts []events.Part, failed bool, err err
 		if o, err = parseObject(raw); err != nil {
 			return nil, false, err
 		}
-		if failed = string(compact(o["success"])) == "false"; kindOf(o["content"]) == 'n' {
-			return []events.Part{textPart(string(compact(raw)))}, failed, nil
+		if failed = kindOf(o["success"]) == 'f'; kindOf(o["content"]) == 'n' { // it may be a part itself
+			o = object{"content": slices.Concat(json.RawMessage("["), raw, json.RawMessage("]"))}
 		}
 	}
 	parts, err = content(o, itemPart)
+	if kind := kindOf(raw); err != nil && (kind == '{' || kind == '[') || len(parts) == 1 && kind == '{' && parts[0].MediaType == "" && parts[0].Kind == events.PartAttachment {
+		return []events.Part{textPart(string(compact(raw)))}, failed, nil // what a program of the provider printed
+	}
 	return parts, failed, err
 }
 
@@ -260,7 +271,7 @@ func itemPart(kind string, o object) (events.Part, error) {
 		return textAt(o, "text")
 	case "refusal":
 		return textAt(o, "refusal")
-	case "input_image":
+	case "input_image", "computer_screenshot":
 		if kindOf(o["image_url"]) == '"' {
 			return chatImage(o)
 		}

@@ -64,3 +64,25 @@ func (l *lines) read() ([]byte, error) {
 		}
 	}
 }
+
+// whole is the object that begins with a line and has all others, too: people indent what programs write as one line. Errors: cause, where
+// there is none.
+func (l *lines) whole(begin []byte, cause error) ([]byte, object, error) {
+	first, all := l.n, bytes.Clone(begin)
+	for {
+		line, err := l.next()
+		if errors.Is(err, io.EOF) {
+			o, err := parseLine(all)
+			if err == nil {
+				return all, o, nil
+			}
+			l.n = first
+			return nil, nil, cause
+		}
+		if err != nil || len(all) > l.limit {
+			l.n = first
+			return nil, nil, cause
+		}
+		all = append(append(all, '\n'), line...)
+	}
+}

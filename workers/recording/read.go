@@ -25,8 +25,19 @@ func read(name string, l *lines) ([]Conversation, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		var o object
 		if err == nil {
-			err = f.add(l.n, line)
+			n := l.n
+			if o, err = parseLine(line); errors.Is(err, io.ErrUnexpectedEOF) && f.last == nil && len(f.scripts) == 0 {
+				line, o, err = l.whole(line, err)
+			}
+			switch {
+			case err == nil:
+				err = f.add(n, line, o)
+			case f.last != nil: // its program died, or ran twice
+				f.last.lose("broken lines")
+				continue
+			}
 		}
 		if err != nil {
 			return nil, &LineError{File: name, Line: l.n, Reason: err.Error(), Err: err}
@@ -56,11 +67,7 @@ type file struct {
 }
 
 // add reads one line. Its content says of which form it is; a line that says nothing of the kind is of the form of the line before.
-func (f *file) add(n int, line []byte) error {
-	o, err := parseLine(line)
-	if err != nil {
-		return err
-	}
+func (f *file) add(n int, line []byte, o object) error {
 	if _, ok := o["messages"]; ok {
 		return f.addChat(n, o)
 	}
