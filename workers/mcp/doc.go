@@ -19,6 +19,7 @@
 //	progress                       output of the call, of the stream progress
 //	elicitation                    an approval: a refusal declines, the reason of a grant has the content
 //	a page to open before a call   an approval: the call is sent again after a grant
+//	instructions of the server     part of the prompt, with its name, where its tools are in every session
 //	a changed list of tools        sessions have it from their next turn on
 //
 // A server cannot ask for completions or roots. A question that it sends as a request names no call: people of a session are asked where

@@ -56,6 +56,8 @@ type catalogue struct {
 	tools   *plugin.Tools // of every session
 	sources map[string]*plugin.Tools
 	leftOut []api.LeftOutTool
+
+	instructions []events.Contribution // of servers whose tools every session has
 }
 
 // maxOlder is how many catalogues a node keeps for turns that began with them.
@@ -136,7 +138,7 @@ func (s *Servers) Stop(ctx context.Context) error {
 func (s *Servers) take(o *offer) {
 	s.mu.Lock()
 	before := s.offers[o.Server]
-	if before != nil && before.hash == o.hash {
+	if before != nil && before.hash == o.hash && before.Instructions == o.Instructions {
 		s.mu.Unlock()
 		return
 	}
@@ -160,19 +162,21 @@ func (s *Servers) take(o *offer) {
 func (s *Servers) compileLocked() *catalogue {
 	c := &catalogue{tools: plugin.NewTools(), sources: make(map[string]*plugin.Tools)}
 	sum := sha256.New()
-	sizes := make([]int, 0, len(s.offers))
+	sizes, instructions := make([]int, 0, len(s.offers)), make([]int, 0, len(s.offers))
 	for _, o := range s.offers {
-		sizes = append(sizes, o.size())
+		sizes, instructions = append(sizes, o.size()), append(instructions, len(o.Instructions))
 	}
-	limit := share(sizes, maxAllBytes)
+	limit, shown := share(sizes, maxAllBytes), share(instructions, maxAllInstructions)
 	for _, name := range slices.Sorted(maps.Keys(s.offers)) {
 		o := s.offers[name]
-		sum.Write([]byte(name + " " + o.hash + "\n"))
+		sum.Write([]byte(name + " " + o.hash + o.Instructions + "\n"))
 		c.leftOut = append(c.leftOut, o.LeftOut...)
 		into := c.tools
 		if o.BySession {
 			into = plugin.NewTools()
 			c.sources[name] = into
+		} else if o.Instructions != "" {
+			c.instructions = append(c.instructions, events.Contribution{Slot: events.SlotGuidance, Title: "What the MCP server " + name + " says of its tools", Content: events.Clip(o.Instructions, shown, "...")})
 		}
 		bytes := 0
 		for i := range o.Tools {
@@ -308,6 +312,9 @@ func (t *sessionTools) Register(r *plugin.Registrar) error {
 	if err := r.Tools(t.list.tools); err != nil {
 		t.log.Warn("tools are left out", zap.Error(err))
 	}
+	r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
+		return t.list.instructions, nil
+	})
 	for name, set := range t.list.sources {
 		r.Source(name, func(context.Context) (*plugin.Tools, error) { return set, nil })
 	}

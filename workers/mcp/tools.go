@@ -36,6 +36,9 @@ const (
 	maxSchema      = 64 << 10
 	maxDescription = 16 << 10
 	maxLeftOut     = 256 // tools that are named as left out
+
+	maxInstructions    = 2 << 10 // of one server
+	maxAllInstructions = 16 << 10
 )
 
 // offer is a version of a server's tools, as nodes tell it to each other.
@@ -45,7 +48,9 @@ type offer struct {
 	Tools     []tool // by name
 	LeftOut   []api.LeftOutTool
 
-	hash     string   // of all that
+	Instructions string `json:",omitempty"` // for the model
+
+	hash     string   // of all that but the instructions, which other nodes may not know
 	unlisted []string // see [Source.Unlisted]
 }
 
@@ -82,7 +87,9 @@ func (o *offer) size() (sum int) {
 
 // seal sets the hash of an offer.
 func (o *offer) seal() *offer {
-	data, _ := json.Marshal(o) // it has no value that JSON lacks
+	hashed := *o
+	hashed.Instructions = ""
+	data, _ := json.Marshal(&hashed) // it has no value that JSON lacks
 	sum := sha256.Sum256(data)
 	o.hash = hex.EncodeToString(sum[:])
 	return o
@@ -98,8 +105,9 @@ func (o *offer) leave(name, format string, args ...any) {
 
 // offerOf reads the tools of a server. Errors: those of the session.
 func (s *Server) offerOf(ctx context.Context, client *mcp.ClientSession) (*offer, error) {
-	o := &offer{Server: s.Name, BySession: s.BySession}
-	has := client.InitializeResult().Capabilities
+	begun := client.InitializeResult()
+	o := &offer{Server: s.Name, BySession: s.BySession, Instructions: events.Clip(s.withoutSecrets(strings.TrimSpace(begun.Instructions)), maxInstructions, "...")}
+	has := begun.Capabilities
 	if has == nil {
 		has = &mcp.ServerCapabilities{}
 	}

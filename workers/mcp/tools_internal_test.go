@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -56,5 +58,35 @@ func TestShares(t *testing.T) {
 		if got := share(slices.Clone(c.sizes), 100); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+// TestInstructionsOfServers takes offers with instructions: those of servers whose tools every session has are in the prompt, with the name
+// of each, and bounded. Nodes that do not know them have the same hash.
+func TestInstructionsOfServers(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		s.take((&offer{Server: fmt.Sprintf("long%02d", i), Instructions: strings.Repeat("x", maxInstructions)}).seal())
+	}
+	s.take((&offer{Server: "none"}).seal())
+	s.take((&offer{Server: "own", Instructions: "x", BySession: true}).seal())
+	s.take((&offer{Server: "short", Instructions: "first"}).seal())
+	s.take((&offer{Server: "short", Instructions: "Call look first."}).seal())
+	sum := 0
+	for _, c := range s.list.instructions {
+		sum += len(c.Content)
+		if c.Slot != events.SlotGuidance || strings.Contains(c.Title, "short") && c.Content != "Call look first." {
+			t.Errorf("got %+v", c)
+		}
+	}
+	if n := len(s.list.instructions); n != 21 || sum > maxAllInstructions {
+		t.Errorf("got %d instructions with %d bytes, want 21 and at most %d", n, sum, maxAllInstructions)
+	}
+	if a, b := (&offer{Server: "a", Instructions: "x"}).seal().hash, (&offer{Server: "a"}).seal().hash; a != b {
+		t.Error("instructions change the hash of an offer")
 	}
 }
