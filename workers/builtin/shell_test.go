@@ -79,6 +79,7 @@ func TestShellRefused(t *testing.T) {
 	s := shellBuild(t, shell.Config{Dir: t.TempDir(), MaxTime: time.Minute})
 	for args, want := range map[string]string{
 		`{"command":" \n"}`:                     "command: is blank",
+		`{"command":"echo a\u0000b"}`:           "command: has a zero byte",
 		`{"command":"true","timeout_ms":-1}`:    "timeout_ms: -1, want 0 to 60000",
 		`{"command":"true","timeout_ms":60001}`: "timeout_ms: 60001, want 0 to 60000",
 		`{"command":"true","cwd":"missing"}`:    "cwd: missing is no directory",

@@ -335,6 +335,9 @@ func (s *searching) file(ctx context.Context, name string, named bool) error {
 			err = errNoText
 		default:
 			s.read += int64(len(line))
+			if n == 1 {
+				line = bytes.TrimPrefix(line, []byte("\uFEFF")) // a byte order mark is no text
+			}
 			shown, found = s.matched(norm.NFC.Bytes(bytes.TrimRight(line, "\r\n")))
 			err = nil
 		}

@@ -197,6 +197,8 @@ func TestSearchNamesWhatItDidNotRead(t *testing.T) {
 		"many":             {links: map[string]string{"1": "x", "2": "x", "3": "x", "4": "x", "5": "x", "6": "x", "7": "x"}, want: "[no file was searched]\n[not searched, a link: 1, 2, 3, 4, 5 and 2 more]\n"},
 		"no such name":     {files: map[string]string{"a": "one"}, req: searchRequest{Files: "*.go"}, want: "[no file was searched: files: *.go selects none that can be]\n"},
 		"a folder":         {files: map[string]string{"s/d/a": "one", "b": "one"}, req: searchRequest{Files: "./s/"}, want: "s/d/a:1: one\n"},
+		"byte order mark":  {files: map[string]string{"a": "\uFEFFone\n\uFEFFone\n"}, req: searchRequest{Pattern: "^one"}, want: "a:1: one\n"},
+		"path by form":     {files: map[string]string{"cafe\u0301/e\u0301": "one\n"}, req: searchRequest{Pattern: "one", Path: "caf\u00e9/\u00e9"}, want: "cafe\u0301/e\u0301:1: one\n"},
 		"normal forms":     {files: map[string]string{"cafe\u0301": "caf\u00e9 1\ncafe\u0301 2\ncafe 3\n"}, req: searchRequest{Pattern: "^cafe\u0301 ", Files: "caf\u00e9"}, want: "cafe\u0301:1: caf\u00e9 1\ncafe\u0301:2: caf\u00e9 2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

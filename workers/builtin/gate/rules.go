@@ -3,7 +3,9 @@ package gate
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -155,7 +157,7 @@ func real(name string) string {
 	done := filepath.VolumeName(name) + slash
 	rest := strings.Split(strings.TrimPrefix(name, done), slash)
 	for links := 0; len(rest) > 0; {
-		next := filepath.Join(done, rest[0]) // links before the .. are resolved
+		next := inItsForm(filepath.Join(done, rest[0])) // links before the .. are resolved
 		rest = rest[1:]
 		target, err := os.Readlink(next)
 		if err != nil {
@@ -172,6 +174,25 @@ func real(name string) string {
 		rest = append(strings.Split(target, slash), rest...)
 	}
 	return done
+}
+
+// inItsForm is a path whose last name is in the normal form of the file that is there: people and models write names in NFC, and file systems
+// and archives have them in NFD, too. One that is there, or in no form, stays as it is.
+func inItsForm(name string) string {
+	dir, base := filepath.Split(name)
+	for _, form := range []norm.Form{norm.NFC, norm.NFD} {
+		other := filepath.Join(dir, form.String(base))
+		if other == name {
+			continue
+		}
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if _, err := os.Lstat(other); err == nil {
+			return other
+		}
+	}
+	return name
 }
 
 // OptionsFor are the rules of a session: its own, or else the node's. The node's Deny is always added.

@@ -68,6 +68,8 @@ func (s shell) runCommand(ctx context.Context, call plugin.Call, in request) (pl
 	switch {
 	case strings.TrimSpace(in.Command) == "":
 		return plugin.Result{}, plugin.InvalidArgs("command: is blank")
+	case strings.Contains(in.Command, "\x00"):
+		return plugin.Result{}, plugin.InvalidArgs("command: has a zero byte, which no program can be given: write it as \\0 where the command prints it")
 	case in.TimeoutMS < 0 || in.TimeoutMS > s.MaxTime.Milliseconds():
 		return plugin.Result{}, plugin.InvalidArgs("timeout_ms: %d, want 0 to %d", in.TimeoutMS, s.MaxTime.Milliseconds())
 	case in.TimeoutMS > 0:
