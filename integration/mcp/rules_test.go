@@ -178,9 +178,9 @@ func TestTokenIsReadAgain(t *testing.T) {
 func TestLeftOutTools(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	server := s.raw(strings.ReplaceAll(`[{"name":"say","inputSchema":{"type":"object"}},{"name":"say","inputSchema":{"type":"object"}},
+	server := s.raw(strings.ReplaceAll(`[{"name":"say","inputSchema":{"type":"object"}},{"name":"say","description":"another","inputSchema":{"type":"object"}},
 		{"name":"long","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},{"name":"may","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},
-		{"name":"odd","description":["x"],"inputSchema":{"type":"object"}},"text",
+		{"name":7,"inputSchema":{"type":"object"}},"text",{"name":"odd","description":["x"],"annotations":"x","inputSchema":{"type":"object"}},
 		{"name":"header","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}},
 		{"name":"large","inputSchema":{"type":"object","description":"`+strings.Repeat("x", 200<<10)+`"}}]`, "\n", ""))
 	s.source(server, mcp.Server{Name: "absent", Command: "/no/such/program"})
@@ -188,7 +188,7 @@ func TestLeftOutTools(t *testing.T) {
 	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
 	harness.WantError(t, "tools", err, nil)
 	told := strings.Join(s.told.all(), "\n")
-	for name, reason := range map[string]string{"say": "name already", "long": "taskSupport", "odd": "cannot be read", "header": "x-mcp-header", "large": "limits are", "": "no such file"} {
+	for reason, name := range map[string]string{"name already": "say", "taskSupport": "long", "its name is 7": "", "cannot unmarshal string": "", "x-mcp-header": "header", "limits are": "large", "no such file": ""} {
 		i := slices.IndexFunc(state.LeftOut, func(l api.LeftOutTool) bool { return l.Name == name && strings.Contains(l.Reason, reason) })
 		if i < 0 {
 			t.Errorf("%q: got %+v, want it left out, as %s", name, state.LeftOut, reason)
@@ -197,8 +197,8 @@ func TestLeftOutTools(t *testing.T) {
 			t.Errorf("%q: people are told %s, want %s", name, told, reason)
 		}
 	}
-	if names := s.tools(); !slices.Contains(names, "srv__may") || !slices.Contains(names, "srv__say") || slices.Contains(names, "srv__long") {
-		t.Errorf("got the tools %v, want say and may, and not long", names)
+	if names := s.tools(); !slices.Contains(names, "srv__may") || !slices.Contains(names, "srv__say") || !slices.Contains(names, "srv__odd") || slices.Contains(names, "srv__long") {
+		t.Errorf("got the tools %v, want say, may and odd, and not long", names)
 	}
 }
 

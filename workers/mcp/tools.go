@@ -182,7 +182,7 @@ func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*
 				o.leave(t.Name, "the list is cut after %d tools, or %d bytes: this one and those after it", maxListed, maxListedBytes)
 				return listed, nil
 			}
-			same := t.Name + "\x00" + t.Description + "\x00" + string(schema)
+			same := fmt.Sprintf("%q %q %s %v", t.Name, t.Description, schema, t.Meta[brokenKey])
 			if known[same] {
 				continue // of a page that came before
 			}
