@@ -294,8 +294,15 @@ func TestTypesOfContent(t *testing.T) {
 	}
 	s.source(s.hostile(h))
 	for _, c := range [][2]string{
-		{"", "%s"}, {"text/plain", "%s"}, {"application/json-rpc", "%s"}, {"text/html", " \n%s"}, {"application/json", "\uFEFF%s"}, {"application/json", "[%s]"},
-		{"application/json", "data: %s\n\n"}, {"", "event: message\ndata: %s\n\n"}, {"text/event-stream", "data: [START]\n\ndata: %s\n\ndata: [DONE]\n\n"},
+		{"", "%s"},
+		{"text/plain", "%s"},
+		{"application/json-rpc", "%s"},
+		{"text/html", " \n%s"},
+		{"application/json", "\uFEFF%s"},
+		{"application/json", "[%s]"},
+		{"application/json", "data: %s\n\n"},
+		{"", "event: message\ndata: %s\n\n"},
+		{"text/event-stream", "data: [START]\n\ndata: %s\n\ndata: [DONE]\n\n"},
 		{"text/event-stream", "event: ping\ndata: now\n\ndata: [%s]\n\n"},
 	} {
 		kind, around = c[0], c[1]

@@ -114,7 +114,8 @@ func TestMessagesAsTheyAreSent(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":5}]}}`:                      {string(unescaped(map[string]any{"id": 1, "jsonrpc": "2.0", "result": map[string]any{"tools": []any{broken("", errors.New("its name is 5"))}}})), ""},
 		begun(`{"logging":true,"prompts":null,"tools":[]}`, `{"name":"x","version":1}`): {begun(`{"logging":{},"prompts":null,"tools":{}}`, `{"name":"x"}`), ""},
 		`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-10-07","capabilities":[],"instructions":5,"serverInfo":"x"}}`: {
-			`{"id":1,"jsonrpc":"2.0","result":{"protocolVersion":"2024-11-05"}}`, ""},
+			`{"id":1,"jsonrpc":"2.0","result":{"protocolVersion":"2024-11-05"}}`, "",
+		},
 		`{"jsonrpc":"2.0","id":1,"result":{"isError":"no","content":"a","_meta":[]}}`: {`{"id":1,"jsonrpc":"2.0","result":{"_meta":{"lash/result":"{\"content\":\"a\"}"},"content":[]}}`, ""},
 		`{"jsonrpc":"2.0","id":1,"result":{"toolResult":"a"}}`:                        {`{"id":1,"jsonrpc":"2.0","result":{"_meta":{"lash/result":"{\"content\":\"a\"}"},"content":[],"toolResult":"a"}}`, ""},
 	} {

@@ -3,12 +3,14 @@ package mcpapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -45,8 +47,59 @@ func single(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(data))
-		next.ServeHTTP(w, r)
+		answer := &answering{ResponseWriter: w, request: data}
+		next.ServeHTTP(answer, r)
+		if answer.held { // it has no text
+			w.WriteHeader(http.StatusBadRequest)
+		}
 	})
+}
+
+// answering answers a request of a method that the library does not know with an error of the protocol, and takes such a notification: the
+// library refuses both with a text, and clients end their connection at that.
+type answering struct {
+	http.ResponseWriter
+	request []byte
+	held    bool // the status is a refusal, and waits for its text
+}
+
+// notHandled is in the text of such a refusal.
+const notHandled = "JSON RPC not handled"
+
+// Unwrap implements the interface of [http.ResponseController].
+func (w *answering) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *answering) WriteHeader(status int) {
+	if w.held = status == http.StatusBadRequest; !w.held {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (w *answering) Write(data []byte) (int, error) {
+	if !w.held {
+		return w.ResponseWriter.Write(data)
+	}
+	w.held = false
+	if !bytes.Contains(data, []byte(notHandled)) {
+		w.ResponseWriter.WriteHeader(http.StatusBadRequest)
+		return w.ResponseWriter.Write(data)
+	}
+	var in struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.Unmarshal(w.request, &in) != nil || len(in.ID) == 0 {
+		w.ResponseWriter.WriteHeader(http.StatusAccepted)
+		return len(data), nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.ResponseWriter.WriteHeader(http.StatusOK)
+	err := json.NewEncoder(w.ResponseWriter).Encode(map[string]any{
+		"jsonrpc": "2.0", "id": in.ID, "error": map[string]any{"code": jsonrpc.CodeMethodNotFound, "message": fmt.Sprintf("there is no method %.100q", in.Method)},
+	})
+	return len(data), err
 }
 
 // within performs requests in this process, as the sender of another request, and no longer than that one: older versions of the

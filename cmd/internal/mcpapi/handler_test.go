@@ -54,6 +54,39 @@ func TestLongEveryURIIsAnswered(t *testing.T) {
 	}
 }
 
+// TestUnknownMethods sends messages of methods that there are not: a request has an error of the protocol, a notification is taken, and what is
+// no message is refused.
+func TestUnknownMethods(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(mcpapi.Handler(http.NotFoundHandler()))
+	t.Cleanup(s.Close)
+	for message, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		`{"jsonrpc":"2.0","id":"a","method":"no/such"}`:      {http.StatusOK, `{"error":{"code":-32601,"message":"there is no method \"no/such\""},"id":"a","jsonrpc":"2.0"}`},
+		`{"jsonrpc":"2.0","method":"notifications/no_such"}`: {http.StatusAccepted, ""},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`:     {http.StatusBadRequest, `invalid request: missing required "params"`},
+		`{`: {http.StatusBadRequest, "malformed payload: unmarshaling jsonrpc message: unexpected EOF"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader(message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		got, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		if text := strings.TrimSpace(string(data)); got.StatusCode != want.status || text != want.body || err != nil {
+			t.Errorf("%s: got %d %s, %v, want %d %s", message, got.StatusCode, text, err, want.status, want.body)
+		}
+	}
+}
+
 // TestLeavingEndsTheWait has callers of run_turn and wait_turn leave while the API has their requests, in an older version of the protocol
 // and in the newest: each request of the API ends, and that of the caller.
 func TestLeavingEndsTheWait(t *testing.T) {
