@@ -45,6 +45,7 @@ type exact struct {
 	from    *bufio.Reader
 	framing framing
 	noise   func(line string) // receives lines that are no messages, of inLines
+	busy    func() bool       // whether a call runs, of inLines; nil: none
 	ready   []byte            // to be returned
 	event   []byte            // lines with data of the event that is being read
 	rest    bool              // the next bytes continue a line, or an event, that is longer than maxMessage
@@ -138,9 +139,13 @@ func (e *exact) message(line []byte) (all []byte) {
 			end = at + int(d.InputOffset())
 		}
 		skip := end
-		if with := exactMessage(value); with != nil {
+		switch with := exactMessage(value); {
+		case with != nil:
 			all = append(append(all, with...), '\n')
 			skip = at
+		case e.busy != nil && e.busy() && isAnswer(value): // it may be that of the call
+			e.err = errBroken
+			return nil
 		}
 		noise, rest = append(noise, rest[:skip]...), rest[end:]
 	}
@@ -247,6 +252,12 @@ func exactMessage(message []byte) (with []byte) {
 		}
 	}
 	return message
+}
+
+// isAnswer reports whether an object that is no message is an answer all the same, to a request that it does not name.
+func isAnswer(value json.RawMessage) bool {
+	var m map[string]json.RawMessage
+	return json.Unmarshal(value, &m) == nil && m["jsonrpc"] != nil && m["result"] != nil
 }
 
 func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }

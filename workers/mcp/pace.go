@@ -42,12 +42,13 @@ const (
 type pace struct {
 	lines, bytes *rate.Limiter
 	speed        func() speed // now
+	busy         func() bool  // a call runs
 	listing      atomic.Int64 // until when a list is read as fast as the answers to calls, in Unix nanoseconds
 }
 
 // newPace makes the pace of a server, of which calls are busy or not.
 func newPace(busy func() bool) *pace {
-	p := &pace{lines: rate.NewLimiter(0, linesAtOnce), bytes: rate.NewLimiter(0, bytesAtOnce)}
+	p := &pace{lines: rate.NewLimiter(0, linesAtOnce), bytes: rate.NewLimiter(0, bytesAtOnce), busy: busy}
 	p.speed = func() speed {
 		if busy() || time.Now().UnixNano() < p.listing.Load() {
 			return speed{linesPerSecond, bytesPerSecond}

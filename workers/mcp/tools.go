@@ -183,7 +183,7 @@ func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*
 				return listed, nil
 			}
 			same := fmt.Sprintf("%q %q %s %v", t.Name, t.Description, schema, t.Meta[brokenKey])
-			if known[same] {
+			if known[same] && cursor != "" {
 				continue // of a page that came before
 			}
 			known[same] = true

@@ -36,7 +36,7 @@ func (s *Server) start(ctx context.Context, pace *pace, log *zap.Logger, noise f
 	command.Args = slices.Concat(s.Sandbox, []string{s.Command}, s.Args)
 	p, err := process.Start(life, command, func(r io.Reader) {
 		lines := exactOf(pace.of(life, io.NopCloser(r)), inLines)
-		lines.noise = noise
+		lines.noise, lines.busy = noise, pace.busy
 		_, err := io.Copy(printed, lines)
 		_ = printed.CloseWithError(err) // nil is the end of the output
 	}, func(r io.Reader) {
