@@ -233,6 +233,40 @@ func TestVendorFields(t *testing.T) {
 	}
 }
 
+// TestLongDescriptions: where an endpoint refuses a tool's description as too long, its begin is sent from then on.
+func TestLongDescriptions(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string]string{"chat/completions": sse(delta(`{"content":"ok"}`, `"stop"`)), "responses": sse(added(0, message), streamed("output_text", 0, "ok"), completed("null"))} {
+		calls := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls++
+			sent, _ := io.ReadAll(r.Body)
+			if n := strings.Count(string(sent), "é"); n > 512 {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprintf(w, `{"error":{"message":"Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024, but got a string with length %d instead."}}`, n)
+				return
+			}
+			_, _ = io.WriteString(w, reply)
+		}))
+		t.Cleanup(s.Close)
+		cfg := openai.Config{BaseURL: s.URL, HTTPClient: s.Client()}
+		var p llm.Provider = open(t, cfg)
+		if name == "responses" {
+			p, _ = openai.NewResponses(cfg)
+		}
+		req := request()
+		req.Tools = []llm.Tool{{Name: "f", Description: strings.Repeat("é", 3000), InputSchema: []byte(`{}`)}}
+		for range 2 {
+			if _, err := p.Complete(t.Context(), req, nil); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if calls != 3 {
+			t.Errorf("%s: got %d requests, want 3", name, calls)
+		}
+	}
+}
+
 // TestWishes: a field of the assistant's messages that an endpoint refuses, or misses, is left out, or given, from then on.
 func TestWishes(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,12 @@ package openai
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -24,7 +28,28 @@ type Config struct {
 }
 
 // endpoint is the part of a provider that both dialects share.
-type endpoint struct{ http *llm.Endpoint }
+type endpoint struct {
+	http      *llm.Endpoint
+	described *atomic.Int64 // limit of a tool's description, in characters, as a refusal told it; 0: none
+}
+
+// tooLong matches the refusal of a tool's description.
+var tooLong = regexp.MustCompile(`description.*maximum length (?:of )?([0-9]+)`)
+
+// shortened reports whether a refusal tells a new limit of a tool's description.
+func (e endpoint) shortened(err error) bool {
+	failed, ok := errors.AsType[*llm.Error](err)
+	if !ok || failed.Kind != llm.KindRequest {
+		return false
+	}
+	told := tooLong.FindStringSubmatch(failed.Message)
+	if told == nil {
+		return false
+	}
+	limit, _ := strconv.ParseInt(told[1], 10, 32)
+	before := e.described.Swap(limit)
+	return limit > 0 && (before == 0 || limit < before)
+}
 
 func newEndpoint(id string, cfg Config) (endpoint, error) {
 	e := &llm.Endpoint{Name: id, Base: cmp.Or(cfg.BaseURL, defaultURL), Key: cfg.APIKey, Header: http.Header{}, Client: cfg.HTTPClient}
@@ -32,7 +57,7 @@ func newEndpoint(id string, cfg Config) (endpoint, error) {
 	if cfg.APIKey != "" {
 		e.Header.Set("Authorization", "Bearer "+cfg.APIKey)
 	}
-	return endpoint{e.With(cfg.Header, cfg.Query)}, e.Check()
+	return endpoint{e.With(cfg.Header, cfg.Query), new(atomic.Int64)}, e.Check()
 }
 
 // ID implements [llm.Provider].

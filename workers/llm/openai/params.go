@@ -76,7 +76,7 @@ func sample(out object, s events.Sampling) {
 func (p *Provider) declare(out object, req llm.Request, offer *llm.Offer) {
 	var tools []object
 	for _, t := range offer.Tools {
-		tools = append(tools, object{"type": "function", "function": tool(t)})
+		tools = append(tools, object{"type": "function", "function": p.tool(t)})
 	}
 	if len(tools) == 0 {
 		return
@@ -90,8 +90,11 @@ func (p *Provider) declare(out object, req llm.Request, offer *llm.Offer) {
 }
 
 // tool is the declaration of a function, as both dialects have it.
-func tool(t llm.Form) object {
+func (e endpoint) tool(t llm.Form) object {
 	f := object{"name": t.Name, "parameters": t.Schema}
+	if limit := int(e.described.Load()); limit > 0 {
+		t.Description = events.Clip(t.Description, limit, "...")
+	}
 	if t.Description != "" {
 		f["description"] = t.Description
 	}

@@ -33,7 +33,7 @@ func New(cfg Config) (*Provider, error) {
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	res, err := p.complete(ctx, req, sink)
-	if p.wished(err, req) {
+	if p.shortened(err) || p.wished(err, req) {
 		res, err = p.complete(ctx, req, sink)
 	}
 	return res, err

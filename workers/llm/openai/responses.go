@@ -21,6 +21,14 @@ func NewResponses(cfg Config) (*Responses, error) {
 
 // Complete implements [llm.Provider].
 func (p *Responses) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	res, err := p.complete(ctx, req, sink)
+	if p.shortened(err) {
+		res, err = p.complete(ctx, req, sink)
+	}
+	return res, err
+}
+
+func (p *Responses) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	var foreign int64
 	req.Messages, foreign = p.http.Owned(req.Messages, req.Model, nil)
 	offer := p.http.Offer(req.Tools)

@@ -53,7 +53,7 @@ func (p *Responses) params(req llm.Request, offer *llm.Offer) (object, error) {
 func (p *Responses) declare(out object, req llm.Request, offer *llm.Offer) {
 	var tools []object
 	for _, t := range offer.Tools {
-		f := tool(t)
+		f := p.tool(t)
 		f["type"], f["strict"] = "function", false
 		tools = append(tools, f)
 	}
