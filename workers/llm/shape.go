@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -455,10 +456,9 @@ func (n *node) kind() {
 
 // only are the keywords that apply to values of a type.
 func only(m keywords, kind string) keywords {
-	for key, of := range map[string]string{
-		"properties": "object", "required": "object", "additionalProperties": "object", "items": "array", "minItems": "array", "maxItems": "array",
-		"minLength": "string", "maxLength": "string", "pattern": "string", "format": "string", "minimum": "number", "maximum": "number",
-	} {
+	of := map[string]string{"properties": "object", "required": "object", "additionalProperties": "object", "items": "array", "pattern": "string", "format": "string"}
+	maps.Copy(of, limits)
+	for key, of := range of {
 		if of != kind && (of != "number" || kind != "integer") {
 			delete(m, key)
 		}
@@ -574,10 +574,24 @@ func (s *shaper) property(name string) string {
 	return to
 }
 
+// limits are keywords by the type that they apply to. Endpoints refuse them beside another one, and those of a size that are no
+// count.
+var limits = map[string]string{ //nolint:gochecknoglobals // a table that is only read
+	"minimum": "number", "maximum": "number", "minLength": "string", "maxLength": "string", "minItems": "array", "maxItems": "array",
+}
+
 // rest keeps the keywords that endpoints take. The description has the others.
 func (n *node) rest() {
-	for _, key := range []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} {
-		if number, ok := n.from[key].(json.Number); ok && n.to["anyOf"] == nil {
+	for key, kind := range limits {
+		number, ok := n.from[key].(json.Number)
+		if t, _ := n.to["type"].(string); !ok || n.to["anyOf"] != nil || t != "" && t != kind && (t != "integer" || kind != "number") {
+			continue
+		}
+		_, err := strconv.ParseUint(number.String(), 10, 31)
+		if kind == "number" {
+			_, err = number.Float64()
+		}
+		if err == nil {
 			n.to[key] = number
 			delete(n.from, key)
 		}

@@ -105,7 +105,7 @@ func anySchema(depth int) *rapid.Generator[any] {
 		for range rapid.IntRange(0, 4).Draw(t, "keywords") {
 			switch key := rapid.SampledFrom([]string{
 				"type", "type", "types", "properties", "properties", "required", "items", "tuple", "anyOf", "oneOf", "allOf", "$ref", "const", "enum",
-				"description", "pattern", "format", "minimum", "minItems", "additionalProperties", "not", "if", "nullable", "default", "$defs",
+				"description", "pattern", "format", "minimum", "minItems", "maxLength", "additionalProperties", "not", "if", "nullable", "default", "$defs",
 			}).Draw(t, "keyword"); key {
 			case "type":
 				m[key] = rapid.SampledFrom([]any{"object", "array", "string", "number", "integer", "boolean", "null", "file", 1}).Draw(t, key)
@@ -126,8 +126,8 @@ func anySchema(depth int) *rapid.Generator[any] {
 				m[key] = rapid.SampledFrom([]any{"#", "#/$defs/a", "#/properties/a", "#/allOf/0", "other.json", 1}).Draw(t, key)
 			case "description", "pattern", "format":
 				m[key] = rapid.SampledFrom([]any{"x", "(?=a)", 1}).Draw(t, key)
-			case "minimum", "minItems":
-				m[key] = rapid.SampledFrom([]any{1, -0.5, "1"}).Draw(t, key)
+			case "minimum", "minItems", "maxLength":
+				m[key] = rapid.SampledFrom([]any{1, -0.5, "1", json.Number("1e400")}).Draw(t, key)
 			default:
 				m[key] = sub.Draw(t, key)
 			}

@@ -3,6 +3,7 @@ package llmtest
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 )
@@ -50,6 +51,16 @@ func checkForm(at string, raw json.RawMessage) error {
 		return fmt.Errorf("%s has an enum of other values than texts", at)
 	case m["additionalProperties"] != nil && string(m["additionalProperties"]) != "false":
 		return fmt.Errorf("%s has additionalProperties of %s", at, m["additionalProperties"])
+	}
+	for key, kind := range map[string]string{"minimum": "number", "maximum": "number", "minLength": "string", "maxLength": "string", "minItems": "array", "maxItems": "array"} {
+		var n float64
+		switch {
+		case m[key] == nil:
+		case s.Type != nil && *s.Type != kind && (*s.Type != "integer" || kind != "number"):
+			return fmt.Errorf("%s has %s, and is no %s", at, key, kind)
+		case json.Unmarshal(m[key], &n) != nil || kind != "number" && (n < 0 || n != math.Trunc(n)):
+			return fmt.Errorf("%s has %s of %s", at, key, m[key])
+		}
 	}
 	for _, name := range s.Required {
 		if s.Properties[name] == nil {
