@@ -97,8 +97,8 @@ func TestLargePictures(t *testing.T) {
 	}
 }
 
-// TestLongPictures: an edge that endpoints refuse is made shorter, and a shorter one where a request has many.
-func TestLongPictures(t *testing.T) {
+// TestPicturesWithLongEdges: an edge that endpoints refuse is made shorter, and a shorter one where a request has many.
+func TestPicturesWithLongEdges(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	for wide, most := range map[int][2]int{9000: {1568, 1568}, 3000: {3000, 1568}, 100: {100, 100}} {

@@ -233,8 +233,8 @@ func TestVendorFields(t *testing.T) {
 	}
 }
 
-// TestLongDescriptions: where an endpoint refuses a tool's description as too long, its begin is sent from then on.
-func TestLongDescriptions(t *testing.T) {
+// TestDescriptionsTooLong: where an endpoint refuses a tool's description as too long, its begin is sent from then on.
+func TestDescriptionsTooLong(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string]string{"chat/completions": sse(delta(`{"content":"ok"}`, `"stop"`)), "responses": sse(added(0, message), streamed("output_text", 0, "ok"), completed("null"))} {
 		calls := 0
