@@ -50,7 +50,7 @@ func appendRefs(list []BlobRef, v reflect.Value) []BlobRef {
 }
 
 // withRefs tells of types whether values may have a reference. A fold asks for each event.
-var withRefs sync.Map
+var withRefs sync.Map //nolint:gochecknoglobals // a cache of what does not change
 
 func mayHaveRefs(t reflect.Type) bool {
 	if known, ok := withRefs.Load(t); ok {

@@ -29,28 +29,34 @@ var ours = map[string]string{
 func model(t *testing.T) (env []string) {
 	t.Helper()
 	url := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
-		if results := llmtest.Results(req); len(results) > 0 {
-			return llmtest.Text("The tool said: " + results[len(results)-1].Text)
-		}
-		last := req.Messages[len(req.Messages)-1].Parts
-		if len(last) == 0 {
-			return llmtest.Text("")
-		}
-		switch last[0].Text {
-		case "Write to Ann that I come on Monday.":
-			return llmtest.Calls(events.Part{Call: "c", Tool: "send_letter", Args: []byte(`{"To":"Ann","Text":"I come on Monday."}`)})
-		case "What is it like in Oslo?":
-			return llmtest.Calls(events.Part{Call: "c", Tool: "weather", Args: []byte(`{"city":"Oslo"}`)})
-		case "Write a note.":
-			return llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: []byte(`{"path":"note.txt","content":"Hello."}`)})
-		case "Say hello.":
-			return llmtest.Text("Hello.")
-		case "Which city?":
-			return llmtest.Text(`{"city":"Oslo"}`)
-		}
-		return llmtest.Text("2 + 2 is 4.")
+		reply := replyOf(req)
+		reply.Usage = events.Usage{Input: 20, Output: 8}
+		return reply
 	})
 	return []string{"OPENAI_BASE_URL=" + url}
+}
+
+func replyOf(req llm.Request) llmtest.Reply {
+	if results := llmtest.Results(req); len(results) > 0 {
+		return llmtest.Text("The tool said: " + results[len(results)-1].Text)
+	}
+	last := req.Messages[len(req.Messages)-1].Parts
+	if len(last) == 0 {
+		return llmtest.Text("")
+	}
+	switch last[0].Text {
+	case "Write to Ann that I come on Monday.":
+		return llmtest.Calls(events.Part{Call: "c", Tool: "send_letter", Args: []byte(`{"To":"Ann","Text":"I come on Monday."}`)})
+	case "What is it like in Oslo?":
+		return llmtest.Calls(events.Part{Call: "c", Tool: "weather", Args: []byte(`{"city":"Oslo"}`)})
+	case "Write a note.":
+		return llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: []byte(`{"path":"note.txt","content":"Hello."}`)})
+	case "Say hello.":
+		return llmtest.Text("Hello.")
+	case "Which city?":
+		return llmtest.Text(`{"city":"Oslo"}`)
+	}
+	return llmtest.Text("2 + 2 is 4.")
 }
 
 // TestLongReadme runs the README in a temporary directory.

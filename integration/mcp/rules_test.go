@@ -312,15 +312,20 @@ func TestTypesOfContent(t *testing.T) {
 	}
 }
 
-// TestAnswerAndEnd has a server that ends once it has answered a call: the answer is not lost.
+// TestAnswerAndEnd has servers that end once they have answered a call: no answer is lost.
 func TestAnswerAndEnd(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	server := s.raw(rawTools)
-	server.Env[onceVariable] = "1"
-	s.source(server)
-	for range 8 {
-		harness.Equal(t, "result", s.result("srv__once", sayingOf(saying{})).Text, "said")
+	var list []mcp.Server
+	for i := range 8 {
+		server := s.raw(rawTools)
+		server.Name, server.Env[onceVariable] = fmt.Sprint("srv", i), "1"
+		list = append(list, server)
+	}
+	s.source(list[0], list[1:]...)
+	_ = s.servers[0].Settle(s.Ctx)
+	for _, server := range list {
+		harness.Equal(t, "result of "+server.Name, s.result(server.Name+"__once", sayingOf(saying{})).Text, "said")
 	}
 }
 

@@ -104,7 +104,7 @@ func (c *calls) do(ctx context.Context, run *serverRun, call *activeCall, send f
 }
 
 // answerWait is how long an answer that came before the end of a run may take to reach its call.
-const answerWait = 200 * time.Millisecond
+const answerWait = time.Second
 
 // add adds a call to those of a run of the server, unless that has ended.
 func (c *calls) add(run *serverRun, token string, call *activeCall) bool {
