@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -228,14 +229,15 @@ func (t *injector) onMember(ctx context.Context, i *incident, d draw) error {
 	case d.fault == FaultMCP:
 		return os.WriteFile(t.f.order(m), nil, 0o600) // the server removes it, or the next one does
 	case d.fault == FaultFreeze || d.freeze:
-		if m.hasEnded() { // a turn killed it
+		err := m.child.freeze()
+		if err == nil {
+			delay.Sleep(ctx, d.length)
+			err = m.child.thaw()
+		}
+		if errors.Is(err, os.ErrProcessDone) { // a turn killed it
 			return nil
 		}
-		if err := m.child.freeze(); err != nil {
-			return err
-		}
-		delay.Sleep(ctx, d.length)
-		return m.child.thaw()
+		return err
 	case d.fault == FaultPartition:
 		cut(m.links, d.short)
 		delay.Sleep(ctx, d.length)
