@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -17,6 +18,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/timer"
 )
@@ -72,6 +74,24 @@ func TestSmokeTimerTurn(t *testing.T) {
 	_, err = b.SubmitAt(b.Ctx, id, far, harness.TurnRequest("t1", "other"))
 	harness.WantError(t, "other input after its end", err, api.ErrDifferent)
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user two", "assistant at once", "user one", "assistant in time"})
+	harness.VerifyHistory(t, b.Bus, id)
+}
+
+// TestTimerAhead has a server, whose clock is an hour ahead of the node's, that reports a time as passed: what follows from it
+// has no time before it.
+func TestTimerAhead(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("in time")))
+	id := b.Open(api.CreateRequest{})
+	at := time.Now().Add(time.Hour)
+	b.ScheduleTurn(id, "t1", at, "one")
+	harness.WantError(t, "report", b.Bus.StoreWake(b.Ctx, hint.TurnKey(id), bus.WakeHint{Due: events.MillisOf(at)}), nil)
+	b.StartWorker(b.Bus)
+	record := b.AwaitTurn(id, "t1")
+	harness.Equal(t, "end", record.End, events.EndFinished)
+	if remaining := at.UnixMilli() - int64(record.StartedAt); remaining > 0 {
+		t.Errorf("it started %d ms early", remaining)
+	}
 	harness.VerifyHistory(t, b.Bus, id)
 }
 

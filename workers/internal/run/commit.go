@@ -112,11 +112,12 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 	return nil
 }
 
-// beginBatch keeps the state without the events of the batch, before the first of them.
+// beginBatch keeps the state without the events of the batch, before the first of them. Its time is not before one that a server
+// reported as passed: this process knows the servers' time only to some milliseconds.
 func (r *run) beginBatch() {
 	if len(r.batch.events) == 0 {
 		r.batch.durable = r.state.Clone()
-		r.batch.startedAt = r.state.Next(r.p.cfg.Bus.Millis())
+		r.batch.startedAt = r.state.Next(max(r.p.cfg.Bus.Millis(), r.now()))
 	}
 }
 
