@@ -39,6 +39,39 @@ func TestHolderOutlivesSettings(t *testing.T) {
 	harness.DeepEqual(t, "runs", s.began(), 1)
 }
 
+// TestOvertakenNodeCancelsNothing has another worker take over a turn whose call runs. That worker dies, and the first node takes the
+// turn back: the call goes on, and its result is the call's.
+func TestOvertakenNodeCancelsNothing(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"look", "write"} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, calling(tool, `{"text":"milk","hold":true}`)...)
+			s.node()
+			s.program("i1")
+			c, calls := s.client(), s.sentCalls()
+			cancels, err := c.nc.SubscribeSync(c.prefix + ".plugin.notes.*.cancel")
+			harness.WantError(t, "subscribe", err, nil)
+			harness.WantError(t, "subscribe", c.nc.Flush(), nil)
+			id := s.begin()
+			s.sent(calls)
+			s.logged("began", 1)
+			worker := s.StateOf(id).Turn().Worker
+			s.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "gone"})
+			harness.WantError(t, "notify", s.Bus.Notify(worker, id), nil)
+			s.sent(calls)
+			s.release()
+			s.AwaitTurn(id, "t1")
+			s.wantResult(id, "noted: milk")
+			harness.DeepEqual(t, "runs", s.began(), 1)
+			harness.WantError(t, "what was sent before", c.nc.Flush(), nil)
+			n, _, err := cancels.Pending()
+			harness.WantError(t, "cancels", err, nil)
+			harness.Equal(t, "cancels", n, 0)
+		})
+	}
+}
+
 // TestArgumentsAsTheyAre calls tools with arguments of which JSON encoders escape each character. The message has their
 // size, so the call arrives.
 func TestArgumentsAsTheyAre(t *testing.T) {

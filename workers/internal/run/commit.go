@@ -245,7 +245,7 @@ func (r *run) endIfRejected(ctx context.Context, in turn.Input, err error) error
 	if _, ends := in.(turn.Broken); in == nil || ends || !isRejected(err) || !r.isOurs(t) {
 		return err
 	}
-	r.cancelEffects()
+	r.cancelEffects(nil)
 	r.restoreStack(ctx)
 	return r.step(ctx, turn.Broken{Iteration: t.Iteration, Issue: call.IssueOf("runtime", "commit_refused", err)})
 }
@@ -313,7 +313,7 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 	r.restoreStack(ctx)
 	for id, e := range r.inflight {
 		if e.ahead && !r.hasPrompt(e.prompt) {
-			e.cancel()
+			e.cancel(nil)
 			delete(r.inflight, id)
 		}
 	}

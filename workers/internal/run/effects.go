@@ -48,10 +48,10 @@ func (r *run) hasNewEffect(needs turn.Needs) bool {
 type effect struct {
 	turn   events.TurnID
 	id     events.EffectID
-	cancel context.CancelFunc
-	ahead  bool          // builds on events that are not in the log yet
-	prompt string        // digest of the prompt of a model call
-	grace  time.Duration // that the effect has to return after its turn is cancelled; at least [stopGrace]
+	cancel context.CancelCauseFunc // see cancelEffects
+	ahead  bool                    // builds on events that are not in the log yet
+	prompt string                  // digest of the prompt of a model call
+	grace  time.Duration           // that the effect has to return after its turn is cancelled; at least [stopGrace]
 }
 
 // effectResult is the result of an effect.
@@ -66,14 +66,14 @@ func (r *run) launch(runCtx context.Context, e *effect, at *call.Snapshot, do fu
 	if _, started := r.inflight[e.id]; started {
 		return
 	}
-	ctx, cancel := context.WithCancel(session.WithWaiting(runCtx, r.markWaiting))
+	ctx, cancel := context.WithCancelCause(session.WithWaiting(runCtx, r.markWaiting))
 	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
 	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration
 	release := at.Hold()
 	r.p.jobs.Go(func() {
 		defer release()
-		defer cancel()
+		defer cancel(nil)
 		in := r.recoverEffect(iteration, e.id, func() turn.Input { return do(ctx) })
 		select {
 		case r.results <- effectResult{e, in}:
@@ -103,7 +103,7 @@ func (r *run) stop(ctx context.Context) error {
 	for _, e := range r.inflight {
 		ran[e.id] = true
 		grace = max(grace, e.grace)
-		e.cancel()
+		e.cancel(nil)
 	}
 	deadline := time.NewTimer(grace)
 	defer deadline.Stop()

@@ -40,7 +40,7 @@ func TestRunAfterLoss(t *testing.T) {
 	if err := r.catchUp(t.Context()); !errors.Is(err, wake.ErrSuperseded) {
 		t.Fatalf("got %v, want %v", err, wake.ErrSuperseded)
 	}
-	r.dropTurn()
+	r.dropTurn(wake.ErrSuperseded)
 	if r.stack.Stack != nil || len(r.inflight) > 0 || r.state.Seq != last || r.state.Turn() != nil {
 		t.Errorf("got %d in flight, sequence %d, turn %+v, want those of the history that is left, which ends at %d", len(r.inflight), r.state.Seq, r.state.Turn(), last)
 	}

@@ -141,8 +141,8 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	if err := b.Bus.Notify("w1", sid); err != nil {
 		t.Fatal(err)
 	}
-	if err := bustest.Receive(t, "an event", model.ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("the model call ended with %v, want it cancelled", err)
+	if err := bustest.Receive(t, "an event", model.ended); !errors.Is(err, wake.ErrSuperseded) {
+		t.Errorf("the model call ended with %v, want %v: its turn goes on elsewhere", err, wake.ErrSuperseded)
 	}
 	if q := bustest.Receive(t, "an event", asked); q.Session != sid || q.Turn != "t1" || q.Attempt != 2 || q.Handle == "" || q.Class != bus.ClassTurn {
 		t.Errorf("asked: got %+v", q)

@@ -107,9 +107,9 @@ func (r *run) isOurs(t *projector.Turn) bool {
 }
 
 // work claims and runs turns until the session needs nothing. It returns nil if the wake may be acknowledged.
-func (r *run) work(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // cancels the effects that still run
+func (r *run) work(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer func() { cancel(err) }() // the effects that still run
 	progress := time.NewTicker(bus.AckWait / 3)
 	defer progress.Stop()
 	if err := r.load(ctx); err != nil {
@@ -120,14 +120,14 @@ func (r *run) work(ctx context.Context) error {
 		done, err := r.advance(ctx)
 		switch {
 		case errors.Is(err, wake.ErrSuperseded):
-			r.dropTurn() // and continues as if its wake had just arrived
+			r.dropTurn(err) // and continues as if its wake had just arrived
 		case err != nil:
 			return err
 		case !done:
 			if err := r.wait(ctx, progress.C); err != nil && !errors.Is(err, wake.ErrSuperseded) {
 				return err
 			} else if err != nil {
-				r.dropTurn()
+				r.dropTurn(err)
 			}
 		default:
 			if over, err := r.end(ctx); over || err != nil {
@@ -182,21 +182,22 @@ func (r *run) foldNextCommit(ctx context.Context) (needsWorker bool) {
 	return err == nil && r.state.Apply(entry) == nil && turn.NeedsWorker(r.state, r.now())
 }
 
-// dropTurn drops a turn that another worker has taken over, with its effects.
-func (r *run) dropTurn() {
+// dropTurn drops a turn that another worker has taken over, with its effects: why is the cause of their end.
+func (r *run) dropTurn(why error) {
 	r.trial.Leave()
 	r.trial = nil
 	r.discard(r.batch.inputs...)
 	r.rollBack()
-	r.cancelEffects()
+	r.cancelEffects(why)
 	r.closeStack()
 	r.setClaim(attempt{})
 }
 
-// cancelEffects cancels the effects that run, and drops their results.
-func (r *run) cancelEffects() {
+// cancelEffects cancels the effects that run, and drops their results. why is nil where their turn ends: a call that runs
+// in another process ends only then.
+func (r *run) cancelEffects(why error) {
 	for id, e := range r.inflight {
-		e.cancel()
+		e.cancel(why)
 		delete(r.inflight, id)
 	}
 }

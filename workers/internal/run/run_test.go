@@ -101,7 +101,7 @@ func TestOvertakenRunStartsNothing(t *testing.T) {
 		}},
 		"had_a_fact_recorded": {true, func(ctx context.Context, r *run) error {
 			recorded := make(chan error, 1)
-			e := &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}
+			e := &effect{turn: "t1", id: "t1/0/0", cancel: func(error) {}}
 			r.inflight[e.id] = e
 			err := r.handleRecordRequest(ctx, recordRequest{e, nil, recorded})
 			delete(r.inflight, e.id)
@@ -149,7 +149,7 @@ func TestGivenUpEffectRecordsNothing(t *testing.T) {
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
 	r := b.claimed(p, true)
-	old, now := &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}, &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}
+	old, now := &effect{turn: "t1", id: "t1/0/0", cancel: func(error) {}}, &effect{turn: "t1", id: "t1/0/0", cancel: func(error) {}}
 	r.inflight[now.id] = now
 	last := b.State().Seq
 	for e, want := range map[*effect]error{old: turn.ErrStale, now: nil} {
