@@ -190,8 +190,8 @@ func unseal(t *testing.T, js jetstream.JetStream, name string) {
 	}
 }
 
-// TestDiscardErased discards sessions that are erased: after their tombstone, and at the same time.
-func TestDiscardErased(t *testing.T) {
+// TestLongDiscardErased discards sessions that are erased: after their tombstone, and at the same time.
+func TestLongDiscardErased(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	tombstone := bus.Tombstone{At: 1, By: "ann", Reason: "asked"}

@@ -35,8 +35,8 @@ func TestLongListPages(t *testing.T) {
 	}
 }
 
-// TestListWithoutLeaders lists streams of which some have no leader: the list ends, with the others.
-func TestListWithoutLeaders(t *testing.T) {
+// TestLongListWithoutLeaders lists streams of which some have no leader: the list ends, with the others.
+func TestLongListWithoutLeaders(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
 	b := c.Open(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestNamesThatAreLongCloseNoConnection calls each method of the bus that takes texts with texts of 5 000 bytes. Servers close a
+// TestLongNamesThatAreLongCloseNoConnection calls each method of the bus that takes texts with texts of 5 000 bytes. Servers close a
 // connection that sends a subject of 4 096 bytes, and the client then never connects again.
-func TestNamesThatAreLongCloseNoConnection(t *testing.T) {
+func TestLongNamesThatAreLongCloseNoConnection(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	called := 0

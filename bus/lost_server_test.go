@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestOpenWithoutServer stops the server with the only replica of the deltas. A bus still opens, appends, marks and
+// TestLongOpenWithoutServer stops the server with the only replica of the deltas. A bus still opens, appends, marks and
 // projects.
-func TestOpenWithoutServer(t *testing.T) {
+func TestLongOpenWithoutServer(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
 	first := c.Open(t)

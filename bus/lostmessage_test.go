@@ -97,9 +97,9 @@ func TestLostMessagesOfReads(t *testing.T) {
 	}
 }
 
-// TestFilteredMirrors has mirrors that leave out what is read answer direct reads too, as servers share these between a stream and its
+// TestLongFilteredMirrors has mirrors that leave out what is read answer direct reads too, as servers share these between a stream and its
 // mirrors: only the leader's answer is that there is none.
-func TestFilteredMirrors(t *testing.T) {
+func TestLongFilteredMirrors(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

@@ -74,9 +74,9 @@ func TestServiceWithoutResponder(t *testing.T) {
 	}
 }
 
-// TestServicePatience sends a request that takes longer than the client's limit of silence; the node says that it
+// TestLongServicePatience sends a request that takes longer than the client's limit of silence; the node says that it
 // works.
-func TestServicePatience(t *testing.T) {
+func TestLongServicePatience(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	finish := make(chan struct{})

@@ -105,9 +105,9 @@ func takesAgain(t *testing.T, b *bus.Bus, id events.SessionID) {
 	bustest.Eventually(t, "the bus is ready", func() bool { return b.Ready(t.Context()) == nil })
 }
 
-// TestReadyNamesFullDisk fills the disk under a server. The stream that met that takes no append until the server restarts, also when
+// TestLongReadyNamesFullDisk fills the disk under a server. The stream that met that takes no append until the server restarts, also when
 // there is space again, and the readiness says so.
-func TestReadyNamesFullDisk(t *testing.T) {
+func TestLongReadyNamesFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t)
 	server, b := startOn(t, dir)

@@ -102,8 +102,8 @@ func TestTimerReplacesTheOneBefore(t *testing.T) {
 	awaitTimers(t, b)
 }
 
-// TestTimerOfDeadWorker loses the connection of the worker that handles a timer: another worker gets it.
-func TestTimerOfDeadWorker(t *testing.T) {
+// TestLongTimerOfDeadWorker loses the connection of the worker that handles a timer: another worker gets it.
+func TestLongTimerOfDeadWorker(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
 	first, second := bustest.Open(t, s), bustest.Open(t, s)

@@ -32,9 +32,9 @@ func (w *waitMessages) add(what string) {
 	w.more <- struct{}{}
 }
 
-// TestOpenWaits opens a bus before its servers run, and a reader before the first node: both wait, report what for,
+// TestLongOpenWaits opens a bus before its servers run, and a reader before the first node: both wait, report what for,
 // and open.
-func TestOpenWaits(t *testing.T) {
+func TestLongOpenWaits(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
 	if err != nil {

@@ -216,8 +216,8 @@ func TestWakeAfterAck(t *testing.T) {
 	})
 }
 
-// TestWakeOfSilentWorker: a wake is redelivered after AckWait of silence, and not while its worker reports progress.
-func TestWakeOfSilentWorker(t *testing.T) {
+// TestLongWakeOfSilentWorker: a wake is redelivered after AckWait of silence, and not while its worker reports progress.
+func TestLongWakeOfSilentWorker(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	q := joinQueue(t, b, bus.ClassTurn)

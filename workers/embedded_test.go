@@ -52,9 +52,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartGoesOn stops a process and its server while one turn runs and one is queued. The next process finishes
+// TestLongRestartGoesOn stops a process and its server while one turn runs and one is queued. The next process finishes
 // both.
-func TestRestartGoesOn(t *testing.T) {
+func TestLongRestartGoesOn(t *testing.T) {
 	t.Parallel()
 	requested := make(chan struct{}, 1)
 	hangs := scripted.New(func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {

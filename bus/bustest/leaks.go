@@ -1,18 +1,16 @@
 package bustest
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strconv"
 
 	"go.uber.org/goleak"
 
 	"github.com/lash-go/lash/internal/runtest"
 )
 
-// VerifyTestMain is the TestMain of a package whose tests use servers. It runs the tests, eight at once, and fails if
+// VerifyTestMain is the TestMain of a package whose tests use servers. It runs the tests, and fails if
 // they leave goroutines other than those that a library is known to leave.
 func VerifyTestMain(m goleak.TestingM) {
 	goleak.VerifyTestMain(prepare(m), leftByLibraries()...)
@@ -35,20 +33,9 @@ func (l LeakChecked) Run() int {
 }
 
 func prepare(m goleak.TestingM) goleak.TestingM {
-	TestsAtOnce(8) // most of the time they wait for servers and for timeouts
 	collectLess()
 	keepFilesInMemory()
 	return runtest.Select(m)
-}
-
-// TestsAtOnce sets -parallel, whatever the number of processors, where the command line or a call before does not set it.
-func TestsAtOnce(n int) {
-	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	if !chosen {
-		_ = flag.Set("test.parallel", strconv.Itoa(n))
-	}
 }
 
 // collectLess lets the heap grow to five times what is in use. A test has a small heap, whose collection would take a quarter of the time.

@@ -30,6 +30,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv(runsVariable) == "" {
-		bustest.TestsAtOnce(16) // most of them wait for servers that say nothing
+		runtest.AtOnce(16) // most of them wait for servers that say nothing
 		harness.MainOfSmoke(m)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 )
 
 const (
@@ -32,11 +33,9 @@ func Of[T any](short, long T) T {
 type Tests interface{ Run() int }
 
 // Select are the tests without those left out by their names: TestLong… where only the default tests run, and TestChild… in every process
-// that [Child] did not make. A TestMain runs them.
+// that [Child] did not make. Eight run at once, since most wait for servers and timeouts. A TestMain runs them.
 func Select(m Tests) Tests {
-	if !flag.Parsed() {
-		flag.Parse()
-	}
+	AtOnce(8)
 	skip := flag.Lookup("test.skip")
 	leave := func(pattern string) {
 		if old := skip.Value.String(); old != "" {
@@ -51,6 +50,16 @@ func Select(m Tests) Tests {
 		leave("^TestChild[A-Z]")
 	}
 	return selected{m}
+}
+
+// AtOnce sets -parallel, whatever the number of processors, where the command line or a call before does not set it.
+func AtOnce(n int) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", strconv.Itoa(n))
+	}
 }
 
 type selected struct{ m Tests }

@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/projector/index"
 )
 
-// TestIndexAfterLoss accepts a loss while a projector runs. The index row has the texts of the history that is left, and none of the
+// TestLongIndexAfterLoss accepts a loss while a projector runs. The index row has the texts of the history that is left, and none of the
 // lost ones, also where the new history is as long as the lost one, or longer.
-func TestIndexAfterLoss(t *testing.T) {
+func TestLongIndexAfterLoss(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	ctx, stop := context.WithCancel(t.Context())

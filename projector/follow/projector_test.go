@@ -209,8 +209,8 @@ func TestRun(t *testing.T) {
 	same(t, b, "s")
 }
 
-// TestSweep finds sessions with lost marks.
-func TestSweep(t *testing.T) {
+// TestLongSweep finds sessions with lost marks.
+func TestLongSweep(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)

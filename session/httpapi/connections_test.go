@@ -121,9 +121,9 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// TestAnonymousConnectionEnds keeps anonymous connections busy in every way. They end at the timeout, and a caller's
+// TestLongAnonymousConnectionEnds keeps anonymous connections busy in every way. They end at the timeout, and a caller's
 // connection stays.
-func TestAnonymousConnectionEnds(t *testing.T) {
+func TestLongAnonymousConnectionEnds(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	cfg.AnonymousTimeout, cfg.ReadHeaderTimeout, cfg.IdleTimeout = 5*time.Second, time.Hour, time.Hour
@@ -152,9 +152,9 @@ func TestAnonymousConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestStrangersOverTLS keeps connections open after part of a handshake, or with HTTP/2 traffic and no credentials.
+// TestLongStrangersOverTLS keeps connections open after part of a handshake, or with HTTP/2 traffic and no credentials.
 // They end, and a caller's connection stays.
-func TestStrangersOverTLS(t *testing.T) {
+func TestLongStrangersOverTLS(t *testing.T) {
 	t.Parallel()
 	pair := httptest.NewUnstartedServer(nil)
 	pair.StartTLS() // for the test certificate

@@ -141,8 +141,8 @@ func watch(t *testing.T, s *httpapi.Server) {
 	t.Cleanup(func() { _ = got.Body.Close() })
 }
 
-// TestStreamIsSlowedDown reads more than a minute's bytes from a stream: the rest is delayed.
-func TestStreamIsSlowedDown(t *testing.T) {
+// TestLongStreamIsSlowedDown reads more than a minute's bytes from a stream: the rest is delayed.
+func TestLongStreamIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	const perMinute = 120_000 // 2 000 a second
 	s := limited(t, func(c *httpapi.Config) { c.MaxBytesPerMinute = perMinute })

@@ -178,9 +178,9 @@ func headerFrames(n int) string {
 	return frames
 }
 
-// TestUnreadableHTTP2 sends headers over HTTP/2 that are too large, that are so large that the connection ends, and on a stream of the server.
+// TestLongUnreadableHTTP2 sends headers over HTTP/2 that are too large, that are so large that the connection ends, and on a stream of the server.
 // A request that can be read is no such thing.
-func TestUnreadableHTTP2(t *testing.T) {
+func TestLongUnreadableHTTP2(t *testing.T) {
 	t.Parallel()
 	w := watchServer(t, true)
 	w.client.NextProtos = []string{"h2"}

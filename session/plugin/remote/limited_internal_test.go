@@ -115,9 +115,9 @@ func TestTermIsTheFirst(t *testing.T) {
 	}
 }
 
-// TestRegistrationIsRefusedAfterAWait has an instance wait for a node for more tries than it may be refused. The first
+// TestLongRegistrationIsRefusedAfterAWait has an instance wait for a node for more tries than it may be refused. The first
 // node refuses it as one of too many. It tries again.
-func TestRegistrationIsRefusedAfterAWait(t *testing.T) {
+func TestLongRegistrationIsRefusedAfterAWait(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	conn, err := nats.Connect(server.URL())
