@@ -182,6 +182,8 @@ type archivingLog struct {
 	mu   sync.Mutex
 	seen map[events.SessionID]bool
 	cold *atomic.Int64 // how many times a session became cold
+
+	operations int
 }
 
 func (l *archivingLog) Append(ctx context.Context, c *events.Commit, at events.Seq) (events.Seq, error) {
@@ -194,18 +196,19 @@ func (l *archivingLog) Read(ctx context.Context, id events.SessionID, from event
 	return l.Log.Read(ctx, id, from)
 }
 
-// archive runs concurrently with the operation.
+// archive runs concurrently with the operation, every fourth time before it.
 func (l *archivingLog) archive(id events.SessionID) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	l.mu.Lock()
 	busy := l.seen[id]
 	l.seen[id] = true
+	l.operations++
+	first := l.operations%4 == 0
 	l.mu.Unlock()
 	if busy {
-		cancel()
 		return
 	}
-	go func() {
+	archive := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if last, err := l.b.Log().Last(ctx, id); err == nil {
 			if makeCold(ctx, l.b, id, last) == nil {
@@ -215,7 +218,12 @@ func (l *archivingLog) archive(id events.SessionID) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.seen[id] = false
-	}()
+	}
+	if first {
+		archive()
+	} else {
+		go archive()
+	}
 }
 
 // TestLogOfColdSessions runs the conformance suite of logs while the sessions are being archived.

@@ -151,12 +151,17 @@ func TestChildKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv(killCold) != "" {
-		defer archiveConcurrently(t, at.open(t, server, "archive", " $JS.API."))()
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*lastRun) // a bound for a process that hangs
 	defer cancel()
-	if err := drive(ctx, h, killSessions, killTurns); err != nil {
+	pause := 0
+	if os.Getenv(killCold) != "" {
+		archived := at.open(t, server, "archive", " $JS.API.")
+		defer archiveConcurrently(t, archived)()
+		pause = killTurns / 2
+		err = drive(ctx, h, killSessions, pause)
+		awaitAllCold(t, archived, killSessions)
+	}
+	if err := errors.Join(err, driveFrom(ctx, h, killSessions, pause, killTurns)); err != nil {
 		t.Fatal(err)
 	}
 }
