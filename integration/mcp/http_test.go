@@ -22,8 +22,12 @@ import (
 // serveHTTP serves a server over streamable HTTP, to requests with a token.
 func serveHTTP(t *testing.T, server *sdk.Server) (at mcp.Server, refused *atomic.Int64, down *atomic.Bool) {
 	t.Helper()
+	return serveBy(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+}
+
+func serveBy(t *testing.T, handler http.Handler) (at mcp.Server, refused *atomic.Int64, down *atomic.Bool) {
+	t.Helper()
 	refused, down = new(atomic.Int64), new(atomic.Bool)
-	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if down.Load() {
 			http.Error(w, "down", http.StatusBadGateway)
@@ -40,20 +44,31 @@ func serveHTTP(t *testing.T, server *sdk.Server) (at mcp.Server, refused *atomic
 	return mcp.Server{Name: "web", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: time.Minute}, refused, down
 }
 
-// TestSmokeHTTP calls tools of a server over streamable HTTP, which needs a token. After the server was away, calls work again.
+// TestSmokeHTTP calls tools of a server over streamable HTTP, and over HTTP with SSE, which needs a token. After the server was away,
+// calls work again.
 func TestSmokeHTTP(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	server, refused, down := serveHTTP(t, testServer(s.runs))
-	s.source(server)
-	harness.Equal(t, "result", s.result("web__look", `{"do":"x"}`).Text, "did x")
-	harness.Equal(t, "refused", refused.Load(), 0)
-	down.Store(true)
-	if r := s.result("web__once", `{"do":"x"}`); r.Outcome == events.OutcomeSuccess {
-		t.Errorf("while the server is away: got %+v", r)
+	for _, sse := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sse_%v", sse), func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			own := testServer(s.runs)
+			server, refused, down := serveHTTP(t, own)
+			if sse {
+				server, refused, down = serveBy(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return own }, nil))
+				server.SSE = true
+			}
+			s.source(server)
+			harness.Equal(t, "result", s.result("web__look", `{"do":"x"}`).Text, "did x")
+			harness.Equal(t, "refused", refused.Load(), 0)
+			down.Store(true)
+			if r := s.result("web__once", `{"do":"x"}`); r.Outcome == events.OutcomeSuccess {
+				t.Errorf("while the server is away: got %+v", r)
+			}
+			down.Store(false)
+			s.AwaitPolling("a call", func() bool { return s.result("web__once", `{"do":"y"}`).Text == "did y" })
+		})
 	}
-	down.Store(false)
-	s.AwaitPolling("a call", func() bool { return s.result("web__once", `{"do":"y"}`).Text == "did y" })
 }
 
 // TestManyTools has a server with 2 000 tools, among them some that a session cannot have, beside another server. Sessions
@@ -91,7 +106,7 @@ func TestManyTools(t *testing.T) {
 	}
 }
 
-// TestSecretsStay has a server redirect to another host, and one that is not there, whose URL has a secret: the other host
+// TestSecretsStay has a server redirect to another host, one that names another host as the address of requests, and one that is not there, whose URL has a secret: the other host
 // gets no request, and neither the log nor the history has the secret.
 func TestSecretsStay(t *testing.T) {
 	t.Parallel()
@@ -100,10 +115,18 @@ func TestSecretsStay(t *testing.T) {
 	t.Cleanup(other.Close)
 	first := httptest.NewServer(http.RedirectHandler(other.URL+"/mcp", http.StatusTemporaryRedirect))
 	t.Cleanup(first.Close)
+	names := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", other.URL)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(names.Close)
 	core, logged := observer.New(zap.DebugLevel)
 	s := start(t)
 	for _, server := range []mcp.Server{
 		{Name: "moves", URL: first.URL + "/?key=hunter2", Headers: map[string]string{"Authorization": "Bearer hunter2"}},
+		{Name: "names", URL: names.URL, SSE: true, Headers: map[string]string{"Authorization": "Bearer hunter2"}},
 		{Name: "absent", URL: "http://user:hunter2@127.0.0.1:1/mcp?key=hunter2"},
 		{Name: "path", URL: "http://127.0.0.1:1/hunter2/mcp"},
 		{Name: "user", URL: "http://hunter2@127.0.0.1:1/mcp"},

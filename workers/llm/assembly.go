@@ -28,13 +28,14 @@ type assembly struct {
 	byIndex map[pieceIndex]*assembled
 	latest  map[events.PartKind]*assembled
 
-	usage   events.Usage
-	model   string
-	id      string
-	refused bool
-	ended   *End // nil until the endpoint says it
-	events  int  // received
-	content int  // pieces and ends received
+	usage    events.Usage
+	model    string
+	id       string
+	refused  bool
+	ended    *End // nil until the endpoint says it
+	events   int  // received
+	streamed bool // a piece that was no whole reply was received
+	content  int  // pieces and ends received
 }
 
 type pieceID struct {
@@ -88,6 +89,7 @@ func (a *assembly) add(u Update) error {
 		if err := a.piece(p); err != nil {
 			return err
 		}
+		a.streamed = a.streamed || !u.Whole && p.Text != ""
 	}
 	if u.End != nil && (a.ended == nil || u.End.Reason != "") {
 		a.ended = u.End
@@ -117,9 +119,30 @@ func (a *assembly) missing(whole []Piece) (list []Piece) {
 		case p.Kind == events.PartToolCall, p.Kind != "" && !received[p.Kind]:
 			p.Begin = true
 			list = append(list, p)
+		case p.Kind != "":
+			if p, ok := a.continued(p); ok {
+				list = append(list, p)
+			}
 		}
 	}
 	return list
+}
+
+// continued is what a whole text adds to what was received: its rest, or all of it where no other kind of piece was received. There
+// are endpoints that send whole replies in place of pieces, each with all text until then, or with the next text alone.
+func (a *assembly) continued(whole Piece) (Piece, bool) {
+	var said strings.Builder
+	for _, part := range a.parts {
+		if part.part.Kind == whole.Kind {
+			said.WriteString(part.body.String() + part.tail + part.tagged.held)
+		}
+	}
+	rest, grown := strings.CutPrefix(whole.Text, said.String())
+	if !grown && a.streamed {
+		return whole, false
+	}
+	whole.ID, whole.Index, whole.Whole, whole.Text = "", nil, false, rest
+	return whole, rest != ""
 }
 
 func (a *assembly) piece(p Piece) error {

@@ -136,7 +136,7 @@ func TestRetryAfterWithoutDate(t *testing.T) {
 
 func TestToolNames(t *testing.T) {
 	t.Parallel()
-	offer := new(llm.Endpoint).Offer([]llm.Tool{{Name: "fs.read"}})
+	offer := new(llm.Endpoint).Offer(&llm.Request{Tools: []llm.Tool{{Name: "fs.read"}}})
 	for in, want := range map[string]string{"fs.read": "fs.read", "fs.write": "fs_write", "": "unknown", "é x": "__x"} {
 		if got := offer.ToolName(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)

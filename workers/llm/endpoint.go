@@ -33,6 +33,8 @@ type Endpoint struct {
 	scaled scaled
 	forms  forms
 	limits sync.Map // tokenLimit by model
+
+	needTools sync.Map // models for which calls in a conversation need tools
 }
 
 // Check refuses a base that is no URL, or has parts that an endpoint's base cannot have, and a key, or a header, that cannot

@@ -38,6 +38,17 @@ func FailureIn(e ServerEvent) (f Failure, ok bool) {
 	return f, ok || e.Name == "error"
 }
 
+// UnknownEvent is what an event of a type that its wire does not have says: nothing, or that the endpoint failed, where it is a
+// problem of RFC 9457, whose type is a URI.
+func UnknownEvent(e ServerEvent) (u Update) {
+	members := membersOf(e.Data)
+	if status, err := strconv.Atoi(told(members["status"])); err == nil && status >= http.StatusBadRequest && IsSet(firstOf(members["title"], members["detail"])) {
+		f, _ := ParseFailure(e.Data)
+		u.Failure = &f
+	}
+	return u
+}
+
 func parseFailure(body []byte) (Failure, bool) {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
@@ -105,8 +116,10 @@ func innerFailure(body []byte) Failure {
 		Message: first("message", "msg", "errormsg", "errormessage", "errmsg", "statusmsg", "faultstring", "detail", "errordescription", "reason", "title"),
 		Type:    first("type", "status", "errortype"), Code: first("code", "errorcode", "errcode", "statuscode"),
 	}
-	if _, err := strconv.Atoi(f.Type); err == nil { // of an HTTP response
-		f.Type, f.Code = "", cmp.Or(f.Code, f.Type)
+	for _, status := range []string{f.Type, told(members["status"])} {
+		if _, err := strconv.Atoi(status); err == nil { // of an HTTP response
+			f.Type, f.Code = strings.TrimPrefix(f.Type, status), cmp.Or(f.Code, status)
+		}
 	}
 	if inner, ok := parseFailure(firstOf(members["error"], members["errors"])); ok && f.Message == "" {
 		f.Message, f.Type, f.Code = inner.Message, cmp.Or(f.Type, inner.Type), cmp.Or(f.Code, inner.Code)

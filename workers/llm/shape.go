@@ -3,13 +3,17 @@ package llm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Offer is the tools of a request in the form that all endpoints take: some refuse a whole request for one keyword of
@@ -56,8 +60,13 @@ type forms struct {
 // maxForms limits the schemas of [forms].
 const maxForms = 4096
 
-// Offer returns the forms of tools, in order.
-func (e *Endpoint) Offer(tools []Tool) *Offer {
+// Offer returns the forms of a request's tools, in order. Where there are none, and the endpoint takes no calls in a conversation
+// without tools, it offers those that were called, and none may be called.
+func (e *Endpoint) Offer(req *Request) *Offer {
+	tools := req.Tools
+	if _, needs := e.needTools.Load(req.Model); needs && len(tools) == 0 {
+		tools, req.ToolChoice = called(req.Messages), ToolChoice{None: true}
+	}
 	o := &Offer{Tools: make([]Form, len(tools)), byName: make(map[string]*Form, len(tools))}
 	for i, t := range tools {
 		f := e.forms.of(t.InputSchema)
@@ -66,6 +75,32 @@ func (e *Endpoint) Offer(tools []Tool) *Offer {
 		o.byName[t.Name] = &o.Tools[i]
 	}
 	return o
+}
+
+// called are the tools of earlier calls.
+func called(messages []events.Message) (list []Tool) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			name := new(Offer).ToolName(p.Tool)
+			if p.Kind == events.PartToolCall && !slices.ContainsFunc(list, func(t Tool) bool { return t.Name == name }) {
+				list = append(list, Tool{Name: name})
+			}
+		}
+	}
+	return list
+}
+
+// missingTools are the words of endpoints that take no calls in a conversation without tools: Bedrock's, Anthropic's, LiteLLM's.
+var missingTools = regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param")
+
+// NeedsTools reports whether a refusal is the first one that tells that the endpoint takes no calls without tools, see [Endpoint.Offer].
+func (e *Endpoint) NeedsTools(err error, req *Request) bool {
+	failed, ok := errors.AsType[*Error](err)
+	if !ok || failed.Kind != KindRequest || len(req.Tools) > 0 || !missingTools.MatchString(failed.Message) {
+		return false
+	}
+	_, known := e.needTools.LoadOrStore(req.Model, true)
+	return !known
 }
 
 func (f *forms) of(schema []byte) Form {

@@ -39,6 +39,7 @@ type Server struct {
 	Dir     string            // working directory of the command. Defaults to that of this process
 	Sandbox []string          // a command that runs Command, which follows it
 	URL     string            // of streamable HTTP
+	SSE     bool              // URL is one of HTTP with SSE, the transport of the version 2024-11-05
 	Headers map[string]string // of each request
 
 	// Effects tighten what the server claims, by patterns of the server's names of tools, as in Tools: "idempotent", or
@@ -141,7 +142,7 @@ func (e *entry) server(field, name string, refs references) (s Server, err error
 		}
 	}
 	s = Server{
-		Name: name, Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools, BySession: own.BySession, OAuth: own.OAuth, bearer: new(atomic.Value),
+		Name: name, SSE: e.Type == "sse", Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools, BySession: own.BySession, OAuth: own.OAuth, bearer: new(atomic.Value),
 		Timeout:      cmp.Or(time.Duration(own.TimeoutMS)*time.Millisecond, DefaultTimeout),
 		StartTimeout: cmp.Or(time.Duration(own.StartMS)*time.Millisecond, DefaultStartTimeout),
 	}
@@ -177,8 +178,10 @@ func (s *Server) check(field, kind string) error {
 		return invalid(field, "the name has %d characters, limit is %d", len(s.Name), maxName)
 	case (s.Command == "") == (s.URL == ""):
 		return invalid(field, "want either command or url")
-	case !slices.Contains([]string{"", "stdio", "http", "streamable-http", "streamableHttp"}, kind):
-		return invalid(field+".type", "is %.40q, want stdio or http", kind)
+	case !slices.Contains([]string{"", "stdio", "http", "streamable-http", "streamableHttp", "sse"}, kind):
+		return invalid(field+".type", "is %.40q, want stdio, http or sse", kind)
+	case s.SSE && s.URL == "":
+		return invalid(field+".type", "is sse, which needs a url")
 	case s.URL != "" && (err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https"):
 		return invalid(field+".url", "want http or https, and a host")
 	case s.URL == "" && !reflect.ValueOf(s.OAuth).IsZero():

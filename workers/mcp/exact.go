@@ -47,6 +47,8 @@ type exact struct {
 	noise   func(line string) // receives lines that are no messages, of inLines
 	busy    func() bool       // whether a call runs, of inLines; nil: none
 	ready   []byte            // to be returned
+	address bool              // the next event has the address of requests, of inEvents
+	begun   bool              // a line was read, of inEvents
 	event   []byte            // lines with data of the event that is being read
 	rest    bool              // the next bytes continue a line, or an event, that is longer than maxMessage
 	err     error             // after ready
@@ -165,6 +167,9 @@ var byteOrderMark = []byte("\uFEFF") //nolint:gochecknoglobals // a constant
 // eventWith is what can be passed on after another line of a stream of events: its lines with data wait for the end of their event, unless
 // they are too long.
 func (e *exact) eventWith(line []byte, ended bool) []byte {
+	if !e.begun {
+		e.begun, line = true, bytes.TrimPrefix(line, byteOrderMark)
+	}
 	text := bytes.TrimRight(line, "\r\n")
 	over := ended && len(text) == 0 || e.err != nil
 	switch {
@@ -187,6 +192,8 @@ func (e *exact) eventWith(line []byte, ended bool) []byte {
 	data := bytes.TrimSpace(dataOf(held))
 	switch with := exactMessage(data); {
 	case len(data) == 0: // it has an id alone
+	case e.address:
+		e.address = false
 	case with == nil && json.Valid(data), with == nil && !bytes.HasPrefix(data, []byte("{")):
 		held = nil // it is no message
 	case with != nil && !bytes.Equal(with, data):

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ const (
 	othersWait   = 10 * time.Second // for the head of the answer
 )
 
-func (s *Server) overHTTP(ctx context.Context, pace *pace) (_ *mcp.StreamableClientTransport, said func() string, err error) {
+func (s *Server) overHTTP(ctx context.Context, pace *pace) (_ mcp.Transport, said func() string, err error) {
 	through := &headed{
 		server: s, headers: s.Headers, streams: rate.NewLimiter(streamsPerSecond, streamsAtOnce), pace: pace,
 		life: ctx, others: make(chan struct{}, othersAtOnce), wait: othersWait,
@@ -40,16 +41,32 @@ func (s *Server) overHTTP(ctx context.Context, pace *pace) (_ *mcp.StreamableCli
 		}
 	}
 	said = func() string { text, _ := through.said.Load().(string); return text }
-	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: through, CheckRedirect: sameHost}, MaxEventSize: maxMessage}, said, nil
+	client := &http.Client{Transport: through, CheckRedirect: sameHost}
+	if s.SSE {
+		if through.sse, err = url.Parse(s.URL); err != nil {
+			return nil, nil, err
+		}
+		return &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, said, nil
+	}
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, said, nil
 }
 
-// sameHost refuses redirects to another host: the headers may have secrets.
+// sameHost refuses redirects to another host.
 func sameHost(r *http.Request, via []*http.Request) error {
-	if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
-		return fmt.Errorf("it redirects to %s://%s, which does not get its headers: give that as the url", r.URL.Scheme, r.URL.Host)
+	if err := notElsewhere(r.URL, via[0].URL); err != nil {
+		return err
 	}
 	if len(via) > maxRedirects {
 		return errors.New("it redirects without end")
+	}
+	return nil
+}
+
+// notElsewhere refuses an address on another host than that of the server, as a redirect or the first event of SSE names it: the headers may
+// have secrets.
+func notElsewhere(at, server *url.URL) error {
+	if at.Host != server.Host || at.Scheme != server.Scheme {
+		return fmt.Errorf("it redirects to %s://%s, which does not get its headers: give that as the url", at.Scheme, at.Host)
 	}
 	return nil
 }
@@ -59,6 +76,7 @@ const maxRedirects = 10
 // headed sends requests with headers, and paces and bounds the answers.
 type headed struct {
 	server  *Server
+	sse     *url.URL // of the server, where it names the address of requests; nil: it does not
 	headers map[string]string
 	tokens  *oauth.Source // nil: none
 	streams *rate.Limiter // of requests that open one
@@ -81,8 +99,17 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	if h.sse != nil {
+		if err := notElsewhere(r.URL, h.sse); err != nil {
+			return nil, err
+		}
+	}
 	call, _ := r.Context().Value(activeCallKey{}).(*activeCall)
-	ctx, end := context.WithCancelCause(r.Context())
+	caller := r.Context()
+	if h.sse != nil && r.Method == http.MethodGet {
+		caller = context.WithoutCancel(caller) // the stream is that of the run, and the context that of its start
+	}
+	ctx, end := context.WithCancelCause(caller)
 	release := func() bool { end(nil); return true }
 	if r.Method != http.MethodDelete { // that one ends a session
 		release = context.AfterFunc(h.life, func() { end(context.Cause(h.life)) })
@@ -287,7 +314,9 @@ func (e *ending) Close() error {
 func (h *headed) body(ctx context.Context, answer *http.Response) io.ReadCloser {
 	paced := h.pace.of(ctx, answer.Body)
 	if isStream(answer) {
-		return exactOf(paced, inEvents)
+		events := exactOf(paced, inEvents)
+		events.address = h.sse != nil
+		return events
 	}
 	paced.whole = true
 	return exactOf(&bounded{paced, maxMessage}, inOne)

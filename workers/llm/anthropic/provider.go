@@ -63,12 +63,20 @@ func (p *Provider) Models(ctx context.Context) ([]string, error) {
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	res, err := p.complete(ctx, req, sink)
-	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.KindRequest && strings.Contains(failed.Message, "signature") {
-		if _, known := p.signed.LoadOrStore(req.Model, true); !known {
-			res, err = p.complete(ctx, req, sink)
-		}
+	if p.endpoint.NeedsTools(err, &req) || p.wantsSigned(err, &req) {
+		res, err = p.complete(ctx, req, sink)
 	}
 	return res, err
+}
+
+// wantsSigned reports whether a refusal is the first one that tells that thinking needs a signature.
+func (p *Provider) wantsSigned(err error, req *llm.Request) bool {
+	failed, ok := errors.AsType[*llm.Error](err)
+	if !ok || failed.Kind != llm.KindRequest || !strings.Contains(failed.Message, "signature") {
+		return false
+	}
+	_, known := p.signed.LoadOrStore(req.Model, true)
+	return !known
 }
 
 func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
@@ -77,7 +85,7 @@ func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.
 		_, signed := p.signed.Load(req.Model)
 		return string(v.Fields[llm.SignatureField]) != `""` || p.endpoint.Base != defaultURL && !signed
 	})
-	offer := p.endpoint.Offer(req.Tools)
+	offer := p.endpoint.Offer(&req)
 	body, err := p.params(req, offer)
 	if err != nil {
 		return llm.Response{}, err

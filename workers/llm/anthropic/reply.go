@@ -81,7 +81,7 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 		u.Done, u.End, u.Usage = true, &llm.End{Detail: "no stop_reason"}, llm.CountsOf(llm.UsageIn(e.Data), false)
 	default: // ping, content_block_stop and what the API may add, with any fields
 		if ev.Type != "" {
-			return u, nil
+			return llm.UnknownEvent(e), nil
 		}
 	}
 	return u, cmp.Or(malformed, err)

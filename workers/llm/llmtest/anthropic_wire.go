@@ -143,7 +143,8 @@ type anthropicRequest struct {
 		Role    string
 		Content []anthropicContent
 	}
-	Tools []struct {
+	ToolChoice json.RawMessage `json:"tool_choice"`
+	Tools      []struct {
 		Name, Description string
 		InputSchema       json.RawMessage `json:"input_schema"`
 	}
@@ -172,6 +173,7 @@ func (Anthropic) Read(body []byte) (llm.Request, error) {
 	if !in.Stream || in.Model == "" || in.MaxTokens < 1 || len(in.Messages) == 0 {
 		return out, errors.New("want a model, a limit, messages and a stream")
 	}
+	out.ToolChoice.None = strings.Contains(string(in.ToolChoice), `"none"`)
 	for _, t := range in.Tools {
 		if err := checkTool(t.Name, t.InputSchema); err != nil {
 			return out, err

@@ -246,6 +246,7 @@ func (w *wireTest) testErrorsInside(t *testing.T) {
 		"detail_list":   `data: {"detail":[{"loc":["body"],"msg":"` + text + `"}]}`,
 		"capital":       `data: {"Message":"` + text + `"}`,
 		"err_msg":       `data: {"err_code":502,"err_msg":"` + text + `"}`,
+		"problem":       `data: {"type":"about:blank","title":"Bad Gateway","status":502,"detail":"` + text + `"}`,
 		"pretty":        "{\n  \"error\": {\n    \"message\": \"" + text + "\"\n  }\n}",
 		"with_raw":      `data: {"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"` + text + `\"}}"}}}`,
 	} {

@@ -137,8 +137,9 @@ type openaiRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Messages []openaiMessage
-	Tools    []struct {
+	ToolChoice json.RawMessage `json:"tool_choice"`
+	Messages   []openaiMessage
+	Tools      []struct {
 		Type     string
 		Function struct {
 			Name, Description string
@@ -167,6 +168,7 @@ func (OpenAI) Read(body []byte) (llm.Request, error) {
 	if !in.Stream || !in.StreamOptions.IncludeUsage || in.Model == "" || len(in.Messages) == 0 {
 		return out, errors.New("want a model, messages and a stream with usage")
 	}
+	out.ToolChoice.None = strings.Contains(string(in.ToolChoice), `"none"`)
 	for _, t := range in.Tools {
 		if err := checkTool(t.Function.Name, t.Function.Parameters); err != nil || t.Type != "function" {
 			return out, fmt.Errorf("tool of type %q: %w", t.Type, err)

@@ -212,6 +212,7 @@ func (OpenAIResponses) Read(body []byte) (llm.Request, error) {
 	if !in.Stream || in.Store == nil || *in.Store || in.Model == "" || len(in.Input) == 0 {
 		return out, errors.New("want a model, input and a stream that is not stored")
 	}
+	out.ToolChoice.None = strings.Contains(string(in.ToolChoice), `"none"`)
 	for _, t := range in.Tools {
 		if err := checkTool(t.Name, t.Parameters); err != nil || t.Type != "function" || t.Strict == nil {
 			return out, fmt.Errorf("tool of type %q, which must say whether it is strict: %w", t.Type, err)

@@ -195,6 +195,7 @@ func TestWire(t *testing.T, wire Wire, open WireFunc) {
 	t.Run("request", w.testRequest)
 	t.Run("conversation", w.testConversation)
 	t.Run("forms", w.testForms)
+	t.Run("calls_without_tools", w.testCallsWithoutTools)
 	t.Run("any_conversation", w.testAnyConversation)
 	t.Run("blob", w.testBlob)
 	t.Run("ends", w.testEnds)

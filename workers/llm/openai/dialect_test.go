@@ -267,6 +267,29 @@ func TestDescriptionsTooLong(t *testing.T) {
 	}
 }
 
+// TestWholeRepliesAsPieces: endpoints send whole replies in place of pieces.
+func TestWholeRepliesAsPieces(t *testing.T) {
+	t.Parallel()
+	message := func(index int, text, end string) string {
+		return fmt.Sprintf(`{"object":"chat.completion.chunk","choices":[{"index":%d,"message":{"role":"assistant","content":%q},"finish_reason":%s}]}`, index, text, end)
+	}
+	for name, stream := range map[string]string{
+		"next_text":       sse(message(0, "one ", "null"), message(0, "two ", "null"), message(0, "three", "null"), message(0, "", `"stop"`)),
+		"all_text_so_far": sse(message(0, "one ", "null"), message(0, "one two ", "null"), message(0, "one two three", `"stop"`)),
+		"whole_at_end":    sse(delta(`{"content":"one "}`, "null"), delta(`{"content":"two three"}`, "null"), message(0, "one two three", `"stop"`)),
+		"rest_at_end":     sse(delta(`{"content":"one "}`, "null"), message(0, "one two three", `"stop"`)),
+		"whole_twice":     sse(message(0, "one two three", `"stop"`), message(0, "one two three", `"stop"`)),
+		"two_choices":     sse(message(0, "one ", "null"), message(1, "no", "null"), message(0, "two three", `"stop"`), message(1, "no", `"length"`)),
+	} {
+		b := setup(t, stream)
+		var said strings.Builder
+		res, err := b.Complete(t.Context(), request(), func(d llm.Delta) { said.WriteString(d.Text) })
+		if got := (events.Message{Parts: res.Parts}).Text(); err != nil || got != "one two three" || said.String() != got || res.Stop != events.StopEnd {
+			t.Errorf("%s: got %q, %q, deltas %q and %v, want the text once", name, got, res.Stop, said.String(), err)
+		}
+	}
+}
+
 // TestWishes: a field of the assistant's messages that an endpoint refuses, or misses, is left out, or given, from then on.
 func TestWishes(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func New(cfg Config) (*Provider, error) {
 // Complete implements [llm.Provider].
 func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	res, err := p.complete(ctx, req, sink)
-	if p.shortened(err) || p.wished(err, req) {
+	if p.shortened(err) || p.http.NeedsTools(err, &req) || p.wished(err, req) {
 		res, err = p.complete(ctx, req, sink)
 	}
 	return res, err
@@ -73,7 +73,7 @@ func (p *Provider) wished(err error, req llm.Request) (is bool) {
 func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	var foreign int64
 	req.Messages, foreign = p.http.Owned(req.Messages, req.Model, nil)
-	offer := p.http.Offer(req.Tools)
+	offer := p.http.Offer(&req)
 	body, err := p.params(req, offer)
 	if err != nil {
 		return llm.Response{}, err

@@ -22,7 +22,7 @@ func NewResponses(cfg Config) (*Responses, error) {
 // Complete implements [llm.Provider].
 func (p *Responses) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	res, err := p.complete(ctx, req, sink)
-	if p.shortened(err) {
+	if p.shortened(err) || p.http.NeedsTools(err, &req) {
 		res, err = p.complete(ctx, req, sink)
 	}
 	return res, err
@@ -31,7 +31,7 @@ func (p *Responses) Complete(ctx context.Context, req llm.Request, sink func(llm
 func (p *Responses) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	var foreign int64
 	req.Messages, foreign = p.http.Owned(req.Messages, req.Model, nil)
-	offer := p.http.Offer(req.Tools)
+	offer := p.http.Offer(&req)
 	body, err := p.params(req, offer)
 	if err != nil {
 		return llm.Response{}, err

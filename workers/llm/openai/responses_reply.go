@@ -89,7 +89,7 @@ func decodeResponse(e llm.ServerEvent) (u llm.Update, err error) {
 		if len(u.Pieces) > 0 {
 			u.Refused = name == "response.refusal.delta"
 		} else if ev.Type != "" && err == nil {
-			return u, nil // starts and ends of parts, and future events, with any fields
+			return llm.UnknownEvent(e), nil // starts and ends of parts, and future events, with any fields
 		}
 	}
 	return u, cmp.Or(malformed, err)
