@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,6 +69,50 @@ func TestSmokeHTTP(t *testing.T) {
 			}
 			down.Store(false)
 			s.AwaitPolling("a call", func() bool { return s.result("web__once", `{"do":"y"}`).Text == "did y" })
+		})
+	}
+}
+
+// TestRefusedBeside has servers that refuse what they need not take: notifications, and the request for a stream.
+func TestRefusedBeside(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(r *http.Request, body string) int{
+		"notifications": func(r *http.Request, body string) int {
+			if strings.Contains(body, `"notifications/`) {
+				return http.StatusBadRequest
+			}
+			return 0
+		},
+		"stream_401": func(r *http.Request, _ string) int {
+			return map[string]int{http.MethodGet: http.StatusUnauthorized}[r.Method]
+		},
+		"stream_500": func(r *http.Request, _ string) int {
+			return map[string]int{http.MethodGet: http.StatusInternalServerError}[r.Method]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			own := testServer(s.runs)
+			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return own }, nil)
+			var began atomic.Int64
+			server, _, _ := serveBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if strings.Contains(string(body), `"method":"initialize"`) {
+					began.Add(1)
+				}
+				if code := refuse(r, string(body)); code != 0 {
+					http.Error(w, "no", code)
+					return
+				}
+				handler.ServeHTTP(w, r)
+			}))
+			s.source(server)
+			for n := range 3 {
+				harness.Equal(t, "result", s.result("web__once", fmt.Sprintf(`{"do":"%d"}`, n)).Text, fmt.Sprint("did ", n))
+			}
+			harness.Equal(t, "sessions", began.Load(), 1)
 		})
 	}
 }

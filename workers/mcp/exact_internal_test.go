@@ -117,6 +117,9 @@ func TestMessagesAsTheyAreSent(t *testing.T) {
 			`{"id":1,"jsonrpc":"2.0","result":{"protocolVersion":"2024-11-05"}}`, "",
 		},
 		`{"jsonrpc":"2.0","id":1,"result":{"isError":"no","content":"a","_meta":[]}}`: {`{"id":1,"jsonrpc":"2.0","result":{"_meta":{"lash/result":"{\"content\":\"a\"}"},"content":[]}}`, ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"x":[NaN,-Infinity,Infinity,"NaN"]}}`:      {`{"jsonrpc":"2.0","id":1,"result":{"x":[null,null,null,"NaN"]}}`, ""},
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"a\tb\x1b\\\"\"}}":          {`{"jsonrpc":"2.0","id":1,"result":{"x":"a\u0009b\u001b\""}}`, ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"tools":[],"nextCursor":2}}`:               {`{"id":1,"jsonrpc":"2.0","result":{"nextCursor":"2","tools":[]}}`, ""},
 		`{"jsonrpc":"2.0","id":1,"result":{"toolResult":"a"}}`:                        {`{"id":1,"jsonrpc":"2.0","result":{"_meta":{"lash/result":"{\"content\":\"a\"}"},"content":[],"toolResult":"a"}}`, ""},
 	} {
 		for framing, end := range map[framing]string{inLines: "\n", inEvents: "\n\n"} {

@@ -129,7 +129,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	var login error
 	if err == nil && h.tokens != nil && oauth.WantsAuthorization(answer) {
 		answer, login = h.renewed(r, call, token, answer, end)
-		if login != nil && !carries {
+		if login != nil && !carries && !h.isStream(r) {
 			err = login
 		}
 	}
@@ -137,15 +137,21 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		release()
 		end(err)
-		if r.Method == http.MethodGet && errors.Is(context.Cause(ctx), errSlow) {
+		if h.isStream(r) && errors.Is(context.Cause(ctx), errSlow) {
 			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil // it has no stream
 		}
 		return nil, err
 	case carries && answer.StatusCode >= 300 && answer.StatusCode < 400:
 		call.sent.Store(false) // the next request has the call
 	}
-	if r.Method == http.MethodPost && answer.StatusCode == http.StatusOK {
+	switch {
+	case r.Method == http.MethodPost && answer.StatusCode == http.StatusOK:
 		relabel(answer)
+	case answer.StatusCode < http.StatusBadRequest:
+	case h.isStream(r):
+		answer.StatusCode = http.StatusMethodNotAllowed // it has none
+	case notifies(r):
+		answer.StatusCode = http.StatusAccepted // the next request tells whether the session goes on
 	}
 	answer.Body = &ending{h.body(ctx, answer), func() { release(); end(nil) }}
 	switch {
@@ -157,6 +163,27 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	return answer, nil
+}
+
+// isStream reports whether a request asks for the stream of messages that answer nothing, which servers need not have.
+func (h *headed) isStream(r *http.Request) bool {
+	return r.Method == http.MethodGet && h.sse == nil && r.Header.Get("Last-Event-ID") == ""
+}
+
+// notifies reports whether a request has a notification.
+func notifies(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	return json.NewDecoder(body).Decode(&m) == nil && m.ID == nil && m.Method != ""
 }
 
 // relabel gives an answer the type of content that it has: servers, and what is before them, send messages as texts, or as nothing. One that
