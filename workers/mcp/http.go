@@ -129,7 +129,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	var login error
 	if err == nil && h.tokens != nil && oauth.WantsAuthorization(answer) {
 		answer, login = h.renewed(r, call, token, answer, end)
-		if login != nil && !carries && !h.isStream(r) {
+		if login != nil && !carries {
 			err = login
 		}
 	}
@@ -137,7 +137,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		release()
 		end(err)
-		if h.isStream(r) && errors.Is(context.Cause(ctx), errSlow) {
+		if r.Method == http.MethodGet && errors.Is(context.Cause(ctx), errSlow) {
 			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil // it has no stream
 		}
 		return nil, err
@@ -147,10 +147,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case r.Method == http.MethodPost && answer.StatusCode == http.StatusOK:
 		relabel(answer)
-	case answer.StatusCode < http.StatusBadRequest:
-	case h.isStream(r):
-		answer.StatusCode = http.StatusMethodNotAllowed // it has none
-	case notifies(r):
+	case answer.StatusCode >= http.StatusBadRequest && notifies(r):
 		answer.StatusCode = http.StatusAccepted // the next request tells whether the session goes on
 	}
 	answer.Body = &ending{h.body(ctx, answer), func() { release(); end(nil) }}
@@ -163,11 +160,6 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	return answer, nil
-}
-
-// isStream reports whether a request asks for the stream of messages that answer nothing, which servers need not have.
-func (h *headed) isStream(r *http.Request) bool {
-	return r.Method == http.MethodGet && h.sse == nil && r.Header.Get("Last-Event-ID") == ""
 }
 
 // notifies reports whether a request has a notification.
