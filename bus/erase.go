@@ -214,6 +214,7 @@ func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 	parts := []assetPart{
 		{b.names.timerStream(), b.names.timerSession(session)},
 		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
+		{b.names.workStream(), b.names.work(WakeKey{Class: ClassAgent, Session: session})},
 		{b.names.workStream(), b.names.taskWakes(session)},
 		{b.names.deadStream(), b.names.dead(session)},
 		{b.names.deadStream(), b.names.trialsOf(session)},

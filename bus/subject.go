@@ -23,11 +23,15 @@ const (
 // Class is a class of wakes.
 type Class string
 
+// OfTurns reports whether wakes of the class are those of sessions, and not of tasks.
+func (c Class) OfTurns() bool { return c == ClassTurn || c == ClassAgent }
+
 // Values of [Class].
 const (
-	ClassTurn Class = "turn" // of sessions whose turns need a worker
-	ClassTask Class = "task" // of background tasks
-	ClassTool Class = "tool" // of tool calls that run on another node than the turn
+	ClassTurn  Class = "turn"  // of sessions whose turns need a worker
+	ClassAgent Class = "agent" // the same, of sessions of agents, which have places of their own on a node
+	ClassTask  Class = "task"  // of background tasks
+	ClassTool  Class = "tool"  // of tool calls that run on another node than the turn
 )
 
 // firstStream is the first stream of a session.
@@ -157,7 +161,7 @@ func (n names) parseWork(subject string) (key WakeKey, ok bool) {
 	if len(tokens) == 3 {
 		key.Task = events.TaskID(tokens[2])
 	}
-	return key, (key.Class == ClassTurn) == (key.Task == "")
+	return key, key.Class.OfTurns() == (key.Task == "")
 }
 
 func (n names) deadStream() string { return n.prefix + "-dead" }

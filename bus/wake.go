@@ -19,12 +19,12 @@ import (
 type WakeKey struct {
 	Class   Class
 	Session events.SessionID
-	Task    events.TaskID // of [ClassTask] and [ClassTool]; empty for [ClassTurn]
+	Task    events.TaskID // of [ClassTask] and [ClassTool], else empty
 }
 
 func (k WakeKey) check() error {
 	err := events.CheckToken("session", k.Session)
-	if k.Class != ClassTurn {
+	if !k.Class.OfTurns() {
 		err = errors.Join(err, events.CheckToken("task", k.Task))
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/hint"
 )
 
 // RetryDeadLetter makes workers process a dead-lettered session again, and then deletes the dead letter. If the session still
@@ -17,7 +18,7 @@ func (h *Host) RetryDeadLetter(ctx context.Context, letter *bus.DeadLetter) erro
 		err = h.b.DropTrials(ctx, letter.Session)
 	}
 	if err == nil {
-		err = h.b.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: letter.Session}, bus.WakeHint{})
+		err = h.b.StoreWake(ctx, hint.UnknownKey(letter.Session), bus.WakeHint{})
 	}
 	if err == nil || errors.Is(err, events.ErrNoSession) {
 		err = errors.Join(err, h.b.DropDeadLetter(ctx, letter))

@@ -41,7 +41,7 @@ func TestCommit(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	var notified []events.SessionID
-	h := hint.New(b, "w1", func(id events.SessionID) { notified = append(notified, id) })
+	h := hint.New(b, "w1", func(s *projector.State) { notified = append(notified, s.Session) })
 	idle := projector.New(hintSid)
 	idle.Status = projector.StatusOpen
 	h.Commit(idle, []events.Event{events.Of("", &events.GraphBranched{Leaf: "n"})}, 0)
@@ -49,7 +49,7 @@ func TestCommit(t *testing.T) {
 		t.Errorf("idle session: got %v and wakes, want none", notified)
 	}
 	h.Commit(waiting(), requested(), 0)
-	bustest.Eventually(t, "one wake", func() bool { return wakes(t, b)[hint.TurnKey(hintSid)] })
+	bustest.Eventually(t, "one wake", func() bool { return wakes(t, b)[hint.UnknownKey(hintSid)] })
 	if len(notified) != 1 || notified[0] != hintSid {
 		t.Errorf("worker of this process: got %v, want %s once", notified, hintSid)
 	}
@@ -59,7 +59,7 @@ func TestCommit(t *testing.T) {
 func TestCommitSetsTheTimer(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	h := hint.New(b, "", func(events.SessionID) {})
+	h := hint.New(b, "", func(*projector.State) {})
 	at := events.Millis(4_000_000_000_000) // in 2096
 	s := projector.New(hintSid)
 	s.Status = projector.StatusOpen
@@ -86,11 +86,11 @@ func TestCommitSetsTheTimer(t *testing.T) {
 func TestRepeatTurn(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	h := hint.New(b, "w1", func(events.SessionID) {})
+	h := hint.New(b, "w1", func(*projector.State) {})
 	if err := h.RepeatTurn(t.Context(), waiting()); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the lost wake", func() bool { return wakes(t, b)[hint.TurnKey(hintSid)] })
+	bustest.Eventually(t, "the lost wake", func() bool { return wakes(t, b)[hint.UnknownKey(hintSid)] })
 	q, err := b.Queue(t.Context(), bus.ClassTurn)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestStore(t *testing.T) {
 	}
 	got := wakes(t, b)
 	want := bus.WakeKey{Class: bus.ClassTool, Session: hintSid, Task: "run"}
-	if len(got) != 2 || !got[hint.TurnKey(hintSid)] || !got[want] {
+	if len(got) != 2 || !got[hint.UnknownKey(hintSid)] || !got[want] {
 		t.Errorf("got %v, want the session's wake and that of the task which a worker runs", got)
 	}
 }

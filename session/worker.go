@@ -34,7 +34,7 @@ type Process struct {
 	Worker events.WorkerID
 	// NeedsWorker receives a session that needs a worker after a commit of the host, so that a worker of this process
 	// starts a run before the wake arrives. It must not block.
-	NeedsWorker func(events.SessionID)
+	NeedsWorker func(*projector.State)
 	// Complete makes direct completions. Without it they are [plugin.ErrUnavailable] on this host.
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it such tasks are [plugin.ErrUnavailable] on this host.

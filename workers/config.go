@@ -117,7 +117,7 @@ type Config struct {
 	// Roles of a [Node]. Defaults to all.
 	Roles []Role
 
-	Concurrency     int           // sessions whose turns run at once, without those that wait for another session. Defaults to 256
+	Concurrency     int           // sessions whose turns run at once, and as many of agents, without those that wait for another session. Defaults to 256
 	TaskConcurrency int           // background tasks that run at once. Defaults to 1024
 	ToolConcurrency int           // tool calls that run at once here for turns of other workers. Defaults to 256
 	Linger          time.Duration // how long results that may wait share one append. Defaults to 2 ms; negative is 0

@@ -11,8 +11,21 @@ import (
 )
 
 // TurnKey names the wake of a session's turns.
-func TurnKey(id events.SessionID) bus.WakeKey {
+func TurnKey(s *projector.State) bus.WakeKey {
+	if s.Relation == events.RelationChild {
+		return bus.WakeKey{Class: bus.ClassAgent, Session: s.Session}
+	}
+	return UnknownKey(s.Session)
+}
+
+// UnknownKey is [TurnKey] for a session whose state is not known. One of an agent may have both wakes.
+func UnknownKey(id events.SessionID) bus.WakeKey {
 	return bus.WakeKey{Class: bus.ClassTurn, Session: id}
+}
+
+// Woken reports whether a session is among those with a wake.
+func Woken(wakes map[bus.WakeKey]bool, id events.SessionID) bool {
+	return wakes[bus.WakeKey{Class: bus.ClassTurn, Session: id}] || wakes[bus.WakeKey{Class: bus.ClassAgent, Session: id}]
 }
 
 // TaskKey names the wake of a task.
@@ -34,12 +47,12 @@ func TaskNeedsWorker(t *projector.Task) bool {
 type Hints struct {
 	b           *bus.Bus
 	worker      events.WorkerID        // of this process; empty: it has none
-	needsWorker func(events.SessionID) // called before the wake of a session; nil: nothing is
+	needsWorker func(*projector.State) // called before the wake of a session; nil: nothing is
 }
 
 // New makes hints for a process. needsWorker, which may be nil, receives a session that needs a worker before its wake is
 // published, and must not block.
-func New(b *bus.Bus, worker events.WorkerID, needsWorker func(events.SessionID)) *Hints {
+func New(b *bus.Bus, worker events.WorkerID, needsWorker func(*projector.State)) *Hints {
 	return &Hints{b: b, worker: worker, needsWorker: needsWorker}
 }
 
@@ -58,7 +71,7 @@ func (h *Hints) Commit(s *projector.State, list []events.Event, due events.Milli
 // runs the session, so that it reads the log at once.
 func (h *Hints) Wake(s *projector.State) {
 	if hint, needed := h.notify(s); needed {
-		_ = h.b.PublishWake(TurnKey(s.Session), hint)
+		_ = h.b.PublishWake(TurnKey(s), hint)
 	}
 }
 
@@ -77,7 +90,7 @@ func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, needed bool) {
 		hint.Worker = s.Worker
 	}
 	if h.needsWorker != nil {
-		h.needsWorker(s.Session)
+		h.needsWorker(s)
 	}
 	return hint, true
 }
@@ -87,9 +100,9 @@ func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, needed bool) {
 // [Hints.Task].
 func (h *Hints) RepeatTurn(ctx context.Context, s *projector.State) error {
 	if hint, needed := h.notify(s); needed {
-		waits, err := h.b.HasWake(ctx, TurnKey(s.Session))
+		waits, err := h.b.HasWake(ctx, TurnKey(s))
 		if err == nil && !waits {
-			err = h.b.PublishWake(TurnKey(s.Session), hint)
+			err = h.b.PublishWake(TurnKey(s), hint)
 		}
 		if err != nil {
 			return err
@@ -109,7 +122,7 @@ func (h *Hints) RepeatTurn(ctx context.Context, s *projector.State) error {
 // Store stores the wakes and the timer of a state whose commits this server did not get one by one: nothing published them.
 func Store(ctx context.Context, b *bus.Bus, s *projector.State) error {
 	if turn.NeedsWorker(s, 0) {
-		if err := b.StoreWake(ctx, TurnKey(s.Session), bus.WakeHint{}); err != nil {
+		if err := b.StoreWake(ctx, TurnKey(s), bus.WakeHint{}); err != nil {
 			return err
 		}
 	}

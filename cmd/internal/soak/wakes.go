@@ -45,7 +45,7 @@ func wakesOf(ctx context.Context, b *bus.Bus) map[events.SessionID]bool {
 	}
 	list := make(map[events.SessionID]bool)
 	for key := range wakes {
-		if key.Class == bus.ClassTurn {
+		if key.Class.OfTurns() {
 			list[key.Session] = true
 		}
 	}

@@ -70,7 +70,7 @@ type Command struct {
 	ModelFlags
 	Name         string        `help:"Name of this node, the same in every run: the node continues at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
-	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
+	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, and as many of agents, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
 	Memory       program.Bytes `help:"How much memory what is said in sessions may have on this node, as 512MiB or 2GiB, at least 64MiB: half of it for requests, of which one caller has at most half, a quarter for turns and a quarter for cached states. What is larger than its part is refused, and what gets none in time is told to come again. Defaults to a third of the machine's memory, or of its control group." placeholder:"BYTES"`
 	MaxQueued    int           `help:"Turns that may wait in one session, at most 4096; more are refused." default:"1024" placeholder:"N"`
 	MaxSessions  int           `name:"max-sessions-per-caller" help:"Open sessions that may belong to one caller; more are refused. Closed and erased ones do not count. Give it to every node that serves. 0 is any number." default:"0" placeholder:"N"`

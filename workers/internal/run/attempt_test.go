@@ -18,7 +18,7 @@ func (b *bundle) process(name string, factory plugin.Factory) (died bool) {
 	b.T.Helper()
 	p := b.pool(events.WorkerID(name), 1, says("hi"), nil, factory)
 	b.T.Cleanup(func() { p.cfg.Bus.Close() })
-	r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
+	r := newRun(p, sid, bus.ClassTurn, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 	p.runs[sid] = r
 	finished, ended := false, make(chan struct{})
 	go func() {

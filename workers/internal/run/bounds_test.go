@@ -34,7 +34,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	}
 	once := func() {
 		b.publish()
-		r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
+		r := newRun(p, sid, bus.ClassTurn, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}

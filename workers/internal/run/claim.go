@@ -117,9 +117,9 @@ func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 	r.p.mu.Lock()
 	r.transferred = r.wake
 	r.p.mu.Unlock()
-	q := wake.PeerRequest{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: bus.ClassTurn}
+	q := wake.PeerRequest{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: r.class}
 	if r.transferred != nil {
-		q.Handle, q.Due, q.Repair = r.transferred.Handle(), r.transferred.Due, r.transferred.Repair
+		q.Class, q.Handle, q.Due, q.Repair = r.transferred.Class, r.transferred.Handle(), r.transferred.Due, r.transferred.Repair
 	}
 	return r.p.cfg.Peers.Request(ctx, t.Worker, q)
 }
@@ -140,7 +140,7 @@ func (r *run) reachedFairShare() bool {
 	}
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return r.p.capacityLocked() <= 0
+	return r.p.capacityLocked(r.class) <= 0
 }
 
 // claim is the worker's claim of the next turn, or of a turn that it takes over. If this worker cannot build the

@@ -133,7 +133,7 @@ func (r *run) isCalledElsewhere(ctx context.Context, u projector.UnnotifiedTurn)
 	if at, asked := r.endCalls.asked[u.Turn]; asked && at == r.ticks {
 		return true
 	}
-	q := wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}
+	q := wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: r.class}
 	if !r.p.cfg.Peers.Request(ctx, u.Worker, q) {
 		return false
 	}

@@ -49,7 +49,7 @@ func (r *run) yield(ctx context.Context) error {
 	r.p.mu.Lock()
 	r.p.endLocked(r)
 	r.p.mu.Unlock()
-	if err := r.p.cfg.Bus.PublishWake(hint.TurnKey(r.session), bus.WakeHint{}); err != nil {
+	if err := r.p.cfg.Bus.PublishWake(hint.TurnKey(r.state), bus.WakeHint{}); err != nil {
 		return err
 	}
 	return errDropped

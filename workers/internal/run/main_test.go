@@ -156,7 +156,7 @@ func idle(t *testing.T, p *Pool) {
 func (b *bundle) unstarted(p *Pool) *run {
 	b.T.Helper()
 	b.submit("t1")
-	r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
+	r := newRun(p, sid, bus.ClassTurn, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 	p.runs[sid] = r
 	if err := r.load(b.T.Context()); err != nil {
 		b.T.Fatal(err)

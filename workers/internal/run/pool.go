@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -51,9 +52,7 @@ type Pool struct {
 	mu      sync.Mutex
 	runs    map[events.SessionID]*run      // at most one for each session
 	unbuilt map[events.SessionID]time.Time // since when this worker cannot build the plugins
-	waiting int                            // runs that wait for another session's turn
-	offers  int                            // wakes offered to other workers, without a response yet
-	freed   chan struct{}                  // receives when capacity may have grown
+	places  map[bus.Class]*places
 }
 
 // New makes a pool.
@@ -61,15 +60,19 @@ func New(cfg Config) *Pool {
 	log := cfg.Logger.Named("run").With(zap.String("worker", string(cfg.ID)))
 	return &Pool{
 		cfg: cfg, log: log, trials: &wake.Trials{Bus: cfg.Bus, Retry: cfg.Retry, Worker: cfg.ID, Log: log},
-		runs: make(map[events.SessionID]*run), unbuilt: make(map[events.SessionID]time.Time), freed: make(chan struct{}, 1),
+		runs: make(map[events.SessionID]*run), unbuilt: make(map[events.SessionID]time.Time),
+		places: map[bus.Class]*places{bus.ClassTurn: newPlaces(), bus.ClassAgent: newPlaces()},
 	}
 }
 
 // Start joins the queue. It returns errors of joining; it logs and retries later ones.
 func (p *Pool) Start(ctx context.Context) error {
-	queue, err := p.cfg.Bus.Queue(ctx, bus.ClassTurn)
-	if err != nil {
-		return fmt.Errorf("start worker: %w", err)
+	queues := make(map[bus.Class]*bus.Queue)
+	for class := range p.places {
+		var err error
+		if queues[class], err = p.cfg.Bus.Queue(ctx, class); err != nil {
+			return fmt.Errorf("start worker: %w", err)
+		}
 	}
 	due, err := p.cfg.Bus.Due(ctx)
 	if err != nil {
@@ -85,19 +88,21 @@ func (p *Pool) Start(ctx context.Context) error {
 	p.life, p.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Unlock()
 	p.cfg.Peers.Add(p.respond) // from now on other workers' requests start runs
-	wakes := wake.Fetcher{
-		Free: p.free, Freed: p.freed, QueueLost: func() { p.cfg.QueueLost(false) }, Log: p.log.With(zap.String("of", "wakes")),
-		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
-			return queue.Fetch(ctx, n, wait, p.deliver)
-		},
-	}
 	timers := wake.Fetcher{
 		Free: func() int { return fetchTimers }, QueueLost: func() { p.cfg.QueueLost(true) }, Log: p.log.With(zap.String("of", "timers")),
 		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
 			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.handleTimer(ctx, id, at) })
 		},
 	}
-	p.fetching.Go(func() { wakes.Run(fetchCtx) })
+	for class, of := range p.places {
+		wakes := wake.Fetcher{
+			Free: func() int { return p.free(class) }, Freed: of.freed, QueueLost: func() { p.cfg.QueueLost(false) }, Log: p.log.With(zap.String("of", "wakes of class "+string(class))),
+			Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
+				return queues[class].Fetch(ctx, n, wait, p.deliver)
+			},
+		}
+		p.fetching.Go(func() { wakes.Run(fetchCtx) })
+	}
 	p.fetching.Go(func() { timers.Run(fetchCtx) })
 	return nil
 }
@@ -146,7 +151,7 @@ func (p *Pool) handleTimer(ctx context.Context, id events.SessionID, at events.M
 	if p.reportDue(id, at) {
 		return nil
 	}
-	return p.cfg.Bus.StoreWake(ctx, hint.TurnKey(id), bus.WakeHint{Due: at})
+	return p.cfg.Bus.StoreWake(ctx, hint.UnknownKey(id), bus.WakeHint{Due: at})
 }
 
 // reportDue reports a time that is due to the session's run; false where there is none.
@@ -165,15 +170,32 @@ func (p *Pool) reportDue(id events.SessionID, at events.Millis) bool {
 // fetchTimers is the number of timers of one pull.
 const fetchTimers = 32
 
-func (p *Pool) free() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(p.capacityLocked()-p.offers, 0)
+// places are those of one class. Sessions of agents have as many as all others, so that a turn which starts very many agents takes
+// none of the others'.
+type places struct {
+	offers int           // wakes offered to other workers, without a response yet
+	freed  chan struct{} // receives when capacity may have grown
 }
 
-// capacityLocked is the number of runs that may still start. A run that waits for another session's turn does not count: that turn may
-// need its place. What can run is never bounded by what waits for it.
-func (p *Pool) capacityLocked() int { return p.cfg.Concurrency - len(p.runs) + p.waiting }
+func newPlaces() *places { return &places{freed: make(chan struct{}, 1)} }
+
+func (p *Pool) free(class bus.Class) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.capacityLocked(class)-p.places[class].offers, 0)
+}
+
+// capacityLocked is the number of runs of a class that may still start. A run that waits for another session's turn does not count: that
+// turn may need its place. What can run is never bounded by what waits for it.
+func (p *Pool) capacityLocked(class bus.Class) int {
+	n := p.cfg.Concurrency
+	for _, r := range p.runs {
+		if r.class == class && r.waiting == 0 {
+			n--
+		}
+	}
+	return n
+}
 
 // markWaiting marks an effect of the run as waiting for another session's turn, until end is called.
 func (r *run) markWaiting() (end func()) {
@@ -184,17 +206,8 @@ func (r *run) markWaiting() (end func()) {
 func (p *Pool) addWaiting(r *run, effects int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := r.waiting > 0
-	r.waiting += effects
-	if p.runs[r.session] != r {
-		return // it has ended and does not count
-	}
-	switch now := r.waiting > 0; {
-	case now && !before:
-		p.waiting++
-		p.freedLocked()
-	case before && !now:
-		p.waiting--
+	if r.waiting += effects; r.waiting > 0 {
+		p.places[r.class].signal()
 	}
 }
 
@@ -205,15 +218,16 @@ func (p *Pool) deliver(w *bus.Wake) {
 	defer p.mu.Unlock()
 	if p.runs[w.Session] == nil && w.Worker != "" && w.Worker != p.cfg.ID && w.Deliveries == 1 {
 		offer := wake.PeerRequest{
-			Session: w.Session, Offer: true, Runs: int64(len(p.runs)), Handle: w.Handle(), Class: bus.ClassTurn, Due: w.Due, Repair: w.Repair,
+			Session: w.Session, Offer: true, Runs: int64(len(p.runs)), Handle: w.Handle(), Class: w.Class, Due: w.Due, Repair: w.Repair,
 		}
-		p.offers++
+		of := p.places[w.Class]
+		of.offers++
 		p.jobs.Go(func() {
 			taken := p.cfg.Peers.Request(p.life, w.Worker, offer)
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.offers--
-			p.freedLocked()
+			of.offers--
+			of.signal()
 			if !taken {
 				p.assignLocked(w)
 			}
@@ -230,16 +244,16 @@ func (p *Pool) assignLocked(w *bus.Wake) {
 		r.replaceWakeLocked(w)
 		return
 	}
-	if p.capacityLocked() <= 0 || p.draining.Load() {
+	if p.capacityLocked(w.Class) <= 0 || p.draining.Load() {
 		_ = w.Nak(0)
 		return
 	}
-	p.startLocked(w.Session, w)
+	p.startLocked(w.Session, w.Class, w)
 }
 
 // startLocked starts a run of a session. w may be nil.
-func (p *Pool) startLocked(id events.SessionID, w *bus.Wake) {
-	r := newRun(p, id, w)
+func (p *Pool) startLocked(id events.SessionID, class bus.Class, w *bus.Wake) {
+	r := newRun(p, id, class, w)
 	p.runs[id] = r
 	p.jobs.Go(func() { p.work(p.life, r) })
 }
@@ -255,20 +269,22 @@ func (p *Pool) respond(q *wake.PeerRequest) bool {
 	switch {
 	case q.Notifies:
 		return r != nil && r.ownsEndCallLocked(q.Turn)
-	case q.Offer && r == nil && (p.draining.Load() || p.capacityLocked() <= 0 || p.busier(q.Runs)):
+	case q.Offer && r == nil && (p.draining.Load() || p.capacityLocked(q.Class) <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.claimed != (attempt{q.Turn, q.Attempt})):
 		return false
 	case q.Handle == "":
 		return true
+	case !q.Class.OfTurns():
+		return false
 	}
-	w, err := p.cfg.Bus.Adopt(hint.TurnKey(q.Session), q.Handle)
+	w, err := p.cfg.Bus.Adopt(bus.WakeKey{Class: q.Class, Session: q.Session}, q.Handle)
 	if err != nil {
 		return false
 	}
 	w.Due, w.Repair = q.Due, q.Repair
 	if r == nil {
-		p.startLocked(q.Session, w)
+		p.startLocked(q.Session, q.Class, w)
 		return true
 	}
 	r.replaceWakeLocked(w)
@@ -281,14 +297,15 @@ func (p *Pool) busier(runs int64) bool { return int64(len(p.runs)) > 2*runs }
 
 // NeedsWorker reports that a session may need a worker, because a host of this process appended to it. The run starts before the
 // wake arrives.
-func (p *Pool) NeedsWorker(id events.SessionID) {
+func (p *Pool) NeedsWorker(s *projector.State) {
+	key := hint.TurnKey(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch r := p.runs[id]; {
+	switch r := p.runs[key.Session]; {
 	case r != nil:
 		r.logMovedLocked()
-	case p.life != nil && p.capacityLocked() > 0 && !p.draining.Load():
-		p.startLocked(id, nil)
+	case p.life != nil && p.capacityLocked(key.Class) > 0 && !p.draining.Load():
+		p.startLocked(key.Session, key.Class, nil)
 	}
 }
 
@@ -341,16 +358,13 @@ func (p *Pool) endLocked(r *run) {
 		return
 	}
 	delete(p.runs, r.session)
-	if r.waiting > 0 {
-		p.waiting--
-	}
-	p.freedLocked()
+	p.places[r.class].signal()
 }
 
-// freedLocked signals that capacity may have grown.
-func (p *Pool) freedLocked() {
+// signal signals that capacity may have grown.
+func (of *places) signal() {
 	select {
-	case p.freed <- struct{}{}:
+	case of.freed <- struct{}{}:
 	default: // the signal is already set
 	}
 }

@@ -17,6 +17,7 @@ import (
 type run struct {
 	p       *Pool
 	session events.SessionID
+	class   bus.Class // whose places it takes
 	state   *projector.State
 	batch   batch
 	stack   stacked
@@ -53,13 +54,13 @@ type attempt struct {
 	number int64
 }
 
-func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
+func newRun(p *Pool, id events.SessionID, class bus.Class, w *bus.Wake) *run {
 	due := events.Millis(0)
 	if w != nil {
 		due = w.Due
 	}
 	return &run{
-		p: p, session: id, wake: w, due: due, logEnd: logEnd{known: -1}, signals: make(chan struct{}, 1),
+		p: p, session: id, class: class, wake: w, due: due, logEnd: logEnd{known: -1}, signals: make(chan struct{}, 1),
 		results: make(chan effectResult, 16), inflight: make(map[events.EffectID]*effect),
 		recordRequests: make(chan recordRequest), onRecorded: make(map[events.EffectID]func()), endCalls: newEndCalls(),
 	}

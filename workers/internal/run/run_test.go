@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -225,7 +226,7 @@ func (b *bundle) resting(p *Pool) *run {
 	b.T.Helper()
 	b.submit("t0")
 	b.Append("t0", &events.TurnCompleted{End: events.EndFailed})
-	r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
+	r := newRun(p, sid, bus.ClassTurn, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 	p.runs[sid] = r
 	if err := r.load(b.T.Context()); err != nil {
 		b.T.Fatal(err)
@@ -243,7 +244,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(b *bundle, p *Pool){
 		"wake":         func(b *bundle, p *Pool) { p.deliver(b.FetchWake(p.cfg.Bus, bus.ClassTurn)) },
-		"hint":         func(_ *bundle, p *Pool) { p.NeedsWorker(sid) },
+		"hint":         func(_ *bundle, p *Pool) { p.NeedsWorker(projector.New(sid)) },
 		"notification": func(_ *bundle, p *Pool) { p.logMoved(sid) },
 		"handover": func(b *bundle, p *Pool) {
 			w := b.FetchWake(b.Bus, bus.ClassTurn)

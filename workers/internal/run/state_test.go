@@ -17,7 +17,7 @@ func TestRunGoesOnWithState(t *testing.T) {
 	p := b.pool("w1", 1, says("hi"), nil)
 	once := func(id events.TurnID) { // without a loop, whose runs would take the state too
 		b.submit(id)
-		r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
+		r := newRun(p, sid, bus.ClassTurn, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}
@@ -53,7 +53,7 @@ func TestRunReadsOneCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = newRun(p, sid, nil)
+	r = newRun(p, sid, bus.ClassTurn, nil)
 	if err := r.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

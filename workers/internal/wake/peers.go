@@ -225,7 +225,7 @@ func (p *Peers) wakeAll(ctx context.Context, gone events.WorkerID) {
 	wakes, err := p.bus.Wakes(ctx)
 	n := 0
 	for key := range wakes {
-		if key.Class == bus.ClassTurn && err == nil {
+		if key.Class.OfTurns() && err == nil {
 			err = p.bus.PublishWake(key, bus.WakeHint{Repair: true})
 			n++
 		}
