@@ -27,6 +27,7 @@ var addedPayloads = map[string][]events.Payload{
 		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Provider: "openai", Model: "m1", Raw: `{"error":"down"}`, Retryable: true, Failed: addedFailed},
 	},
 	"room":    {&events.ModelReplied{Prompt: events.PromptRef{Digest: goldenPrompt.Digest, Room: 9000}, Parts: goldenParts[:1], Stop: events.StopEnd}},
+	"terms":   {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}, Holders: []string{"", "01JD4Z5T8Q"}, Terms: []string{"", "01JD4Z5T8R"}}},
 	"holders": {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}, Holders: []string{"", "01JD4Z5T8Q"}}},
 	"spent":   {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed, Spent: events.Usage{Input: 9, Output: 3}}},
 	"tools": {&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{

@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -199,6 +200,9 @@ type ToolCalled struct {
 	// Holders are the instances of plugins that have the calls, one for each of Calls; empty for a call that runs in
 	// the worker's process. Empty if all do.
 	Holders []string `msgpack:"h,omitempty"`
+	// Terms are those of the programs that are these instances, one for each of Holders; empty for one whose term is not known.
+	// A later program with the id of an instance has another term. Empty if none is known.
+	Terms []string `msgpack:"t,omitempty"`
 	// Attempt is the number of a further attempt of calls that have begun, and that their tools show not to have run; 0 for the
 	// first one.
 	Attempt int64 `msgpack:"a,omitempty"`
@@ -212,11 +216,25 @@ func (p *ToolCalled) Validate() error {
 	if len(p.Holders) > 0 && len(p.Holders) != len(p.Calls) {
 		return invalid("holders", fmt.Sprintf("are %d of %d calls", len(p.Holders), len(p.Calls)))
 	}
-	for _, h := range p.Holders {
-		if h != "" {
-			if err := CheckToken("holders", h); err != nil {
-				return err
-			}
+	if len(p.Terms) > 0 && len(p.Terms) != len(p.Holders) {
+		return invalid("terms", fmt.Sprintf("are %d of %d holders", len(p.Terms), len(p.Holders)))
+	}
+	for i, term := range p.Terms {
+		if term != "" && p.Holders[i] == "" {
+			return invalid("terms", fmt.Sprintf("that at %d is of no holder", i))
+		}
+	}
+	return errors.Join(validateTokens("holders", p.Holders), validateTokens("terms", p.Terms))
+}
+
+// validateTokens checks those of a list that are not empty.
+func validateTokens(field string, list []string) error {
+	for _, token := range list {
+		if token == "" {
+			continue
+		}
+		if err := CheckToken(field, token); err != nil {
+			return err
 		}
 	}
 	return nil

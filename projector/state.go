@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
-const FoldVersion = 20
+const FoldVersion = 21
 
 // ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -279,6 +279,7 @@ type Call struct {
 	Blob   events.BlobRef    `msgpack:"b,omitempty"` // replaces Args above the inline limit
 	Called bool              `msgpack:"g,omitempty"` // recorded in tool.called
 	Holder string            `msgpack:"h,omitempty"` // instance of a plugin that has the call; empty if a worker runs it
+	Term   string            `msgpack:"t,omitempty"` // of the program that is Holder; empty where none is known
 	Pended bool              `msgpack:"p,omitempty"` // waits for a result from outside
 	Done   bool              `msgpack:"d,omitempty"`
 	Result events.ToolResult `msgpack:"r,omitempty"`

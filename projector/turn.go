@@ -214,7 +214,10 @@ func (s *State) applyCalled(id events.TurnID, p *events.ToolCalled) {
 		if c < int64(len(t.Calls)) {
 			t.Calls[c].Called = true
 			if len(p.Holders) > 0 {
-				t.Calls[c].Holder = p.Holders[i]
+				t.Calls[c].Holder, t.Calls[c].Term = p.Holders[i], ""
+			}
+			if len(p.Terms) > 0 {
+				t.Calls[c].Term = p.Terms[i]
 			}
 		}
 	}

@@ -142,6 +142,15 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			for range p.Calls {
 				p.Holders = append(p.Holders, maybe(t, token[string]))
 			}
+			if rapid.Bool().Draw(t, "terms") {
+				for _, holder := range p.Holders {
+					term := ""
+					if holder != "" {
+						term = maybe(t, token[string])
+					}
+					p.Terms = append(p.Terms, term)
+				}
+			}
 		}
 		return p
 	},

@@ -93,7 +93,7 @@ func anyInstance(f plugin.Factory) plugin.Factory {
 			}
 			err := changed.Add(tool.Tool, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 				if call.Holder != "" {
-					call.Holder = tool.Holder(call.Session, call.Effect)
+					call.Holder, call.Term = tool.Holder(call.Session, call.Effect)
 				}
 				return tool.Handler(ctx, call, args)
 			})

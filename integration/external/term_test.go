@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -18,6 +19,7 @@ type twin struct {
 	term    string
 	refused atomic.Pointer[wire.Error] // of a registration that nodes asked for
 	silent  atomic.Bool                // it sends no signs of life
+	holds   atomic.Bool                // it answers no calls
 	ran     atomic.Int64
 }
 
@@ -37,7 +39,9 @@ func (s *setting) twin() *twin {
 		var in wire.Call
 		_ = json.Unmarshal(m.Data, &in)
 		if in.Term == "" || in.Term == w.term {
-			w.ran.Add(1)
+			if w.ran.Add(1); w.holds.Load() {
+				return
+			}
 			_ = m.Respond([]byte(`{"outcome":{"text":"done"}}`))
 		}
 	})
@@ -146,4 +150,27 @@ func TestNodeListensFirst(t *testing.T) {
 	if first.refused.Load() != nil {
 		t.Errorf("the first program is refused: %v", first.refused.Load())
 	}
+}
+
+// TestCallOfAnEarlierProgramAfterANode has a program die with a call that must not run twice, and its node, too. The program starts again
+// with its id, and a node takes the turn over that has heard only the later program: the call is lost, and does not run again.
+func TestCallOfAnEarlierProgramAfterANode(t *testing.T) {
+	t.Parallel()
+	s := start(t, harness.Reply(harness.Call("k1", "once", `{}`)), harness.Reply(harness.Text("one")))
+	kill := s.node()
+	first := s.twin()
+	s.alive(1)
+	first.holds.Store(true)
+	calls := s.sentCalls()
+	id := s.begin()
+	s.sent(calls)
+	kill()
+	first.nc.Close()
+	second := s.twin() // registered by what is left of the first node
+	s.first.Stop()
+	s.node()
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "calls of the first program", first.ran.Load(), 1)
+	harness.Equal(t, "calls of the second program", second.ran.Load(), 0)
+	harness.Equal(t, "result", s.CallResult(id, "k1"), projector.LostText)
 }

@@ -153,7 +153,7 @@ func (c *comparison) difference(i int, recorded, decided *events.Event, name, pr
 }
 
 // same reports whether a recorded event is the decided one, after large bodies moved out of it. Instances of plugins that
-// hold calls are inputs.
+// hold calls, and their terms, are inputs.
 func same(recorded, decided *events.Event) bool {
 	if recorded.Kind != decided.Kind || recorded.Turn != decided.Turn {
 		return false
@@ -164,7 +164,8 @@ func same(recorded, decided *events.Event) bool {
 	}
 	if called, ok := p.(*events.ToolCalled); ok {
 		held := *called
-		held.Holders = recorded.Payload.(*events.ToolCalled).Holders
+		by := recorded.Payload.(*events.ToolCalled)
+		held.Holders, held.Terms = by.Holders, by.Terms
 		p = &held
 	}
 	want, err := events.EncodePayload(recorded.Payload)

@@ -233,6 +233,8 @@ func TestInputsAreNoDecisions(t *testing.T) {
 				if e.Commit.Events[i].Turn == "t1" { // calls of another process are not lost with a worker, as those of t3 are
 					p.Holders = make([]string, len(p.Calls))
 					p.Holders[0] = "instance"
+					p.Terms = make([]string, len(p.Calls))
+					p.Terms[0] = "term"
 				}
 			}
 		}

@@ -90,7 +90,7 @@ func TestDeclareRefusesFields(t *testing.T) {
 		"Effects": events.EffectsNone, "Timeout": time.Second, "Grace": time.Second, "Serial": true, "Portable": true,
 		"Source": "s", "Namespace": "n", "Description": "d", "Aliases": []string{"a"},
 		"Schema": &jsonschema.Schema{Type: "object"}, "Output": &jsonschema.Schema{Type: "object"},
-		"Holder": func(events.SessionID, events.EffectID) string { return "" }, "Recorded": func(plugin.Call) {}, "Abandoned": func(plugin.Call) {}, "Stays": true, "Where": func() plugin.Where { return plugin.WhereHere },
+		"Holder": func(events.SessionID, events.EffectID) (string, string) { return "", "" }, "Recorded": func(plugin.Call) {}, "Abandoned": func(plugin.Call) {}, "Stays": true, "Where": func() plugin.Where { return plugin.WhereHere },
 	}
 	for i := range reflect.TypeFor[plugin.Tool]().NumField() {
 		tool, name := plugin.Tool{Name: "add"}, reflect.TypeFor[plugin.Tool]().Field(i).Name

@@ -35,10 +35,11 @@ type Tool struct {
 	// ends meanwhile, the call is lost or runs again, as its effects say.
 	Stays bool
 	// Holder chooses which instance of an external program gets a call that must not run twice. It returns "" where none
-	// is free. The history records the choice before the call starts: after a takeover the same instance gets the call.
+	// is free. term is that of the program which has the id; empty where it has none. The history records the choice before the call
+	// starts: after a takeover the same program gets the call, and no other one with its id.
 	// nil: the tool runs in the node's process. For a call with Inner set the handler chooses the instance itself.
 	// Holder must not block. A state of the plugin that it changes is saved with the choice.
-	Holder func(events.SessionID, events.EffectID) string
+	Holder func(events.SessionID, events.EffectID) (id, term string)
 	// Recorded is called when no worker asks for the result of a call again: the history has it. It is a hint, which may
 	// be lost. It must not block. nil: the tool needs none.
 	Recorded func(Call)
@@ -91,6 +92,7 @@ type Call struct {
 	Key     string            // idempotency key: the same for the tool and its hooks, every attempt, on every worker
 	Attempt int               // from 1
 	Holder  string            // that the history names, see [Tool.Holder]
+	Term    string            // of Holder; empty where the history names none
 	Again   bool              // an earlier worker may have started the call
 	Inner   bool              // another call made it, or it runs in the background: no event names its Holder
 	Once    bool              // the history says that the call must not run twice, whatever this node's tool declares

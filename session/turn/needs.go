@@ -34,6 +34,7 @@ type Call struct {
 	Args     []byte
 	Blob     events.BlobRef            // replaces Args above the inline limit
 	Holder   string                    // instance of a plugin that has the call; empty if the worker runs it
+	Term     string                    // of the program that is Holder; empty where none is known
 	Resolved *events.ToolResult        // the result, if the call was pending
 	Answer   *events.ToolApprovalGiven // the answer to its approval request
 	Places   []byte                    // as the rules judged them, see [events.ToolApprovalAsked]
@@ -85,7 +86,7 @@ func (o *Needs) calls(s *projector.State, t *projector.Turn) {
 		}
 		call := Call{
 			Index: int64(i), Effect: ToolEffect(t.ID, t.Iteration, int64(i)),
-			ID: c.ID, Tool: c.Tool, Args: c.Args, Blob: c.Blob, Holder: c.Holder, Places: c.Places,
+			ID: c.ID, Tool: c.Tool, Args: c.Args, Blob: c.Blob, Holder: c.Holder, Term: c.Term, Places: c.Places,
 		}
 		if r := t.Resolution(call.Effect); r != nil {
 			call.Resolved = &r.Result

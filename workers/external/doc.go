@@ -16,7 +16,7 @@
 //	the instances of a plugin       their signs of life: each node receives all, and stores none
 //	the manifest of a turn          the plugin's state in the session's history, saved in the commit that starts a turn
 //	the instance of a session       likewise, for plugins of scope session
-//	the instance of an open call    the session's history, where the call must not run twice
+//	the instance of an open call    the session's history, where the call must not run twice: its id, and the term of its program
 //
 // A turn has the tools of the manifest that was known when it began, to its end and on every node; the next turn has
 // those of the current one. The tools of a plugin without a living instance stay in the catalogue; their calls fail as

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,9 +30,8 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 	defer stop()
 	clock := func() time.Duration { return o.p.registry.Clock(o.plugin) }
 	answered, repeats, in := clock(), 0, *o.in
-	reused := false
-	if in.Term, reused = o.p.registry.Term(o.plugin, id); reused && in.Again { // another program with the id may have run it
-		return nil, true, errGone
+	if in.Term, err = o.program(id); err != nil {
+		return nil, in.Again, err
 	}
 	for {
 		body, err := wire.Encode(&in)
@@ -77,6 +77,20 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 			return nil, delivered, context.Cause(o.ctx)
 		}
 	}
+}
+
+// program is the term of the program that gets the call: of those with the id, the one that the history names. Errors: errGone, where
+// another one has the id, which must not get the call.
+func (o *instanceCall) program(id string) (term string, err error) {
+	now, reused := o.p.registry.Term(o.plugin, id)
+	of := o.call.Term
+	if o.call.Holder != id { // no event names the program
+		of = ""
+	}
+	if of != "" && now != "" && now != of || of == "" && reused && o.in.Again { // another program with the id may have run it
+		return "", errGone
+	}
+	return cmp.Or(of, now), nil
 }
 
 // hasOther reports whether an instance lives that may get the call in place of one that has not received it.

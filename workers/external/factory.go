@@ -39,11 +39,11 @@ func (n node) Compile(name string, m *wire.Manifest) (*plugin.Tools, error) {
 		declared.Recorded = func(call plugin.Call) { p.tellRecorded(name, call) }
 		declared.Abandoned = func(call plugin.Call) { p.cancelAbandoned(name, call) }
 		if !effects.Repeatable() {
-			declared.Holder = func(session events.SessionID, effect events.EffectID) string {
+			declared.Holder = func(session events.SessionID, effect events.EffectID) (id, term string) {
 				if !p.registry.Serves(name, hash, set, t.Name) {
-					return ""
+					return "", ""
 				}
-				return p.registry.Pick(name, wire.CallID{Session: session, Call: effect})
+				return p.withTerm(name, p.registry.Pick(name, wire.CallID{Session: session, Call: effect}))
 			}
 		}
 		if err := set.Add(declared, p.served(name, hash, set, t.Name, p.handler(name, t.Name, effects.Repeatable(), nil))); err != nil {
@@ -51,6 +51,12 @@ func (n node) Compile(name string, m *wire.Manifest) (*plugin.Tools, error) {
 		}
 	}
 	return set, nil
+}
+
+// withTerm is an instance with the term of the program that has its id now.
+func (p *Plugins) withTerm(name, instance string) (id, term string) {
+	term, _ = p.registry.Term(name, instance)
+	return instance, term
 }
 
 // Factories are the plugins for the stacks of sessions, in the order of the configuration.

@@ -72,11 +72,11 @@ func (o *sessionPlugin) placed() bool { return o.manifest.Scope == wire.ScopeSes
 // bind sends the calls of a tool to the instance that serves the session.
 func (o *sessionPlugin) bind(t *plugin.BoundTool) {
 	if t.Holder != nil {
-		t.Holder = func(events.SessionID, events.EffectID) string {
+		t.Holder = func(events.SessionID, events.EffectID) (id, term string) {
 			if !o.p.registry.Serves(o.name, o.offer.Hash, o.offer.Tools, t.Name) {
-				return ""
+				return "", ""
 			}
-			return o.place().Instance
+			return o.p.withTerm(o.name, o.place().Instance)
 		}
 	}
 	t.Recorded = func(call plugin.Call) {

@@ -2,6 +2,7 @@ package external
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -13,14 +14,15 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// TestCallOfAnEarlierProgram sends calls to an id that a second program has: they name its term. One that must not run twice, and that may
-// have reached the first program, is lost: the second one would run it again.
+// TestCallOfAnEarlierProgram sends calls to ids that a second program may have: they name the term that the history has, or that of the
+// second one. One that must not run twice, and that may have reached another program, is lost: the second one would run it again.
 func TestCallOfAnEarlierProgram(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
 	for name, c := range map[string]struct {
 		repeatable, again bool
-		holder, result    string
+		holder, term      string
+		result            string
 		sent              int
 	}{
 		"new":              {holder: "i1", result: "ran", sent: 1},
@@ -29,6 +31,11 @@ func TestCallOfAnEarlierProgram(t *testing.T) {
 		"of_another_id":    {holder: "i2", again: true, result: "ran", sent: 1},
 		"new_of_other_id":  {holder: "i2", result: "ran", sent: 1},
 		"repeatable_first": {repeatable: true, result: "ran", sent: 1},
+		"recorded":         {holder: "i1", term: "2", again: true, result: "ran", sent: 1},
+		"recorded_earlier": {holder: "i2", term: "1", again: true, result: string(events.OutcomeLost)},
+		"recorded_later":   {holder: "i2", term: "3", again: true, result: string(events.OutcomeLost)},
+		"recorded_new":     {holder: "i2", term: "1", result: plugin.CodeUnavailable},
+		"recorded_unheard": {holder: "i3", term: "2", again: true, result: "ran", sent: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,8 +64,11 @@ func TestCallOfAnEarlierProgram(t *testing.T) {
 			if c.holder == "i2" {
 				p.registry.Gone(plugin1, "i2") // it did not answer once
 			}
-			call := plugin.Call{Session: "s", Turn: "t", Effect: "e", ID: "c", Key: "k", Holder: c.holder, Again: c.again}
+			call := plugin.Call{Session: "s", Turn: "t", Effect: "e", ID: "c", Key: "k", Holder: c.holder, Term: c.term, Again: c.again}
 			r, err := p.handler(plugin1, "once", c.repeatable, nil)(t.Context(), call, json.RawMessage(`{}`))
+			if failure, ok := errors.AsType[*plugin.Failure](err); ok {
+				r.Text, err = failure.Code, nil
+			}
 			if unsubscribed := sub.Unsubscribe(); err != nil || unsubscribed != nil || r.Text != c.result && string(r.Outcome) != c.result {
 				t.Errorf("got %+v, %v, %v, want %s", r, err, unsubscribed, c.result)
 			}

@@ -228,7 +228,7 @@ func (s *Snapshot) pluginCall(c *turn.Call, inner bool) plugin.Call {
 	_ = json.Unmarshal(c.Places, &places) // empty where no rule judged them
 	return plugin.Call{
 		Session: s.session, Turn: s.turn, Effect: c.Effect, ID: c.ID, Host: s.host(c.Effect),
-		Holder: c.Holder, Again: s.takenOver() || s.asked(c.Effect), Inner: inner, Once: s.runsOnce(c.Tool), Places: places,
+		Holder: c.Holder, Term: c.Term, Again: s.takenOver() || s.asked(c.Effect), Inner: inner, Once: s.runsOnce(c.Tool), Places: places,
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", s.session, c.Effect, c.Tool),
 	}

@@ -55,7 +55,7 @@ func (h *hooks) decideCall(ctx context.Context, index int64, c *projector.Call) 
 		r := resultOf(index, failureOf(notOffered(c.Tool)))
 		return callDecision{result: &r}
 	}
-	one := turn.Call{Index: index, Effect: turn.ToolEffect(h.turn, h.needs.Iteration, index), ID: c.ID, Tool: c.Tool, Holder: c.Holder}
+	one := turn.Call{Index: index, Effect: turn.ToolEffect(h.turn, h.needs.Iteration, index), ID: c.ID, Tool: c.Tool, Holder: c.Holder, Term: c.Term}
 	args, err := blob.Body(ctx, h.env.Blobs, c.Args, c.Blob)
 	if err != nil {
 		return failedBefore(index, plugin.ClassInternal, err)

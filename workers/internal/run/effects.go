@@ -154,7 +154,7 @@ func (r *run) onAbandoned(ran map[events.EffectID]bool) (list []func()) {
 			continue
 		}
 		one := call.ToolCall{At: at, Stack: r.stack.Stack, Catalog: entry, Call: turn.Call{
-			Index: int64(i), Effect: effect, ID: c.ID, Tool: c.Tool, Holder: c.Holder,
+			Index: int64(i), Effect: effect, ID: c.ID, Tool: c.Tool, Holder: c.Holder, Term: c.Term,
 		}}
 		if notify := one.OnAbandoned(); notify != nil {
 			list = append(list, notify)
@@ -256,17 +256,20 @@ func (r *run) assignHolders(p events.Payload) ([]events.Payload, error) {
 		return nil, err
 	}
 	t := r.state.Turn()
-	holders, held := make([]string, len(called.Calls)), false
+	holders, terms := make([]string, len(called.Calls)), make([]string, len(called.Calls))
+	held, known := false, false
 	for i, c := range called.Calls {
 		if tool, ok := entry.Find(t.Calls[c].Tool); ok && tool.Holder != nil {
-			holders[i] = tool.Holder(r.state.Session, turn.ToolEffect(t.ID, t.Iteration, c))
-			held = held || holders[i] != ""
+			holders[i], terms[i] = tool.Holder(r.state.Session, turn.ToolEffect(t.ID, t.Iteration, c))
+			held, known = held || holders[i] != "", known || terms[i] != ""
 		}
 	}
 	if !held {
 		return nil, nil
 	}
-	called.Holders = holders
+	if called.Holders = holders; known {
+		called.Terms = terms
+	}
 	states, err := r.stack.Unsaved()
 	r.batch.states = append(r.batch.states, states...)
 	return states, err
