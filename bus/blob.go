@@ -50,7 +50,7 @@ func refOf(body []byte) (events.BlobRef, error) {
 
 // putObject stores bytes under a name that they determine.
 func (b *Bus) putObject(ctx context.Context, name string, data []byte) error {
-	if info, err := b.blobInfo(ctx, name); err == nil && info.Size == uint64(len(data)) && time.Since(info.ModTime) < blobFresh {
+	if info, err := b.blobInfo(ctx, name); err == nil && info.Size == uint64(len(data)) && b.Since(info.ModTime) < blobFresh {
 		chunks, err := b.subjects(ctx, b.names.blobStream(), b.names.blobChunks(info.NUID))
 		if err == nil && chunks[b.names.blobChunks(info.NUID)] == uint64(info.Chunks) {
 			return nil

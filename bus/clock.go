@@ -16,6 +16,7 @@ type clock struct {
 	mu     sync.Mutex
 	server time.Time // zero: no server has told its time
 	local  time.Time // when it did, with a monotonic reading
+	later  time.Duration
 }
 
 // clockEvery is the interval at which servers are asked for their time: the machine's monotonic clock drifts, and stands still
@@ -30,7 +31,18 @@ func (b *Bus) Now() time.Time {
 	if b.clock.server.IsZero() {
 		return time.Now()
 	}
-	return b.clock.server.Add(time.Since(b.clock.local))
+	return b.clock.server.Add(time.Since(b.clock.local) + b.clock.later)
+}
+
+// Since is how long ago a time was that a server or a commit says; 0 for one that has not come. Such a time is compared with that of
+// the servers alone: this machine's clock may be hours off.
+func (b *Bus) Since(at time.Time) time.Duration { return max(b.Now().Sub(at), 0) }
+
+// Later makes the servers' time later than they say. Callers are tests.
+func (b *Bus) Later(by time.Duration) {
+	b.clock.mu.Lock()
+	defer b.clock.mu.Unlock()
+	b.clock.later = by
 }
 
 // Millis is [Bus.Now] as the time of an event.

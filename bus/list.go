@@ -133,10 +133,10 @@ func changedAt(info *jetstream.StreamInfo) time.Time {
 
 // HotSession is a session that has a stream.
 type HotSession struct {
-	ID        events.SessionID
-	Last      events.Seq
-	ChangedAt time.Time // of the last commit, or of the empty stream, by the server's clock
-	Sealed    bool      // an archiver has sealed it
+	ID     events.SessionID
+	Last   events.Seq
+	Quiet  time.Duration // since the last commit, or since the empty stream was made, by the servers' clocks
+	Sealed bool          // an archiver has sealed it
 }
 
 // Hot lists every hot session, in no order, except those whose stream has no leader now.
@@ -151,7 +151,7 @@ func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
 			if ok {
 				b.incarnations.noteAgain(id, info.Config.Name, info.Created)
 			}
-			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), ChangedAt: changedAt(&info), Sealed: info.Config.Sealed}
+			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Quiet: b.Since(changedAt(&info)), Sealed: info.Config.Sealed}
 			if ok && !yield(hot, nil) {
 				return
 			}

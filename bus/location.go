@@ -304,9 +304,8 @@ const emptyFor = 10 * time.Minute
 // SweepOrphans completes or removes the streams of processes that died while they created a session or made it hot. A
 // process that is only slow tries again.
 func (b *Bus) SweepOrphans(ctx context.Context) error {
-	now := b.Now()
 	for hot, err := range b.Hot(ctx) {
-		if err == nil && hot.Last == 0 && now.Sub(hot.ChangedAt) > emptyFor {
+		if err == nil && hot.Last == 0 && hot.Quiet > emptyFor {
 			err = b.removeEmpty(ctx, hot.ID)
 		}
 		if err != nil {

@@ -86,7 +86,7 @@ func archiveAlways(ctx context.Context, t *testing.T, b *harness.System, cold *a
 			if err != nil && ctx.Err() == nil {
 				t.Errorf("list: %v", err)
 			}
-			if !hot.Sealed && time.Since(hot.ChangedAt) < 5*time.Millisecond {
+			if !hot.Sealed && hot.Quiet < 5*time.Millisecond {
 				continue // as an archiver does that must wait
 			}
 			done, err := a.Archive(ctx, hot.ID)

@@ -110,7 +110,7 @@ func (a *Archiver) archiveDue(ctx context.Context) error {
 
 // due reports whether a session must be checked. A sealed stream belongs to an archiver that died.
 func (a *Archiver) due(hot bus.HotSession) bool {
-	return hot.Sealed || time.Since(hot.ChangedAt) >= a.cfg.After
+	return hot.Sealed || hot.Quiet >= a.cfg.After
 }
 
 // snapshotCold is the number of commits up to which a cold session is folded from its archive. A longer one keeps its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
@@ -46,7 +47,7 @@ func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 	}
 	for id, row := range rows {
 		if row.Place == follow.PlaceHot && !row.Inactive() {
-			s.missing(id, candidate{lastCommitAt: row.UpdatedAt.Time(), soon: soon, folds: true})
+			s.missing(id, candidate{lastCommitAt: ago(s.bus.Since(row.UpdatedAt.Time())), soon: soon, folds: true})
 		}
 	}
 	_ = s.repair(ctx) // a session that fails here is a candidate of the list
@@ -62,14 +63,17 @@ func (s *Sweeper) listStreams(ctx context.Context, rows map[events.SessionID]fol
 		if hot.Last == 0 || hot.Sealed || known && row.Seq == hot.Last && row.Inactive() && row.Due == 0 {
 			continue
 		}
-		s.missing(hot.ID, candidate{lastCommitAt: hot.ChangedAt, soon: soon, folds: true})
+		s.missing(hot.ID, candidate{lastCommitAt: ago(hot.Quiet), soon: soon, folds: true})
 	}
 	return nil
 }
 
+// ago is a time by this machine's monotonic clock.
+func ago(d time.Duration) time.Time { return time.Now().Add(-d) }
+
 // missing adds a candidate, or merges what was found into it: commits after the last one that was seen may have been
 // missed. Only a candidate of which no commit was seen gets the time of found: the list of streams has a better time than
-// a directory row, whose time is from the clock of a node.
+// a directory row, which may be of an earlier commit.
 func (s *Sweeper) missing(id events.SessionID, found candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/hint"
@@ -67,6 +68,37 @@ func TestSweepOfClockAhead(t *testing.T) {
 	}
 	if due := b.sweep.due(); len(due) != 1 || !due["row"].lastCommitAt.Equal(listed) {
 		t.Errorf("by the list: got %v, want the session that was not seen to move", due)
+	}
+}
+
+// TestSweepByTheServersClock has this machine's clock off by an hour. A listed session is quiet, and its creator is dead, for as long as
+// the servers say.
+func TestSweepByTheServersClock(t *testing.T) {
+	t.Parallel()
+	for _, passed := range []time.Duration{-time.Hour, 0, time.Hour} {
+		t.Run(passed.String(), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.append("s", "", &events.SessionOpened{Commits: 2})
+			b.sweep.quiet, b.sweep.opening = 30*time.Minute, 30*time.Minute
+			b.bus.Later(passed)
+			b.sweep.allMayHaveMoved(false)
+			if err := b.sweep.list(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if due := b.sweep.due(); len(due) == 1 != (passed > 0) {
+				t.Errorf("got %v due", due)
+			}
+			b.sweep.QueueLost(false)
+			b.swept()
+			want := projector.StatusOpening
+			if passed > 0 {
+				want = projector.StatusClosed
+			}
+			if s, err := b.host.State(t.Context(), "s"); err != nil || s.Status != want {
+				t.Errorf("got %v, %v, want %v", s.Status, err, want)
+			}
+		})
 	}
 }
 
