@@ -312,7 +312,7 @@ func TestChangedDecisionIsNoticed(t *testing.T) {
 		{"run", "turn.Claimable(r.state)", "turn.NeedsWorker(r.state, now)"},
 		{"run", "case r.hasNewEffect(needs) && r.logEnd.isAged(time.Now()):", "case r.hasNewEffect(needs):"},
 		{"run", "if !r.logEnd.hasNews() {", "if !r.logEnd.hasNews() || r.releaseLate() {"},
-		{"run", "func (r *run) dropTurn()", "func (r *run) drop()"},
+		{"run", "func (r *run) dropTurn(why error)", "func (r *run) drop(why error)"},
 		{"task", "case !hint.TaskNeedsWorker(&rec), ", "case "},
 		{"task", "func (r *taskRun) storeWake(", "func (r *taskRun) keepWake("},
 	} {
