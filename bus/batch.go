@@ -3,11 +3,15 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
+	"strconv"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Limits of one request of a reader, in messages and bytes. Readers have no consumer on the server, so this bounds
@@ -35,11 +39,31 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 			yield(nil, mapError(err))
 			return
 		}
-		for msg, err := range batch {
+		for msg, err := range wholeBatch(batch) {
 			answered()
 			if !yield(msg, mapError(err)) || err != nil {
 				return
 			}
+		}
+	}
+}
+
+// wholeBatch ends a batch where a message of it was lost, and one without any answer, by [events.ErrOutcomeUnknown]: a connection that was cut
+// and made again receives the rest. Each message has the sequence of the one before it. The lost end of a batch is its caller's to notice.
+func wholeBatch(batch iter.Seq2[*jetstream.RawStreamMsg, error]) iter.Seq2[*jetstream.RawStreamMsg, error] {
+	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
+		before := uint64(0) // 0: none was received
+		for msg, err := range batch {
+			if err == nil && msg.Header.Get(jetstream.LastSequenceHeader) != strconv.FormatUint(before, 10) {
+				msg, err = nil, fmt.Errorf("%w: a message after %d was lost", events.ErrOutcomeUnknown, before)
+			}
+			if !yield(msg, err) || err != nil {
+				return
+			}
+			before = msg.Sequence
+		}
+		if before == 0 {
+			yield(nil, fmt.Errorf("%w: no answer", events.ErrOutcomeUnknown))
 		}
 	}
 }
@@ -81,7 +105,8 @@ func (b *Bus) messagesTo(ctx context.Context, large bool, stream, subject string
 						return
 					}
 					from, try = next.Seq+1, 0
-				case isUnknown(err) && try != tries && pause(ctx, try) == nil:
+				case isUnknown(err) && (tries == 0 || try < tries):
+					_ = pause(ctx, try) // the next try begins with the end of ctx
 				case err != nil:
 					yield(nil, err)
 					return

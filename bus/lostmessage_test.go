@@ -97,6 +97,75 @@ func TestLostMessagesOfReads(t *testing.T) {
 	}
 }
 
+// TestLostMessagesOfLists loses some of the messages that lists of rows and of bodies, and a body, consist of: nothing is left out.
+func TestLostMessagesOfLists(t *testing.T) {
+	t.Parallel()
+	const n = 600 // more than a batch
+	server, d := bustest.Server(t, busembed.Config{Listen: true}), &dropping{}
+	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 300 * time.Millisecond, Options: []nats.Option{nats.SetCustomDialer(d)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	rows, last := b.Snapshots(), uint64(0)
+	for i := range n {
+		if last, err = rows.Put(t.Context(), events.SessionID("s"+strconv.Itoa(i)), []byte("row"), 0); err == nil {
+			_, err = b.PutBlob(t.Context(), []byte("body "+strconv.Itoa(i)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	large, err := b.PutBlob(t.Context(), make([]byte, 4<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack, err := rows.PutPack(t.Context(), make([]byte, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.every.Store(3) // of a message and the end of a batch
+	for range 3 {
+		if got, err := rows.Pack(t.Context(), pack.Name); len(got) != 1000 || err != nil {
+			t.Errorf("a message of each third batch is lost: got a pack of %d bytes, %v", len(got), err)
+		}
+	}
+	d.every.Store(0)
+	if err := rows.RemovePack(t.Context(), pack.Name); err != nil {
+		t.Fatal(err)
+	}
+	for _, every := range []int64{101, 509} {
+		d.every.Store(every)
+		changed, between, described := 0, 0, 0
+		for _, err := range rows.Changed(t.Context(), 0) {
+			changed = counted(t, changed, err)
+		}
+		for _, err := range rows.Between(t.Context(), 0, last, nil) {
+			between = counted(t, between, err)
+		}
+		blobs, err := b.Blobs(t.Context())
+		for _, blob := range blobs {
+			if blob.Digest == "" {
+				t.Errorf("one of %d messages is lost: the chunks of a body have no description", every)
+			}
+			described = counted(t, described, err)
+		}
+		body, err := b.Blob(t.Context(), large)
+		if changed != n || between != n || described != n+1 || len(body) != 4<<20 || err != nil {
+			t.Errorf("one of %d messages is lost: got %d and %d rows, %d bodies, and %d bytes of one, %v", every, changed, between, described, len(body), err)
+		}
+	}
+}
+
+// counted is n and one more.
+func counted(t *testing.T, n int, err error) int {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n + 1
+}
+
 // TestLongFilteredMirrors has mirrors that leave out what is read answer direct reads too, as servers share these between a stream and its
 // mirrors: only the leader's answer is that there is none.
 func TestLongFilteredMirrors(t *testing.T) {

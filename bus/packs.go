@@ -174,7 +174,7 @@ func (r Rows) Pack(ctx context.Context, name string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		for msg, err := range found {
+		for msg, err := range wholeBatch(found) {
 			if err != nil {
 				return err
 			}
