@@ -143,10 +143,11 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	}
 	b := &Bus{
 		cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, replicaLag: replicaLag, linkRetry: linkRetry,
-		streams: streamCache{newCache[cachedStream](maxCachedStreams)}, incarnations: incarnations{Cache: newCache[knownIncarnation](maxIncarnations)},
+		streams: streamCache{newCache[cachedStream](maxCachedStreams)}, incarnations: incarnations{cache: newCache[knownIncarnation](maxIncarnations)},
 		bodies: bodies{keys: cfg.Keys, marks: &marks{Cache: newCache[events.Mark](maxCachedStreams)}},
 		ended:  make(chan error, 1), priorities: priorities{seed: maphash.MakeSeed()},
 	}
+	b.incarnations.reconnects = b.Reconnects
 	l.nc.SetClosedHandler(b.endedBy(l.nc.ClosedHandler()))
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
@@ -164,7 +165,6 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 	if !b.reader {
 		b.work.Go(func() { b.followTime(work) })
 	}
-	b.work.Go(func() { b.doubtAfterReconnects(work) })
 	b.watchKeys(work)
 	return b, nil
 }

@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"context"
 	"math"
 	"strconv"
 	"sync"
@@ -62,22 +61,4 @@ func (b *Bus) receivedRemoval(m *nats.Msg) {
 // publishRemoval says that texts of a session are removed. It is repeated with the rest of the removal, where a process dies.
 func (b *Bus) publishRemoval(session events.SessionID, removed int) error {
 	return mapError(b.nc.Publish(b.names.removed(session), strconv.AppendInt(nil, int64(removed), 10)))
-}
-
-// doubtAfterReconnects drops all incarnations after each reconnect, as messages about removals may be lost: states are compared with the
-// log before their next use, and reads locate their sessions again.
-func (b *Bus) doubtAfterReconnects(ctx context.Context) {
-	back := b.nc.StatusChanged(nats.CONNECTED)
-	defer b.nc.RemoveStatusListener(back)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case _, open := <-back:
-			if !open {
-				return
-			}
-			b.incarnations.Purge()
-		}
-	}
 }

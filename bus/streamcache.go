@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,11 +57,13 @@ func (c streamCache) drop(session events.SessionID, old cachedStream) {
 }
 
 // incarnations has the current incarnation of each located session: its stream, when the server made it, and how often texts were removed
-// from the history. It changes when the session is archived, continues, gets a new stream for a lost one, is redacted or erased. A state
-// of an earlier incarnation may hold lost commits, and one with fewer removals holds texts that are gone.
+// from the history. It changes when the session is archived, continues, gets a new stream for a lost one, is redacted or erased, and at each
+// reconnect: messages about removals may be lost meanwhile, and a server that was started on an earlier copy of its store has the same streams
+// with other commits. A state of an earlier incarnation may hold lost commits, and one with fewer removals holds texts that are gone.
 type incarnations struct {
-	mu sync.Mutex // held by changes
-	*lru.Cache[events.SessionID, knownIncarnation]
+	mu         sync.Mutex    // held by changes
+	reconnects func() uint64 // of the connection, until now
+	cache      *lru.Cache[events.SessionID, knownIncarnation]
 }
 
 type incarnation struct {
@@ -71,11 +74,21 @@ type incarnation struct {
 
 type knownIncarnation struct {
 	incarnation
-	text string
+	reconnects uint64 // before it was located
+	text       string
 }
 
 // maxIncarnations is how many sessions incarnations has.
 const maxIncarnations = 1 << 16
+
+// get is the incarnation of a session that was located since the last reconnect.
+func (l *incarnations) get(session events.SessionID) (known knownIncarnation, ok bool) {
+	known, ok = l.cache.Get(session)
+	if ok && known.reconnects != l.reconnects() {
+		return knownIncarnation{}, false
+	}
+	return known, ok
+}
 
 // note records what a reader has located. Where the session is known with more removals, the reader's requests were answered before the
 // last one: note changes nothing, and is false. certain is of a reader that has located the session again since.
@@ -83,12 +96,12 @@ func (l *incarnations) note(session events.SessionID, now incarnation, certain b
 	if now.stream == "" { // nothing was located
 		return true
 	}
-	if known, ok := l.Get(session); ok && known.is(now) {
+	if known, ok := l.get(session); ok && known.is(now) {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.Peek(session); ok && now.removed < known.removed && !certain {
+	if known, ok := l.get(session); ok && now.removed < known.removed && !certain {
 		return false
 	}
 	l.put(session, now)
@@ -97,11 +110,12 @@ func (l *incarnations) note(session events.SessionID, now incarnation, certain b
 
 // put replaces the incarnation. The caller has mu.
 func (l *incarnations) put(session events.SessionID, now incarnation) {
-	text := now.stream + "@" + strconv.FormatInt(now.created.UnixNano(), 10)
+	reconnects := l.reconnects()
+	text := fmt.Sprintf("%s@%d/%d", now.stream, now.created.UnixNano(), reconnects)
 	if now.removed > 0 {
 		text += removals + strconv.Itoa(now.removed)
 	}
-	l.Add(session, knownIncarnation{now, text})
+	l.cache.Add(session, knownIncarnation{now, reconnects, text})
 }
 
 func (i incarnation) is(other incarnation) bool {
@@ -110,7 +124,7 @@ func (i incarnation) is(other incarnation) bool {
 
 // noteAgain is note for a session whose history ended in that stream.
 func (l *incarnations) noteAgain(session events.SessionID, stream string, created time.Time) {
-	if known, _ := l.Peek(session); known.stream == stream {
+	if known, _ := l.get(session); known.stream == stream {
 		l.note(session, incarnation{stream: stream, created: created}, false)
 	}
 }
@@ -119,21 +133,21 @@ func (l *incarnations) noteAgain(session events.SessionID, stream string, create
 func (l *incarnations) noteRemoval(session events.SessionID, removed int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.Peek(session); !ok || known.removed != removed {
+	if known, ok := l.get(session); !ok || known.removed != removed {
 		l.put(session, incarnation{removed: removed})
 	}
 }
 
 // isOld reports whether texts of a session were removed since a reader located it, as far as this bus knows, or may have been.
 func (l *incarnations) isOld(session events.SessionID, located incarnation) bool {
-	known, ok := l.Get(session)
+	known, ok := l.get(session)
 	return located.stream != "" && (!ok || known.removed != located.removed)
 }
 
 // Incarnation is a text for the session's incarnation as this bus knows it; empty where it does not. It sends no request: reads, [Bus.Hot]
 // and [Bus.OnRemoval] notice another one.
 func (l Log) Incarnation(session events.SessionID) string {
-	known, _ := l.b.incarnations.Get(session)
+	known, _ := l.b.incarnations.get(session)
 	return known.text
 }
 
