@@ -157,7 +157,7 @@ func (b *Bus) storedBlob(ctx context.Context, name string, ref events.BlobRef) (
 		return nil, err
 	}
 	var body []byte
-	for try := 1; ; try++ {
+	for try, missing := 1, 0; ; try++ {
 		err = b.onceWithin(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
 			body, err = b.content(ctx, info)
 			return err
@@ -165,7 +165,10 @@ func (b *Bus) storedBlob(ctx context.Context, name string, ref events.BlobRef) (
 		if err == nil {
 			break
 		}
-		if !isUnknown(err) && !errors.Is(err, ErrNotFound) || try == blobTries || pause(ctx, try) != nil {
+		if errors.Is(err, ErrNotFound) {
+			missing++
+		}
+		if !isUnknown(err) && !errors.Is(err, ErrNotFound) || missing == blobTries || pause(ctx, try) != nil {
 			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 		}
 	}
@@ -201,8 +204,8 @@ func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, 
 	return body, nil
 }
 
-// blobTries bounds the reads of a body that has a description: its chunks may be missing for good, and no answer says
-// so.
+// blobTries bounds the reads of a body that has a description and not all chunks: these may be missing for good. Reads without an answer
+// are repeated until ctx ends, as other requests are: a turn must not fail because its servers were away.
 const blobTries = 3
 
 // How long a body may be unknown.

@@ -24,6 +24,7 @@ import (
 type dropping struct {
 	every atomic.Int64 // the number of messages of which one is lost; 0: none is
 	n     atomic.Int64
+	large atomic.Int64 // how many of the next messages of more than 64 KiB are lost
 }
 
 func (d *dropping) Dial(network, address string) (net.Conn, error) {
@@ -61,6 +62,9 @@ func (c *droppingConn) Read(p []byte) (int, error) {
 				return 0, err
 			}
 			read += n
+		}
+		if size > 64<<10 && c.d.large.Add(-1) >= 0 {
+			continue
 		}
 		if every := c.d.every.Load(); every == 0 || c.d.n.Add(1)%every != 0 {
 			c.rest = append(line, body...)
@@ -154,6 +158,26 @@ func TestLostMessagesOfLists(t *testing.T) {
 		if changed != n || between != n || described != n+1 || len(body) != 4<<20 || err != nil {
 			t.Errorf("one of %d messages is lost: got %d and %d rows, %d bodies, and %d bytes of one, %v", every, changed, between, described, len(body), err)
 		}
+	}
+}
+
+// TestLostBody loses all answers with the content of a body for longer than a read waits for one of them: the read goes on until it has one.
+func TestLostBody(t *testing.T) {
+	t.Parallel()
+	server, d := bustest.Server(t, busembed.Config{Listen: true}), &dropping{}
+	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 300 * time.Millisecond, Options: []nats.Option{nats.SetCustomDialer(d)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	ref, err := b.PutBlob(t.Context(), make([]byte, 100<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lost = 80 // in three times 300 ms there are fewer requests, as each waits longer than the one before it
+	d.large.Store(lost)
+	if body, err := b.Blob(t.Context(), ref); len(body) != 100<<10 || err != nil {
+		t.Errorf("after %d lost answers: got %d bytes, %v", lost-max(d.large.Load(), 0), len(body), err)
 	}
 }
 
