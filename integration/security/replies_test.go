@@ -118,7 +118,7 @@ func kept(b *harness.System) []string {
 		list = append(list, fmt.Sprintf("%s %d-%d %d messages, %d consumers, %s", info.Config.Name, s.FirstSeq, s.LastSeq, s.Msgs, s.Consumers, cfg))
 	}
 	harness.WantError(b.T, "streams", lister.Err(), nil)
-	for stream, names := range map[string][]string{"lash-work": {"turn", "task", "tool"}, "lash-dirty": {"projector"}} {
+	for stream, names := range map[string][]string{"lash-work": {"turn", "agent", "task", "tool"}, "lash-dirty": {"projector"}} {
 		for _, name := range names {
 			c, err := js.Consumer(b.Ctx, stream, name)
 			if err != nil {

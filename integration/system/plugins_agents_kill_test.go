@@ -25,11 +25,12 @@ import (
 )
 
 // agentNode is a node whose sessions may start agents. It runs so many turns at once.
-func agentNode(b *harness.System, on *bus.Bus, places int, model scripted.Script) (*workers.Node, error) {
+func agentNode(t testing.TB, on *bus.Bus, places int, model scripted.Script) (*workers.Node, error) {
 	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{subagent.Factory(subagent.Config{})},
 	})
-	harness.WantError(b.T, "plugins", err, nil)
+	t.Helper()
+	harness.WantError(t, "plugins", err, nil)
 	return workers.NewNode(workers.Config{
 		Bus: on, Plugins: plugins, Provider: "scripted", Concurrency: places, Logger: zap.NewNop(),
 		Providers: map[string]llm.Provider{"scripted": scripted.New(model)},
@@ -50,7 +51,7 @@ func TestAgentKilledAnywhere(t *testing.T) {
 				root := b.Open(api.CreateRequest{})
 				b.StartTurn(root, "t1", harness.Text("1 0"))
 				finished = bustest.KilledAt(t, b.Server, k, late, func(ctx context.Context, victim *bus.Bus) error {
-					n, err := agentNode(b, victim, 1, delegating)
+					n, err := agentNode(b.T, victim, 1, delegating)
 					if err == nil {
 						err = n.Start(ctx)
 					}
@@ -63,7 +64,7 @@ func TestAgentKilledAnywhere(t *testing.T) {
 					n.Stop(now)
 					return errors.Join(err, context.Cause(ctx))
 				})
-				n, err := agentNode(b, bustest.Open(t, b.Server), 1, delegating)
+				n, err := agentNode(b.T, bustest.Open(t, b.Server), 1, delegating)
 				harness.WantError(t, "node", err, nil)
 				b.Launch(n)
 				checkAgentAnswered(b, root, k)
@@ -101,7 +102,7 @@ func TestAgentErasedKilledAnywhere(t *testing.T) {
 				b := harness.StartIdle(t)
 				root := b.Open(api.CreateRequest{})
 				asked := make(chan struct{})
-				n, err := agentNode(b, bustest.Open(t, b.Server), 4, waiting(asked))
+				n, err := agentNode(b.T, bustest.Open(t, b.Server), 4, waiting(asked))
 				harness.WantError(t, "node", err, nil)
 				b.Launch(n)
 				b.StartTurn(root, "t1", harness.Text("1 0"))

@@ -46,7 +46,7 @@ func TestManyAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t)
-			n, err := agentNode(b, bustest.Open(t, b.Server), 1, delegating)
+			n, err := agentNode(b.T, bustest.Open(t, b.Server), 1, delegating)
 			harness.WantError(t, "node", err, nil)
 			b.Launch(n)
 			root, neighbour := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})

@@ -18,7 +18,7 @@ func TestAgentsTakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	held, release := make(chan struct{}, 16), make(chan struct{})
-	n, err := agentNode(b, bustest.Open(t, b.Server), 1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+	n, err := agentNode(b.T, bustest.Open(t, b.Server), 1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		if req.Messages[len(req.Messages)-1].Text() == "0 ." {
 			held <- struct{}{}
 			<-release

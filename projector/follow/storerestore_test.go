@@ -59,6 +59,7 @@ func TestStoreRestoredUnderStates(t *testing.T) {
 		more(t, b, r.id, kept, r.lost, "lost")
 		list[i].old = refold(t, b, r.id)
 	}
+	before := b.Reconnects()
 	server.Stop()
 	if err := os.RemoveAll(cfg.StoreDir); err != nil {
 		t.Fatal(err)
@@ -67,6 +68,7 @@ func TestStoreRestoredUnderStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Server(t, cfg)
+	bustest.Eventually(t, "the bus is connected again", func() bool { return b.Reconnects() > before })
 	for _, r := range list {
 		more(t, other, r.id, kept, r.more, "new")
 		want := refold(t, other, r.id)

@@ -107,7 +107,7 @@ var unfiltered = map[string]string{
 		ModelFailed.Model ModelFailed.Provider ModelInterrupted.Model ModelInterrupted.Provider ModelReplied.Model
 		ModelReplied.Provider NewNode.Type Part.MediaType Part.Tool SessionOpened.Labels SessionOpened.Usage
 		Subagent.Capability TaskHidden.Label TaskRegistered.Producer TaskRegistered.Runner ToolApprovalAsked.Plugin
-		ToolApprovalAsked.Tool ToolCalled.Holders ToolNestedCalled.Tool ToolNestedReturned.Tool ToolResult.Class
+		ToolApprovalAsked.Tool ToolCalled.Holders ToolCalled.Terms ToolNestedCalled.Tool ToolNestedReturned.Tool ToolResult.Class
 		ToolResult.Code ToolSourcesApplied.Sources TraceParent.Parent TraceParent.State TurnCompleted.Tool
 		UsageCharged.Source UsageEntry.Model
 	`,

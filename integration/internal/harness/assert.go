@@ -9,7 +9,7 @@ import (
 )
 
 // WantError fails the test unless got is want, as errors.Is compares them. A nil want is success.
-func WantError(t *testing.T, what string, got, want error) {
+func WantError(t testing.TB, what string, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
