@@ -31,13 +31,18 @@ func TestServersSayHowOld(t *testing.T) {
 		if again := putBody(t, b, body) != stored; again != (later > time.Hour) {
 			rt.Errorf("a body that was stored %v ago: stored again %v", later, again)
 		}
+		found := false
 		for hot, err := range b.Hot(t.Context()) {
 			if err != nil {
-				t.Fatal(err)
+				rt.Fatal(err)
 			}
+			found = found || hot.ID == id
 			if off := (hot.Quiet - max(later, 0)).Abs(); hot.ID == id && off > time.Minute {
 				rt.Errorf("a commit %v ago: got %v", later, hot.Quiet)
 			}
+		}
+		if !found {
+			rt.Errorf("session %s is not listed", id)
 		}
 	})
 }

@@ -213,13 +213,14 @@ type assetPart struct{ stream, subjects string }
 func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 	parts := []assetPart{
 		{b.names.timerStream(), b.names.timerSession(session)},
-		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
-		{b.names.workStream(), b.names.work(WakeKey{Class: ClassAgent, Session: session})},
 		{b.names.workStream(), b.names.taskWakes(session)},
 		{b.names.deadStream(), b.names.dead(session)},
 		{b.names.deadStream(), b.names.trialsOf(session)},
 		{b.names.dirtyStream(), b.names.dirty(session)},
 		{b.names.deltaStream(), b.names.deltaSession(session)},
+	}
+	for _, class := range TurnClasses() {
+		parts = append(parts, assetPart{b.names.workStream(), b.names.work(WakeKey{Class: class, Session: session})})
 	}
 	for _, rows := range b.Projections() {
 		if bucket := rows.kv.Bucket(); bucket != b.names.index() {

@@ -16,6 +16,7 @@ import (
 const (
 	valueMessages = 3 * batchMessages / 2 // with the end of the batch less than what a subscription holds: twice batchMessages
 	valueBytes    = 1 << 20
+	valueTries    = 5 // of a batch without an answer
 )
 
 // Values reads the value of every row, in no order, for readers to whom a missing row is no error: the messages have no
@@ -23,31 +24,40 @@ const (
 // while one is yielded.
 func (r Rows) Values(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		l := r.b.linkOf(true)
-		sub, err := l.nc.SubscribeSync(l.nc.NewRespInbox())
-		if err != nil {
-			yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), mapError(err)))
-			return
+		l, stream := r.b.linkOf(true), r.b.names.rowStream(r.kv.Bucket())
+		request := func(from uint64) (*nats.Subscription, error) {
+			sub, err := l.nc.SubscribeSync(l.nc.NewRespInbox())
+			if err == nil {
+				_ = l.nc.PublishRequest(apiDirectGet+stream, sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d,"max_bytes":%d,"no_hdr":true}`, from, valueMessages, valueBytes)) // without an answer the batch ends with an error
+			}
+			return sub, mapError(err)
 		}
-		defer sub.Unsubscribe() //nolint:errcheck // it is of no use any more
-		stream := r.b.names.rowStream(r.kv.Bucket())
-		request := func(from uint64) {
-			_ = l.nc.PublishRequest(apiDirectGet+stream, sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d,"max_bytes":%d,"no_hdr":true}`, from, valueMessages, valueBytes)) // without an answer the batch ends with an error
-		}
-		request(1)
-		for from := uint64(1); from != 0; {
+		sub, err := request(1)
+		defer func() { _ = sub.Unsubscribe() }()
+		for from, try := uint64(1), 1; from != 0; {
 			var list [][]byte
 			var next uint64
-			err := r.b.onceOver(ctx, l, r.b.cfg.Timeout, func(ctx context.Context) (err error) {
-				list, next, err = valueBatch(ctx, sub)
-				return err
-			})
-			if err != nil {
+			if err == nil {
+				err = r.b.onceOver(ctx, l, r.b.cfg.Timeout, func(ctx context.Context) (err error) {
+					list, next, err = valueBatch(ctx, sub)
+					return err
+				})
+			}
+			again := isUnknown(err) && try < valueTries && ctx.Err() == nil
+			if again {
+				try, next = try+1, from
+			} else if err != nil {
 				yield(nil, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))
 				return
+			} else {
+				try = 1
 			}
-			if from = next; from != 0 {
-				request(from)
+			_ = sub.Unsubscribe() // a late answer is not of the next batch
+			if err = nil; next != 0 {
+				sub, err = request(next)
+			}
+			if from = next; again {
+				continue
 			}
 			for _, stored := range list {
 				value, err := r.load(stored)

@@ -50,7 +50,7 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 		return s, fmt.Errorf("dead letters: %w", err)
 	}
 	s.Dead = len(dead)
-	for _, class := range []Class{ClassTurn, ClassAgent, ClassTool, ClassTask} {
+	for _, class := range append(TurnClasses(), ClassTool, ClassTask) {
 		c, err := b.js.Consumer(ctx, b.names.workStream(), string(class))
 		if err = mapError(err); errors.Is(err, ErrNotFound) {
 			continue // no worker has joined yet

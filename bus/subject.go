@@ -2,6 +2,7 @@ package bus
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -23,13 +24,16 @@ const (
 // Class is a class of wakes.
 type Class string
 
-// OfTurns reports whether wakes of the class are those of sessions, and not of tasks.
-func (c Class) OfTurns() bool { return c == ClassTurn || c == ClassAgent }
+// TurnClasses are the classes whose wakes are those of sessions. The others' are those of tasks.
+func TurnClasses() []Class { return []Class{ClassTurn, ClassAgent} }
+
+// OfTurns reports whether a class is one of [TurnClasses].
+func (c Class) OfTurns() bool { return slices.Contains(TurnClasses(), c) }
 
 // Values of [Class].
 const (
 	ClassTurn  Class = "turn"  // of sessions whose turns need a worker
-	ClassAgent Class = "agent" // the same, of sessions of agents, which have places of their own on a node
+	ClassAgent Class = "agent" // of agents' sessions, whose turns count against a limit of their own
 	ClassTask  Class = "task"  // of background tasks
 	ClassTool  Class = "tool"  // of tool calls that run on another node than the turn
 )

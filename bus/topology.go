@@ -147,7 +147,7 @@ func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamCo
 	}
 }
 
-// workConfig is the work queue, with one wake of each session and task. A new wake replaces the earlier one and is
+// workConfig is the work queue, with one wake of each key: a session, by its class, or a task. A new wake replaces the earlier one and is
 // never refused. An ack of the earlier one has no effect on it.
 func (b *Bus) workConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{

@@ -18,7 +18,7 @@ func (h *Host) RetryDeadLetter(ctx context.Context, letter *bus.DeadLetter) erro
 		err = h.b.DropTrials(ctx, letter.Session)
 	}
 	if err == nil {
-		err = h.b.StoreWake(ctx, hint.UnknownKey(letter.Session), bus.WakeHint{})
+		err = h.b.StoreWake(ctx, hint.FallbackKey(letter.Session), bus.WakeHint{})
 	}
 	if err == nil || errors.Is(err, events.ErrNoSession) {
 		err = errors.Join(err, h.b.DropDeadLetter(ctx, letter))

@@ -49,7 +49,7 @@ func TestCommit(t *testing.T) {
 		t.Errorf("idle session: got %v and wakes, want none", notified)
 	}
 	h.Commit(waiting(), requested(), 0)
-	bustest.Eventually(t, "one wake", func() bool { return wakes(t, b)[hint.UnknownKey(hintSid)] })
+	bustest.Eventually(t, "one wake", func() bool { return wakes(t, b)[hint.FallbackKey(hintSid)] })
 	if len(notified) != 1 || notified[0] != hintSid {
 		t.Errorf("worker of this process: got %v, want %s once", notified, hintSid)
 	}
@@ -90,7 +90,7 @@ func TestRepeatTurn(t *testing.T) {
 	if err := h.RepeatTurn(t.Context(), waiting()); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the lost wake", func() bool { return wakes(t, b)[hint.UnknownKey(hintSid)] })
+	bustest.Eventually(t, "the lost wake", func() bool { return wakes(t, b)[hint.FallbackKey(hintSid)] })
 	q, err := b.Queue(t.Context(), bus.ClassTurn)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestStore(t *testing.T) {
 	}
 	got := wakes(t, b)
 	want := bus.WakeKey{Class: bus.ClassTool, Session: hintSid, Task: "run"}
-	if len(got) != 2 || !got[hint.UnknownKey(hintSid)] || !got[want] {
+	if len(got) != 2 || !got[hint.FallbackKey(hintSid)] || !got[want] {
 		t.Errorf("got %v, want the session's wake and that of the task which a worker runs", got)
 	}
 }

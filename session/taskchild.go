@@ -45,7 +45,7 @@ func (h *Host) unreachable(ctx context.Context, id events.SessionID, err error) 
 	case none == nil:
 		return fmt.Sprintf("session %s cannot be read: %s", id, cmp.Or(letter.Error, "each try killed its worker")), nil
 	case errors.Is(none, bus.ErrNotFound):
-		return "", errors.Join(err, h.b.PublishWake(hint.UnknownKey(id), bus.WakeHint{Repair: true}))
+		return "", errors.Join(err, h.b.PublishWake(hint.FallbackKey(id), bus.WakeHint{Repair: true}))
 	}
 	return "", errors.Join(err, none)
 }

@@ -14,7 +14,7 @@
 //
 // # States of a wake
 //
-// The queue stores at most one wake for each session and one for each task.
+// The queue stores at most one wake for each session, two for one of an agent, and one for each task.
 //
 //	          publish: replaces the stored wake in any state;
 //	          the new wake is the last of the queue

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
@@ -55,7 +54,7 @@ func (c *forkCmd) fork(ctx context.Context, s *streams, on *client) error {
 			return fmt.Errorf("--id %q: %w", c.ID, err)
 		}
 	}
-	seq, err := c.At.Seq(ctx, on.bus.Log(), c.Session, "--at", time.Now())
+	seq, err := c.At.Seq(ctx, on.bus.Log(), c.Session, "--at", on.bus.Now())
 	if err != nil {
 		return err
 	}

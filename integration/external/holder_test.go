@@ -39,8 +39,7 @@ func TestHolderOutlivesSettings(t *testing.T) {
 	harness.DeepEqual(t, "runs", s.began(), 1)
 }
 
-// TestOvertakenNodeCancelsNothing has another worker take over a turn whose call runs. That worker dies, and the first node takes the
-// turn back: the call goes on, and its result is the call's.
+// TestOvertakenNodeCancelsNothing has a worker that is gone take over a turn whose call runs, and the first node take the turn back: the call goes on, and its result is the call's.
 func TestOvertakenNodeCancelsNothing(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"look", "write"} {

@@ -55,11 +55,13 @@ func TestSmokeHTTP(t *testing.T) {
 			t.Parallel()
 			s := start(t)
 			own := testServer(s.runs)
-			server, refused, down := serveHTTP(t, own)
+			get := func(*http.Request) *sdk.Server { return own }
+			handler := http.Handler(sdk.NewStreamableHTTPHandler(get, nil))
 			if sse {
-				server, refused, down = serveBy(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return own }, nil))
-				server.SSE = true
+				handler = sdk.NewSSEHandler(get, nil)
 			}
+			server, refused, down := serveBy(t, handler)
+			server.SSE = sse
 			s.source(server)
 			harness.Equal(t, "result", s.result("web__look", `{"do":"x"}`).Text, "did x")
 			harness.Equal(t, "refused", refused.Load(), 0)
@@ -73,8 +75,26 @@ func TestSmokeHTTP(t *testing.T) {
 	}
 }
 
-// TestRefusedBeside has servers that refuse what they need not take: notifications, and the request for a stream.
-func TestRefusedBeside(t *testing.T) {
+// TestSilentSSE has a server that answers the request for its stream, and sends nothing: its start fails when its time is over.
+func TestSilentSSE(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server, _, _ := serveBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	server.SSE, server.StartTimeout = true, 200*time.Millisecond
+	told := new(lines)
+	servers, err := mcp.New(mcp.Config{Servers: []mcp.Server{server}, Logger: zap.NewNop(), Tell: told.add})
+	harness.WantError(t, "servers", err, nil)
+	harness.WantError(t, "start", servers.Start(s.Ctx), nil)
+	s.AwaitPolling("what people read", func() bool { return strings.Contains(strings.Join(told.all(), " "), "it did not answer within 200ms") })
+	harness.WantError(t, "stop", servers.Stop(s.Ctx), nil)
+}
+
+// TestServerRefusesOptionalRequests has servers that refuse what they need not take: notifications, and the request for a stream.
+func TestServerRefusesOptionalRequests(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(r *http.Request, body string) int{
 		"notifications": func(r *http.Request, body string) int {

@@ -158,10 +158,12 @@ func TestChildKilled(t *testing.T) {
 		archived := at.open(t, server, "archive", " $JS.API.")
 		defer archiveConcurrently(t, archived)()
 		pause = killTurns / 2
-		err = drive(ctx, h, killSessions, pause)
+		if err := drive(ctx, h, killSessions, pause); err != nil {
+			t.Fatal(err)
+		}
 		awaitAllCold(t, archived, killSessions)
 	}
-	if err := errors.Join(err, driveFrom(ctx, h, killSessions, pause, killTurns)); err != nil {
+	if err := driveFrom(ctx, h, killSessions, pause, killTurns); err != nil {
 		t.Fatal(err)
 	}
 }

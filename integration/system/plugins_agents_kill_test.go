@@ -26,10 +26,10 @@ import (
 
 // agentNode is a node whose sessions may start agents. It runs so many turns at once.
 func agentNode(t testing.TB, on *bus.Bus, places int, model scripted.Script) (*workers.Node, error) {
+	t.Helper()
 	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{subagent.Factory(subagent.Config{})},
 	})
-	t.Helper()
 	harness.WantError(t, "plugins", err, nil)
 	return workers.NewNode(workers.Config{
 		Bus: on, Plugins: plugins, Provider: "scripted", Concurrency: places, Logger: zap.NewNop(),

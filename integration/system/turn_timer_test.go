@@ -85,7 +85,7 @@ func TestTimerAhead(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	at := time.Now().Add(time.Hour)
 	b.ScheduleTurn(id, "t1", at, "one")
-	harness.WantError(t, "report", b.Bus.StoreWake(b.Ctx, hint.UnknownKey(id), bus.WakeHint{Due: events.MillisOf(at)}), nil)
+	harness.WantError(t, "report", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(id), bus.WakeHint{Due: events.MillisOf(at)}), nil)
 	b.StartWorker(b.Bus)
 	record := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", record.End, events.EndFinished)

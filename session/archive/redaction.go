@@ -7,8 +7,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
@@ -79,12 +81,23 @@ func cool(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 	case s.Status != projector.StatusClosed:
 		return fmt.Errorf("%w: its status is %q", ErrOpen, s.Status)
 	}
-	done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(ctx, id)
-	if err == nil && !done {
-		err = fmt.Errorf("%w: it has work left", ErrOpen)
+	for try := 1; ; try++ { // a node may be archiving it
+		done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(ctx, id)
+		switch {
+		case err != nil || done:
+			return err
+		case try == coolTries:
+			return fmt.Errorf("%w: it has work left", ErrOpen)
+		case !delay.Sleep(ctx, coolPause):
+			return context.Cause(ctx)
+		}
 	}
-	return err
 }
+
+const (
+	coolTries = 5
+	coolPause = 100 * time.Millisecond
+)
 
 // NamedEvent is an event that a redaction names.
 type NamedEvent struct {

@@ -2,6 +2,7 @@ package hint
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -15,17 +16,18 @@ func TurnKey(s *projector.State) bus.WakeKey {
 	if s.Relation == events.RelationChild {
 		return bus.WakeKey{Class: bus.ClassAgent, Session: s.Session}
 	}
-	return UnknownKey(s.Session)
+	return FallbackKey(s.Session)
 }
 
-// UnknownKey is [TurnKey] for a session whose state is not known. One of an agent may have both wakes.
-func UnknownKey(id events.SessionID) bus.WakeKey {
+// FallbackKey is the key of a wake for a session whose kind is not known: class turn. A session of an agent may then have a wake of each
+// class.
+func FallbackKey(id events.SessionID) bus.WakeKey {
 	return bus.WakeKey{Class: bus.ClassTurn, Session: id}
 }
 
-// Woken reports whether a session is among those with a wake.
-func Woken(wakes map[bus.WakeKey]bool, id events.SessionID) bool {
-	return wakes[bus.WakeKey{Class: bus.ClassTurn, Session: id}] || wakes[bus.WakeKey{Class: bus.ClassAgent, Session: id}]
+// HasWake reports whether a session is among those with a wake.
+func HasWake(wakes map[bus.WakeKey]bool, id events.SessionID) bool {
+	return slices.ContainsFunc(bus.TurnClasses(), func(class bus.Class) bool { return wakes[bus.WakeKey{Class: class, Session: id}] })
 }
 
 // TaskKey names the wake of a task.
@@ -47,7 +49,7 @@ func TaskNeedsWorker(t *projector.Task) bool {
 type Hints struct {
 	b           *bus.Bus
 	worker      events.WorkerID        // of this process; empty: it has none
-	needsWorker func(*projector.State) // called before the wake of a session; nil: nothing is
+	needsWorker func(*projector.State) // called before the wake of a session is published; may be nil
 }
 
 // New makes hints for a process. needsWorker, which may be nil, receives a session that needs a worker before its wake is
@@ -101,6 +103,9 @@ func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, needed bool) {
 func (h *Hints) RepeatTurn(ctx context.Context, s *projector.State) error {
 	if hint, needed := h.notify(s); needed {
 		waits, err := h.b.HasWake(ctx, TurnKey(s))
+		if err == nil && !waits && TurnKey(s) != FallbackKey(s.Session) {
+			waits, err = h.b.HasWake(ctx, FallbackKey(s.Session))
+		}
 		if err == nil && !waits {
 			err = h.b.PublishWake(TurnKey(s), hint)
 		}

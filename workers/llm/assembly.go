@@ -32,10 +32,12 @@ type assembly struct {
 	model    string
 	id       string
 	refused  bool
-	ended    *End // nil until the endpoint says it
-	events   int  // received
-	streamed bool // a piece that was no whole reply was received
-	content  int  // pieces and ends received
+	ended    *End                       // nil until the endpoint says it
+	events   int                        // received
+	streamed bool                       // a piece that was no whole reply was received
+	texts    bool                       // each whole reply has the next text
+	wholes   map[events.PartKind]string // what whole replies have said until now
+	content  int                        // pieces and ends received
 }
 
 type pieceID struct {
@@ -72,7 +74,7 @@ func newAssembly(e *Endpoint, req *Request, sink func(Delta)) *assembly {
 	}
 	return &assembly{
 		endpoint: e, request: req, sink: sink,
-		byID: map[pieceID]*assembled{}, byIndex: map[pieceIndex]*assembled{}, latest: map[events.PartKind]*assembled{},
+		wholes: map[events.PartKind]string{}, byID: map[pieceID]*assembled{}, byIndex: map[pieceIndex]*assembled{}, latest: map[events.PartKind]*assembled{},
 	}
 }
 
@@ -89,7 +91,9 @@ func (a *assembly) add(u Update) error {
 		if err := a.piece(p); err != nil {
 			return err
 		}
-		a.streamed = a.streamed || !u.Whole && p.Text != ""
+		if a.streamed = a.streamed || !u.Whole && p.Text != ""; u.Whole && a.wholes[p.Kind] == "" {
+			a.wholes[p.Kind] = p.Text
+		}
 	}
 	if u.End != nil && (a.ended == nil || u.End.Reason != "") {
 		a.ended = u.End
@@ -119,7 +123,7 @@ func (a *assembly) missing(whole []Piece) (list []Piece) {
 		case p.Kind == events.PartToolCall, p.Kind != "" && !received[p.Kind]:
 			p.Begin = true
 			list = append(list, p)
-		case p.Kind != "":
+		case p.Kind != "" && p.Text != "":
 			if p, ok := a.continued(p); ok {
 				list = append(list, p)
 			}
@@ -128,18 +132,27 @@ func (a *assembly) missing(whole []Piece) (list []Piece) {
 	return list
 }
 
-// continued is what a whole text adds to what was received: its rest, or all of it where no other kind of piece was received. There
-// are endpoints that send whole replies in place of pieces, each with all text until then, or with the next text alone.
+// continued is what a whole text adds to what was received of its kind. Some endpoints send whole replies in place of pieces, each with all
+// text until then, or with the next text alone. After pieces a whole text is a repetition: it adds its rest where it begins with them.
 func (a *assembly) continued(whole Piece) (Piece, bool) {
-	var said strings.Builder
+	said := a.wholes[whole.Kind]
 	for _, part := range a.parts {
-		if part.part.Kind == whole.Kind {
-			said.WriteString(part.body.String() + part.tail + part.tagged.held)
+		if part.part.Kind != whole.Kind || !a.streamed {
+			continue
 		}
+		if part.tagged.thought != nil {
+			return whole, false
+		}
+		said += part.body.String() + part.tail + part.tagged.held
 	}
-	rest, grown := strings.CutPrefix(whole.Text, said.String())
-	if !grown && a.streamed {
+	rest, grown := strings.CutPrefix(whole.Text, said)
+	switch {
+	case a.streamed && (said == "" || !grown):
 		return whole, false
+	case !a.streamed && (a.texts || !grown):
+		a.texts, rest = true, whole.Text
+	case !a.streamed:
+		a.wholes[whole.Kind] = whole.Text
 	}
 	whole.ID, whole.Index, whole.Whole, whole.Text = "", nil, false, rest
 	return whole, rest != ""

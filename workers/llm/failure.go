@@ -118,7 +118,10 @@ func innerFailure(body []byte) Failure {
 	}
 	for _, status := range []string{f.Type, told(members["status"])} {
 		if _, err := strconv.Atoi(status); err == nil { // of an HTTP response
-			f.Type, f.Code = strings.TrimPrefix(f.Type, status), cmp.Or(f.Code, status)
+			f.Code = cmp.Or(f.Code, status)
+			if f.Type == status {
+				f.Type = ""
+			}
 		}
 	}
 	if inner, ok := parseFailure(firstOf(members["error"], members["errors"])); ok && f.Message == "" {

@@ -93,14 +93,14 @@ func called(messages []events.Message) (list []Tool) {
 // missingTools are the words of endpoints that take no calls in a conversation without tools: Bedrock's, Anthropic's, LiteLLM's.
 var missingTools = regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param")
 
-// NeedsTools reports whether a refusal is the first one that tells that the endpoint takes no calls without tools, see [Endpoint.Offer].
+// NeedsTools reports whether a refusal tells that the endpoint takes no calls without tools, see [Endpoint.Offer].
 func (e *Endpoint) NeedsTools(err error, req *Request) bool {
 	failed, ok := errors.AsType[*Error](err)
 	if !ok || failed.Kind != KindRequest || len(req.Tools) > 0 || !missingTools.MatchString(failed.Message) {
 		return false
 	}
-	_, known := e.needTools.LoadOrStore(req.Model, true)
-	return !known
+	e.needTools.Store(req.Model, true)
+	return true
 }
 
 func (f *forms) of(schema []byte) Form {

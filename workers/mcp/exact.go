@@ -30,8 +30,8 @@ type exact struct {
 	noise   func(line string) // receives lines that are no messages, of inLines
 	busy    func() bool       // whether a call runs, of inLines; nil: none
 	ready   []byte            // to be returned
-	address bool              // the next event has the address of requests, of inEvents
-	begun   bool              // a line was read, of inEvents
+	address bool              // the next event names the URL of requests, of inEvents
+	started bool              // a line was read, of inEvents
 	event   []byte            // lines with data of the event that is being read
 	rest    bool              // the next bytes continue a line, or an event, that is longer than maxMessage
 	err     error             // after ready
@@ -150,8 +150,8 @@ var byteOrderMark = []byte("\uFEFF") //nolint:gochecknoglobals // a constant
 // eventWith is what can be passed on after another line of a stream of events: its lines with data wait for the end of their event, unless
 // they are too long.
 func (e *exact) eventWith(line []byte, ended bool) []byte {
-	if !e.begun {
-		e.begun, line = true, bytes.TrimPrefix(line, byteOrderMark)
+	if !e.started {
+		e.started, line = true, bytes.TrimPrefix(line, byteOrderMark)
 	}
 	text := bytes.TrimRight(line, "\r\n")
 	over := ended && len(text) == 0 || e.err != nil

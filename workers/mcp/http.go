@@ -66,7 +66,7 @@ func sameHost(r *http.Request, via []*http.Request) error {
 // have secrets.
 func notElsewhere(at, server *url.URL) error {
 	if at.Host != server.Host || at.Scheme != server.Scheme {
-		return fmt.Errorf("it redirects to %s://%s, which does not get its headers: give that as the url", at.Scheme, at.Host)
+		return fmt.Errorf("it names %s://%s, which does not get its headers: give that as the url", at.Scheme, at.Host)
 	}
 	return nil
 }
@@ -105,11 +105,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	call, _ := r.Context().Value(activeCallKey{}).(*activeCall)
-	caller := r.Context()
-	if h.sse != nil && r.Method == http.MethodGet {
-		caller = context.WithoutCancel(caller) // the stream is that of the run, and the context that of its start
-	}
-	ctx, end := context.WithCancelCause(caller)
+	ctx, end := context.WithCancelCause(r.Context())
 	release := func() bool { end(nil); return true }
 	if r.Method != http.MethodDelete { // that one ends a session
 		release = context.AfterFunc(h.life, func() { end(context.Cause(h.life)) })
@@ -137,7 +133,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		release()
 		end(err)
-		if r.Method == http.MethodGet && errors.Is(context.Cause(ctx), errSlow) {
+		if r.Method == http.MethodGet && h.sse == nil && errors.Is(context.Cause(ctx), errSlow) {
 			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil // it has no stream
 		}
 		return nil, err
@@ -153,7 +149,7 @@ func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer.Body = &ending{h.body(ctx, answer), func() { release(); end(nil) }}
 	switch {
 	case carries:
-		return answer, noteRefusal(call, r, answer, login)
+		return answer, noteRefusal(call, r, answer, login, h.sse != nil)
 	case r.Method == http.MethodPost && answer.StatusCode >= http.StatusBadRequest:
 		said, err := refusalOf(r, answer)
 		h.said.Store(said.message())
@@ -245,13 +241,14 @@ func (h *headed) login(err error) error {
 const sessionHeader = "Mcp-Session-Id"
 
 // noteRefusal notes how a server refuses the request that has a call. Only the answer to that one says so of the call: the library sends
-// requests for the rest of an answer, and the cancel, in the call's context, too, when the server may have run it.
-func noteRefusal(call *activeCall, r *http.Request, answer *http.Response, login error) error {
+// requests for the rest of an answer, and the cancel, in the call's context, too, when the server may have run it. Over SSE no answer to a
+// request is one to its call.
+func noteRefusal(call *activeCall, r *http.Request, answer *http.Response, login error, sse bool) error {
 	over := &refusal{status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", login: login}
 	switch {
 	case answer.StatusCode >= http.StatusBadRequest:
 		over, err := refusalOf(r, answer)
-		if over.login = login; over.status >= http.StatusInternalServerError && over.answers() && !aboutSession.MatchString(over.message()) {
+		if over.login = login; !sse && over.status >= http.StatusInternalServerError && over.answers() && !aboutSession.MatchString(over.message()) {
 			answer.StatusCode = http.StatusOK // it is the answer to the call
 			answer.Header.Set("Content-Type", "application/json")
 			return err

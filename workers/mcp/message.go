@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -83,7 +82,11 @@ func mended(message []byte) []byte {
 	quoted := false
 	for i := 0; i < len(message); i++ {
 		c, rest := message[i], message[i:]
-		switch no := notFinite.Find(rest); {
+		no := 0
+		if !quoted {
+			no = notFinite(rest)
+		}
+		switch {
 		case c == '"':
 			quoted = !quoted
 			out = append(out, c)
@@ -92,9 +95,9 @@ func mended(message []byte) []byte {
 			i++
 		case quoted && c < ' ':
 			out = fmt.Appendf(out, `\u%04x`, c)
-		case !quoted && no != nil:
+		case no > 0:
 			out = append(out, "null"...)
-			i += len(no) - 1
+			i += no - 1
 		default:
 			out = append(out, c)
 		}
@@ -105,7 +108,15 @@ func mended(message []byte) []byte {
 	return out
 }
 
-var notFinite = regexp.MustCompile(`^(?:NaN|-?Infinity)`)
+// notFinite is the length of the number that JSON does not have at the begin of a text; 0: there is none.
+func notFinite(text []byte) int {
+	for _, name := range []string{"NaN", "Infinity", "-Infinity"} {
+		if text[0] == name[0] && bytes.HasPrefix(text, []byte(name)) {
+			return len(name)
+		}
+	}
+	return 0
+}
 
 // isAnswer reports whether an object that is no message is an answer all the same, to a request that it does not name.
 func isAnswer(value json.RawMessage) bool {

@@ -287,20 +287,23 @@ func (s *Source) connected() (err error) {
 	}()
 	run.read, _ = t.(*watched)
 	limit := server.startTimeout()
-	once, cancel := context.WithTimeoutCause(s.ctx, limit, fmt.Errorf("it did not answer within %s: start_timeout_ms of its field lash allows more", limit))
-	defer cancel()
+	late := time.AfterFunc(limit, func() {
+		run.end(fmt.Errorf("it did not answer within %s: start_timeout_ms of its field lash allows more", limit))
+	})
+	defer late.Stop()
 	opts := &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion}
 	if s.later {
 		opts = nil
 	}
-	if run.client, err = s.client.Connect(once, t, opts); err != nil {
+	if run.client, err = s.client.Connect(run.ctx, t, opts); err != nil { // the stream of SSE is of this context, too
 		if _, refused := errors.AsType[*jsonrpc.Error](err); refused {
 			if s.later = !s.later; s.later {
 				return errLater
 			}
 		}
-		return errors.Join(err, context.Cause(once))
+		return errors.Join(err, context.Cause(run.ctx))
 	}
+	late.Stop()
 	go run.await()                            // ends with the session
 	defer func() { _ = run.client.Close() }() // the server may have ended
 	defer s.set(nil)

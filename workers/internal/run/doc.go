@@ -52,7 +52,7 @@
 //
 // # Fairness
 //
-// The queue has one wake for each session. A run that did [fairTurns] turns while its pool is full publishes a new
+// The queue has one wake for each session, or two for one of an agent. A run that did [fairTurns] turns while its pool is full publishes a new
 // wake and ends without an ack: the new wake is the last of the queue.
 //
 // # Failure

@@ -13,6 +13,8 @@ import (
 )
 
 var (
+	// errRunEnded cancels effects that run when their run has ended, as by a panic.
+	errRunEnded = errors.New("the run has ended")
 	// errDropped ends a run whose wake another worker has, or a new wake replaced.
 	errDropped = errors.New("the wake is another worker's")
 	// errPoolStops ends a run whose pool stops. Its wake must reach another worker.

@@ -49,7 +49,11 @@ func (r *run) yield(ctx context.Context) error {
 	r.p.mu.Lock()
 	r.p.endLocked(r)
 	r.p.mu.Unlock()
-	if err := r.p.cfg.Bus.PublishWake(hint.TurnKey(r.state), bus.WakeHint{}); err != nil {
+	key := hint.TurnKey(r.state)
+	if w := r.currentWake(); w != nil { // which the new one replaces
+		key = w.WakeKey
+	}
+	if err := r.p.cfg.Bus.PublishWake(key, bus.WakeHint{}); err != nil {
 		return err
 	}
 	return errDropped

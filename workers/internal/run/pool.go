@@ -27,7 +27,7 @@ type Config struct {
 	Peers       *wake.Peers
 	ID          events.WorkerID
 	Retry       wake.Retry
-	Concurrency int           // sessions whose turns run at once, without those that wait for another session
+	Concurrency int           // sessions whose turns run at once, and as many of agents, without those that wait for another session
 	Linger      time.Duration // longest time that a commit waits for further results, see package turn; 0: none waits
 	Patience    time.Duration // time without a worker that can build a session's plugins, after which its turn fails
 	Logger      *zap.Logger
@@ -48,27 +48,31 @@ type Pool struct {
 	unlisten func()
 	fetching sync.WaitGroup
 	jobs     sync.WaitGroup
+	admitted map[bus.Class]*admission // of each class
 
 	mu      sync.Mutex
 	runs    map[events.SessionID]*run      // at most one for each session
 	unbuilt map[events.SessionID]time.Time // since when this worker cannot build the plugins
-	places  map[bus.Class]*places
 }
 
 // New makes a pool.
 func New(cfg Config) *Pool {
 	log := cfg.Logger.Named("run").With(zap.String("worker", string(cfg.ID)))
-	return &Pool{
+	p := &Pool{
 		cfg: cfg, log: log, trials: &wake.Trials{Bus: cfg.Bus, Retry: cfg.Retry, Worker: cfg.ID, Log: log},
 		runs: make(map[events.SessionID]*run), unbuilt: make(map[events.SessionID]time.Time),
-		places: map[bus.Class]*places{bus.ClassTurn: newPlaces(), bus.ClassAgent: newPlaces()},
+		admitted: make(map[bus.Class]*admission),
 	}
+	for _, class := range bus.TurnClasses() {
+		p.admitted[class] = &admission{freed: make(chan struct{}, 1)}
+	}
+	return p
 }
 
 // Start joins the queue. It returns errors of joining; it logs and retries later ones.
 func (p *Pool) Start(ctx context.Context) error {
 	queues := make(map[bus.Class]*bus.Queue)
-	for class := range p.places {
+	for class := range p.admitted {
 		var err error
 		if queues[class], err = p.cfg.Bus.Queue(ctx, class); err != nil {
 			return fmt.Errorf("start worker: %w", err)
@@ -94,7 +98,7 @@ func (p *Pool) Start(ctx context.Context) error {
 			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.handleTimer(ctx, id, at) })
 		},
 	}
-	for class, of := range p.places {
+	for class, of := range p.admitted {
 		wakes := wake.Fetcher{
 			Free: func() int { return p.free(class) }, Freed: of.freed, QueueLost: func() { p.cfg.QueueLost(false) }, Log: p.log.With(zap.String("of", "wakes of class "+string(class))),
 			Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
@@ -151,7 +155,7 @@ func (p *Pool) handleTimer(ctx context.Context, id events.SessionID, at events.M
 	if p.reportDue(id, at) {
 		return nil
 	}
-	return p.cfg.Bus.StoreWake(ctx, hint.UnknownKey(id), bus.WakeHint{Due: at})
+	return p.cfg.Bus.StoreWake(ctx, hint.FallbackKey(id), bus.WakeHint{Due: at})
 }
 
 // reportDue reports a time that is due to the session's run; false where there is none.
@@ -170,19 +174,17 @@ func (p *Pool) reportDue(id events.SessionID, at events.Millis) bool {
 // fetchTimers is the number of timers of one pull.
 const fetchTimers = 32
 
-// places are those of one class. Sessions of agents have as many as all others, so that a turn which starts very many agents takes
-// none of the others'.
-type places struct {
-	offers int           // wakes offered to other workers, without a response yet
+// admission is the state of one class: wakes offered to other workers, and a signal that a run of the class may start. Each class may have
+// [Config.Concurrency] runs, so that a turn which starts very many agents holds up no turn of another session.
+type admission struct {
+	offers int           // without a response yet
 	freed  chan struct{} // receives when capacity may have grown
 }
-
-func newPlaces() *places { return &places{freed: make(chan struct{}, 1)} }
 
 func (p *Pool) free(class bus.Class) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.capacityLocked(class)-p.places[class].offers, 0)
+	return max(p.capacityLocked(class)-p.admitted[class].offers, 0)
 }
 
 // capacityLocked is the number of runs of a class that may still start. A run that waits for another session's turn does not count: that
@@ -207,7 +209,7 @@ func (p *Pool) addWaiting(r *run, effects int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.waiting += effects; r.waiting > 0 {
-		p.places[r.class].signal()
+		p.admitted[r.class].signal()
 	}
 }
 
@@ -220,7 +222,7 @@ func (p *Pool) deliver(w *bus.Wake) {
 		offer := wake.PeerRequest{
 			Session: w.Session, Offer: true, Runs: int64(len(p.runs)), Handle: w.Handle(), Class: w.Class, Due: w.Due, Repair: w.Repair,
 		}
-		of := p.places[w.Class]
+		of := p.admitted[w.Class]
 		of.offers++
 		p.jobs.Go(func() {
 			taken := p.cfg.Peers.Request(p.life, w.Worker, offer)
@@ -358,11 +360,11 @@ func (p *Pool) endLocked(r *run) {
 		return
 	}
 	delete(p.runs, r.session)
-	p.places[r.class].signal()
+	p.admitted[r.class].signal()
 }
 
 // signal signals that capacity may have grown.
-func (of *places) signal() {
+func (of *admission) signal() {
 	select {
 	case of.freed <- struct{}{}:
 	default: // the signal is already set

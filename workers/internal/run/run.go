@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -74,8 +76,12 @@ func (r *run) signal() {
 	}
 }
 
-// replaceWakeLocked replaces the run's wake. The run reads the log before it acks.
+// replaceWakeLocked replaces the run's wake. The run reads the log before it acks. A session of an agent may have a wake of another key:
+// the new one covers the session.
 func (r *run) replaceWakeLocked(w *bus.Wake) {
+	if old := r.wake; old != nil && old.WakeKey != w.WakeKey {
+		_ = old.Ack()
+	}
 	r.wake, r.due = w, max(r.due, w.Due)
 	r.logMovedLocked()
 }
@@ -110,12 +116,13 @@ func (r *run) isOurs(t *projector.Turn) bool {
 // work claims and runs turns until the session needs nothing. It returns nil if the wake may be acknowledged.
 func (r *run) work(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer func() { cancel(err) }() // the effects that still run
+	defer func() { cancel(cmp.Or(err, errRunEnded)) }() // the effects that still run
 	progress := time.NewTicker(bus.AckWait / 3)
 	defer progress.Stop()
 	if err := r.load(ctx); err != nil {
 		return err
 	}
+	r.classify()
 	defer r.closeStack()
 	for {
 		done, err := r.advance(ctx)
@@ -136,6 +143,19 @@ func (r *run) work(ctx context.Context) (err error) {
 			}
 		}
 	}
+}
+
+// classify sets the class to that of the session, which a timer's wake does not know.
+func (r *run) classify() {
+	class := hint.TurnKey(r.state).Class
+	if class == r.class {
+		return
+	}
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	before := r.class
+	r.class = class
+	r.p.admitted[before].signal()
 }
 
 // load gets the cached state, which may be behind the log, or folds the log.
@@ -194,8 +214,8 @@ func (r *run) dropTurn(why error) {
 	r.setClaim(attempt{})
 }
 
-// cancelEffects cancels the effects that run, and drops their results. why is nil where their turn ends: a call that runs
-// in another process ends only then.
+// cancelEffects cancels the effects that run, and drops their results. why is the cause that effects see. nil: the turn ends, and a call in
+// another process is cancelled. Else the turn goes on elsewhere, and such a call continues.
 func (r *run) cancelEffects(why error) {
 	for id, e := range r.inflight {
 		e.cancel(why)

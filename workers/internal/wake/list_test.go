@@ -44,7 +44,7 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	if order[0] != wake || order[1] != list {
 		t.Errorf("got %v, want the wake first", order)
 	}
-	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.UnknownKey("s")] {
+	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.FallbackKey("s")] {
 		t.Errorf("wakes: got %v, want that of s", wakes)
 	}
 }
@@ -110,7 +110,7 @@ func TestSweepAfterLoss(t *testing.T) {
 		key  bus.WakeKey
 		adds func(b *bundle)
 	}{
-		"turn": {hint.UnknownKey("s"), func(b *bundle) { b.submit("s", "t2") }},
+		"turn": {hint.FallbackKey("s"), func(b *bundle) { b.submit("s", "t2") }},
 		"task": {bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, func(b *bundle) {
 			if _, err := b.host.RegisterTask(b.t.Context(), "s", api.TaskRequest{ID: "k", Runner: "r"}); err != nil {
 				b.t.Fatal(err)

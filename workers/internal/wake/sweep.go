@@ -151,7 +151,7 @@ func (s *Sweeper) repair(ctx context.Context) error {
 	}
 	var errs []error
 	for id, c := range due {
-		if !c.folds && hint.Woken(wakes, id) && haveWakes(wakes, c.tasks) {
+		if !c.folds && hint.HasWake(wakes, id) && haveWakes(wakes, c.tasks) {
 			continue
 		}
 		once, cancel := context.WithTimeout(ctx, sweepWait)
@@ -211,7 +211,7 @@ func (s *Sweeper) sweepSession(ctx context.Context, id events.SessionID, c candi
 		return s.unfoldable(ctx, id, c, wakes)
 	}
 	needsWorker := turn.NeedsWorker(state, 0) // 0: only servers decide what is due
-	if needsWorker && !hint.Woken(wakes, id) {
+	if needsWorker && !hint.HasWake(wakes, id) {
 		s.log.Warn("a session needs a worker and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
 		if err := s.bus.PublishWake(hint.TurnKey(state), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
 			return err
@@ -293,10 +293,10 @@ func (s *Sweeper) unfoldable(ctx context.Context, id events.SessionID, c candida
 		return nil
 	case !errors.Is(err, bus.ErrNotFound):
 		return err
-	case hint.Woken(wakes, id):
+	case hint.HasWake(wakes, id):
 		return nil
 	}
-	return s.bus.PublishWake(hint.UnknownKey(id), bus.WakeHint{Repair: true})
+	return s.bus.PublishWake(hint.FallbackKey(id), bus.WakeHint{Repair: true})
 }
 
 // updateCandidate updates a candidate that does not rest, with its live tasks.

@@ -81,7 +81,7 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const none events.SessionID = "none" // the fold finds that it does not exist
-	if err := b.bus.PublishWake(hint.UnknownKey(none), bus.WakeHint{}); err != nil {
+	if err := b.bus.PublishWake(hint.FallbackKey(none), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
 	b.sweep.Moved(none, 0, false)
@@ -159,7 +159,7 @@ func TestSweepWakesTasks(t *testing.T) {
 	b.sweep.Moved("s", 0, true)
 	b.swept()
 	got := b.wakes()
-	for _, key := range []bus.WakeKey{hint.UnknownKey("s"), {Class: bus.ClassTask, Session: "s", Task: "k1"}, {Class: bus.ClassTask, Session: "s", Task: "k2"}} {
+	for _, key := range []bus.WakeKey{hint.FallbackKey("s"), {Class: bus.ClassTask, Session: "s", Task: "k1"}, {Class: bus.ClassTask, Session: "s", Task: "k2"}} {
 		if !got[key] {
 			t.Errorf("wakes: got %v, want %+v among them", got, key)
 		}
@@ -206,7 +206,7 @@ func TestSweepSetsTimers(t *testing.T) {
 	defer again.Close()
 	b.sweep.QueueLost(true)
 	b.swept()
-	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.UnknownKey("past")] {
+	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.FallbackKey("past")] {
 		t.Errorf("wakes: got %v, want what is due", wakes)
 	}
 	for list := []events.SessionID(nil); !slices.Equal(list, []events.SessionID{"later"}); { // the only timer that is not due
@@ -295,7 +295,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 	b.spoil("bad")
 	b.sweep.QueueLost(false)
 	b.swept()
-	if wakes := b.wakes(); !wakes[hint.UnknownKey("bad")] || !wakes[hint.UnknownKey("good")] {
+	if wakes := b.wakes(); !wakes[hint.FallbackKey("bad")] || !wakes[hint.FallbackKey("good")] {
 		t.Errorf("wakes: got %v, want both", wakes)
 	}
 	b.fetchWake(bus.ClassTurn, true)
@@ -304,7 +304,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.swept()
-	if wakes := b.wakes(); wakes[hint.UnknownKey("bad")] || b.candidate("bad") || !wakes[hint.UnknownKey("good")] {
+	if wakes := b.wakes(); wakes[hint.FallbackKey("bad")] || b.candidate("bad") || !wakes[hint.FallbackKey("good")] {
 		t.Errorf("with a dead letter: got the wakes %v, candidate %v, want only the other", wakes, b.candidate("bad"))
 	}
 }

@@ -69,14 +69,14 @@ func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.
 	return res, err
 }
 
-// wantsSigned reports whether a refusal is the first one that tells that thinking needs a signature.
+// wantsSigned reports whether a refusal tells that thinking needs a signature.
 func (p *Provider) wantsSigned(err error, req *llm.Request) bool {
 	failed, ok := errors.AsType[*llm.Error](err)
 	if !ok || failed.Kind != llm.KindRequest || !strings.Contains(failed.Message, "signature") {
 		return false
 	}
-	_, known := p.signed.LoadOrStore(req.Model, true)
-	return !known
+	p.signed.Store(req.Model, true)
+	return true
 }
 
 func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
