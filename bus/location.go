@@ -47,12 +47,14 @@ func isEmpty(loc location, err error) bool {
 }
 
 // find is [Bus.locate] without the commits that only the session's row shows. It notes the incarnation, once more where the first requests
-// were answered before a removal that another reader knows.
+// were answered before a removal that another reader knows, or before a reconnect.
 func (b *Bus) find(ctx context.Context, session events.SessionID) (location, error) {
+	before := b.Reconnects()
 	loc, err := b.findOnce(ctx, session)
-	if !b.incarnations.note(session, loc.as, false) {
+	if !b.incarnations.note(session, loc.as, before, false) {
+		before = b.Reconnects()
 		loc, err = b.findOnce(ctx, session)
-		b.incarnations.note(session, loc.as, true)
+		b.incarnations.note(session, loc.as, before, true)
 	}
 	return loc, err
 }
@@ -84,10 +86,11 @@ func (b *Bus) findOnce(ctx context.Context, session events.SessionID) (location,
 // the archive of earlier commits.
 func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from events.Seq) (location, error) {
 	if c, ok := b.streams.get(session); ok && c.first <= from {
+		before := b.Reconnects()
 		end, err := b.streamEnd(ctx, c.stream)
 		if err == nil && !end.sealed && !end.opening && end.last >= c.first {
 			loc := location{stream: c.stream, first: c.first, last: end.last, as: incarnation{stream: c.stream, created: end.created}}
-			if b.incarnations.note(session, loc.as, false) {
+			if b.incarnations.note(session, loc.as, before, false) {
 				return loc, nil
 			}
 		}

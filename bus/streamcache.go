@@ -90,9 +90,10 @@ func (l *incarnations) get(session events.SessionID) (known knownIncarnation, ok
 	return known, ok
 }
 
-// note records what a reader has located. Where the session is known with more removals, the reader's requests were answered before the
-// last one: note changes nothing, and is false. certain is of a reader that has located the session again since.
-func (l *incarnations) note(session events.SessionID, now incarnation, certain bool) bool {
+// note records what a reader has located after so many reconnects. Where the session is known with more removals, or there were more
+// reconnects, the reader's requests were answered before the last one: note changes nothing, and is false. certain is of a reader that has
+// located the session again since.
+func (l *incarnations) note(session events.SessionID, now incarnation, reconnects uint64, certain bool) bool {
 	if now.stream == "" { // nothing was located
 		return true
 	}
@@ -101,16 +102,16 @@ func (l *incarnations) note(session events.SessionID, now incarnation, certain b
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.get(session); ok && now.removed < known.removed && !certain {
+	known, ok := l.get(session)
+	if !certain && (reconnects != l.reconnects() || ok && now.removed < known.removed) {
 		return false
 	}
-	l.put(session, now)
+	l.put(session, now, reconnects)
 	return true
 }
 
 // put replaces the incarnation. The caller has mu.
-func (l *incarnations) put(session events.SessionID, now incarnation) {
-	reconnects := l.reconnects()
+func (l *incarnations) put(session events.SessionID, now incarnation, reconnects uint64) {
 	text := fmt.Sprintf("%s@%d/%d", now.stream, now.created.UnixNano(), reconnects)
 	if now.removed > 0 {
 		text += removals + strconv.Itoa(now.removed)
@@ -125,7 +126,7 @@ func (i incarnation) is(other incarnation) bool {
 // noteAgain is note for a session whose history ended in that stream.
 func (l *incarnations) noteAgain(session events.SessionID, stream string, created time.Time) {
 	if known, _ := l.get(session); known.stream == stream {
-		l.note(session, incarnation{stream: stream, created: created}, false)
+		l.note(session, incarnation{stream: stream, created: created}, known.reconnects, false)
 	}
 }
 
@@ -134,7 +135,7 @@ func (l *incarnations) noteRemoval(session events.SessionID, removed int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known, ok := l.get(session); !ok || known.removed != removed {
-		l.put(session, incarnation{removed: removed})
+		l.put(session, incarnation{removed: removed}, l.reconnects())
 	}
 }
 

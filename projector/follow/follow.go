@@ -116,8 +116,14 @@ func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s 
 // startAgain drops what a state has, and folds the history, which the caller has located.
 func startAgain(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
 	s.Reset()
-	s.SetIncarnation(incarnationOf(log, s.Session)) // before the fold: a history that replaces this one meanwhile has another
-	if err := Walk(ctx, log, blobs, s, math.MaxUint64, refuseLocked); err != nil {
+	s.SetIncarnation("")
+	err := Walk(ctx, log, blobs, s, math.MaxUint64, func(s *projector.State, e events.Entry) error {
+		if err := sameHistory(log, s); err != nil {
+			return err
+		}
+		return refuseLocked(s, e)
+	})
+	if err != nil {
 		return err
 	}
 	return Complete(ctx, blobs, s)

@@ -21,15 +21,10 @@ func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.St
 // syncWith is [Sync] that calls next with each commit that follows the state, before it folds it. Where another history is in
 // the place of the state's, next gets none of its commits.
 func syncWith(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, next func(events.Entry)) error {
-	first := true // the read has located the history by then
 	err := Walk(ctx, log, blobs, s, math.MaxUint64, func(s *projector.State, e events.Entry) error {
-		if first && !sameIncarnation(log, s) {
-			return errOtherIncarnation
+		if err := sameHistory(log, s); err != nil {
+			return err
 		}
-		if first && s.Incarnation() == "" { // before the fold: texts that are removed meanwhile make it another one
-			s.SetIncarnation(incarnationOf(log, s.Session))
-		}
-		first = false
 		if err := refuseLocked(s, e); err != nil {
 			return err
 		}
@@ -39,16 +34,29 @@ func syncWith(ctx context.Context, log events.Log, blobs BlobReader, s *projecto
 	if err == nil && !sameIncarnation(log, s) {
 		err = errOtherIncarnation
 	}
-	for errors.Is(err, errOtherIncarnation) {
-		err = inNewIncarnation(ctx, log, blobs, s)
-	}
-	if errors.Is(err, events.ErrShorter) {
-		err = startAgain(ctx, log, blobs, s)
+	for errors.Is(err, errOtherIncarnation) || errors.Is(err, events.ErrShorter) {
+		if errors.Is(err, events.ErrShorter) {
+			err = startAgain(ctx, log, blobs, s)
+		} else {
+			err = inNewIncarnation(ctx, log, blobs, s)
+		}
 	}
 	if err == nil && s.Incarnation() == "" {
 		s.SetIncarnation(incarnationOf(log, s.Session))
 	}
 	return err
+}
+
+// sameHistory is errOtherIncarnation for a commit that is not of the history that the state is of: a read goes on in another one where its
+// stream was replaced meanwhile. The read has located the history of the commit.
+func sameHistory(log events.Log, s *projector.State) error {
+	if !sameIncarnation(log, s) {
+		return errOtherIncarnation
+	}
+	if s.Incarnation() == "" { // before the fold: texts that are removed meanwhile make it another one
+		s.SetIncarnation(incarnationOf(log, s.Session))
+	}
+	return nil
 }
 
 // errOtherIncarnation is a state of a stream in whose place there is another one.
