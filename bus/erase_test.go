@@ -179,8 +179,10 @@ func TestEraseWithoutStream(t *testing.T) {
 	if _, err := b.Log().Append(t.Context(), commit("s", 1), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.PublishWake(turnKey("s"), bus.WakeHint{}); err != nil {
-		t.Fatal(err)
+	for _, class := range bus.TurnClasses() {
+		if err := b.PublishWake(bus.WakeKey{Class: class, Session: "s"}, bus.WakeHint{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := js.DeleteStream(t.Context(), "lash-timers"); err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ func TestNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := names{token.Draw(t, "prefix")}
 		session, id := events.SessionID(token.Draw(t, "session")), token.Draw(t, "id")
-		key := WakeKey{Class: rapid.SampledFrom([]Class{ClassTurn, ClassTool, ClassTask}).Draw(t, "class"), Session: session}
-		if key.Class != ClassTurn {
+		key := WakeKey{Class: rapid.SampledFrom([]Class{ClassTurn, ClassAgent, ClassTool, ClassTask}).Draw(t, "class"), Session: session}
+		if !key.Class.OfTurns() {
 			key.Task = events.TaskID(id)
 		}
 		if got, ok := n.sessionOf(n.nextStream(session, rapid.StringMatching(`[0-9A-Z]{0,26}`).Draw(t, "nonce"))); !ok || got != session {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"testing"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -34,7 +36,10 @@ func TestAgentsTakeNoPlaces(t *testing.T) {
 		harness.Equal(t, "neighbour", b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("0")).Text, "done")
 	}
 	harness.Equal(t, "agents at once", len(held), 0)
+	agent := b.Subagents(root)[0].Child
+	harness.WantError(t, "a wake of a program that knows no states", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(agent), bus.WakeHint{}), nil)
 	close(release)
 	harness.Equal(t, "end", b.AwaitTurn(root, "t1").End, events.EndFinished)
 	b.Verify(root)
+	b.AwaitPolling("no wake is left", func() bool { return len(b.Wakes()) == 0 })
 }

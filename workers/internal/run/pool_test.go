@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +54,14 @@ func TestRespond(t *testing.T) {
 		"other_turn":      {wake.PeerRequest{Turn: "t2", Attempt: 1}, false},
 		"offer":           {wake.PeerRequest{Offer: true, Handle: handle()}, true},
 		"bad_handle":      {wake.PeerRequest{Offer: true, Handle: "$JS.API.STREAM.PURGE.lash-work"}, false},
+		"class_of_tasks":  {wake.PeerRequest{Offer: true, Handle: handle(), Class: bus.ClassTool}, false},
+		"other_class":     {wake.PeerRequest{Offer: true, Handle: handle(), Class: bus.ClassAgent}, false},
 		"task":            {wake.PeerRequest{Task: "k", Handle: handle()}, false},
 		"task_and_offer":  {wake.PeerRequest{Task: "k", Offer: true}, false},
 		"no_turn_claimed": {wake.PeerRequest{}, false},
 	} {
 		r.wake = nil
-		c.q.Session, c.q.Class = sid, bus.ClassTurn
+		c.q.Session, c.q.Class = sid, cmp.Or(c.q.Class, bus.ClassTurn)
 		if got := p.respond(&c.q); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
