@@ -48,8 +48,9 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 	}
 }
 
-// wholeBatch ends a batch where a message of it was lost, and one without any answer, by [events.ErrOutcomeUnknown]: a connection that was cut
-// and made again receives the rest. Each message has the sequence of the one before it. The lost end of a batch is its caller's to notice.
+// wholeBatch checks that no message of a batch is missing: each names the sequence of the one before it. A gap, as after a connection that
+// was cut and made again, or a batch without any answer, ends it with [events.ErrOutcomeUnknown]. It does not notice a missing end: its caller
+// requests the rest.
 func wholeBatch(batch iter.Seq2[*jetstream.RawStreamMsg, error]) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		before := uint64(0) // 0: none was received

@@ -16,7 +16,7 @@ type clock struct {
 	mu     sync.Mutex
 	server time.Time // zero: no server has told its time
 	local  time.Time // when it did, with a monotonic reading
-	later  time.Duration
+	later  time.Duration // see Later
 }
 
 // clockEvery is the interval at which servers are asked for their time: the machine's monotonic clock drifts, and stands still
@@ -34,8 +34,8 @@ func (b *Bus) Now() time.Time {
 	return b.clock.server.Add(time.Since(b.clock.local) + b.clock.later)
 }
 
-// Since is how long ago a time was that a server or a commit says; 0 for one that has not come. Such a time is compared with that of
-// the servers alone: this machine's clock may be hours off.
+// Since is the time since at, which a server or a commit gave; 0 if at is in the future. It is measured on the servers' clock ([Bus.Now]),
+// as this machine's may be hours off; a bus of [OpenReader] has only its own.
 func (b *Bus) Since(at time.Time) time.Duration { return max(b.Now().Sub(at), 0) }
 
 // Later makes the servers' time later than they say. Callers are tests.

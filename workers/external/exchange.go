@@ -79,8 +79,8 @@ func (o *instanceCall) await(ctx context.Context, id string) (outcome *wire.Outc
 	}
 }
 
-// program is the term of the program that gets the call: of those with the id, the one that the history names. Errors: errGone, where
-// another one has the id, which must not get the call.
+// program returns the term to send with the call: the one in the history, else the one that was heard last. errGone: another program has the
+// id, and may not run the call.
 func (o *instanceCall) program(id string) (term string, err error) {
 	now, reused := o.p.registry.Term(o.plugin, id)
 	of := o.call.Term
