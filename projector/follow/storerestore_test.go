@@ -15,10 +15,10 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// TestStoreRestoredUnderStates puts an earlier copy of a store back while states of what came after it are in memory, and another process
+// TestLongStoreRestoredUnderStates puts an earlier copy of a store back while states of what came after it are in memory, and another process
 // appends fewer commits than are lost, as many, or more. The streams are those of the states, as far as the servers say; the states are of the
 // restored history after the next sync, and known to be doubtful before.
-func TestStoreRestoredUnderStates(t *testing.T) {
+func TestLongStoreRestoredUnderStates(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
 	if err != nil {

@@ -74,8 +74,8 @@ func run(t *testing.T, wait time.Duration, name string, env []string, command ..
 	return order, failed, log.String()
 }
 
-// TestGoodPlugin passes all checks. The first is its registration, and the last its end.
-func TestGoodPlugin(t *testing.T) {
+// TestLongGoodPlugin passes all checks. The first is its registration, and the last its end.
+func TestLongGoodPlugin(t *testing.T) {
 	t.Parallel()
 	order, failed, printed := run(t, patience, "add", nil, os.Args[0])
 	if len(order) < 8 || order[0] != "registers" || order[len(order)-1] != "drain" || len(failed) > 0 {
