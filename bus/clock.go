@@ -14,8 +14,8 @@ import (
 // changes of it, have no effect.
 type clock struct {
 	mu     sync.Mutex
-	server time.Time // zero: no server has told its time
-	local  time.Time // when it did, with a monotonic reading
+	server time.Time     // zero: no server has told its time
+	local  time.Time     // when it did, with a monotonic reading
 	later  time.Duration // see Later
 }
 

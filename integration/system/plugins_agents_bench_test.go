@@ -28,7 +28,7 @@ func BenchmarkNeighboursOfAgents(b *testing.B) {
 			return delegating(ctx, req)
 		}
 		select {
-		case <-time.After(100 * time.Millisecond): //nolint:forbidigo // the time of a model
+		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
 		}
 		return scripted.Answer{Response: llm.Response{Parts: []events.Part{harness.Text("done")}, Stop: events.StopEnd}}, nil
