@@ -186,8 +186,8 @@ func (i *Instance) owns(in *wire.Call) (*placed, *wire.Error) {
 // startSession handles a placement. The same start may come again.
 func (i *Instance) startSession(m *nats.Msg) {
 	var in wire.SessionStart
-	if err := json.Unmarshal(m.Data, &in); err != nil || in.Epoch < 1 {
-		i.answer(m, &wire.Placed{Error: &wire.Error{Code: wire.CodeBadRequest, Message: "the start is no JSON of its form, or its epoch is below 1"}})
+	if err := json.Unmarshal(m.Data, &in); err != nil || in.Epoch < 1 || events.CheckToken("session", string(in.Session)) != nil {
+		i.answer(m, &wire.Placed{Error: &wire.Error{Code: wire.CodeBadRequest, Message: "the start is no JSON of its form, its epoch is below 1, or its session is no token"}})
 		return
 	}
 	if i.isForeign(in.Term) {

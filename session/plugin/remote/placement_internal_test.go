@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus/bustest"
@@ -189,5 +191,23 @@ func TestSessionsAreBounded(t *testing.T) {
 		if got := i.sessions.use(id, 1) != nil; got != want {
 			t.Errorf("session %s: got %v, want %v", id, got, want)
 		}
+	}
+}
+
+// TestStartOfNoSession sends starts whose session is no token. They reach neither the plugin nor the table.
+func TestStartOfNoSession(t *testing.T) {
+	t.Parallel()
+	d := &deciding{}
+	i := placing(t, d)
+	for _, session := range []string{"", "a b", "a.b", "*", ">", "a/b", "\n", strings.Repeat("s", events.MaxTokenBytes+1)} {
+		data, err := json.Marshal(&wire.SessionStart{Session: events.SessionID(session), Epoch: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.startSession(&nats.Msg{Data: data})
+	}
+	i.work.Wait()
+	if len(d.starts) != 1 || len(i.sessions.byID) != 1 {
+		t.Errorf("got %d starts and %d sessions, want those of s only", len(d.starts), len(i.sessions.byID))
 	}
 }
