@@ -119,7 +119,9 @@ func (c *child) answered() {
 
 // hook calls a hook of the child. Errors: errNotOpen, the child's death, and the end of ctx.
 func (c *child) hook(ctx context.Context, in *wire.HookCall) (*wire.HookResult, error) {
-	result, key := make(chan *wire.HookResult, 1), hookKey{in.Invocation, in.Hook}
+	line := *in
+	line.Invocation = string(in.Session) + "/" + in.Invocation // turns of two sessions may have one id, and their hooks run at the same time
+	result, key := make(chan *wire.HookResult, 1), hookKey{line.Invocation, line.Hook}
 	c.mu.Lock()
 	if c.closing {
 		c.mu.Unlock()
@@ -132,7 +134,7 @@ func (c *child) hook(ctx context.Context, in *wire.HookCall) (*wire.HookResult, 
 			delete(c.hooks, key)
 		}
 	})
-	c.send(lineHook, in)
+	c.send(lineHook, &line)
 	select {
 	case out := <-result:
 		c.answered()

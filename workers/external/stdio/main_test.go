@@ -63,6 +63,9 @@ func adapter() {
 	time.Sleep(time.Hour) //nolint:forbidigo // it is killed
 }
 
+// togetherHooks is the number of hooks that the program answers together.
+const togetherHooks = 50
+
 // program serves calls over the standard streams, each in a goroutine of its own.
 func program(scope string) {
 	var mu sync.Mutex
@@ -74,6 +77,7 @@ func program(scope string) {
 	say(`{"type":"register","protocol":1,"manifest":{"version":"1","scope":%q,"tools":[{"name":"echo","effects":"none"},{"name":"once"}]}}`, scope)
 	fmt.Fprintln(os.Stderr, "it runs")
 	seen, asked, held := []string{}, make(map[string]chan string), make(chan struct{})
+	var together []func()
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
@@ -106,6 +110,17 @@ func program(scope string) {
 			}
 			switch m.Hook {
 			case "late":
+			case "together": // answers once each of togetherHooks has come, the last one first
+				together = append(together, func(invocation, session string) func() {
+					return func() {
+						say(`{"type":"hook_result","invocation":%q,"hook":"together","directives":[{"kind":"abort_turn","code":%q}]}`, invocation, session)
+					}
+				}(m.Invocation, m.Session))
+				if len(together) == togetherHooks {
+					for _, answer := range slices.Backward(together) {
+						answer()
+					}
+				}
 			case "next":
 				answer("late")
 				fallthrough

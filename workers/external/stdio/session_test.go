@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,6 +92,26 @@ func TestLateHookResult(t *testing.T) {
 	if got := hook(t.Context(), "next"); len(got.Directives) != 1 || got.Directives[0].Code != "by next" {
 		t.Errorf("got %+v, want the directive of the hook that was called", got)
 	}
+}
+
+// TestHooksOfTurnsWithOneID calls a hook in many sessions at the same time. Their turns have one id, which callers choose. Each session gets
+// the answer to its own hook.
+func TestHooksOfTurnsWithOneID(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", nil)
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	for n := range togetherHooks {
+		all.Go(func() {
+			session := fmt.Sprint("s", n)
+			got := b.Hook(within, &wire.HookCall{Hook: "together", Point: "before_turn", Invocation: "t1/0/before_turn", Session: events.SessionID(session), DeadlineMS: 60_000})
+			if len(got.Directives) != 1 || got.Directives[0].Code != session {
+				t.Errorf("session %s: got %+v, want the directive of its own hook", session, got)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestIdleSessionWhileACallRuns keeps the session.
