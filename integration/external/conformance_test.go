@@ -245,6 +245,30 @@ var conformance = []struct {
 		c.send(t, "cancel", wire.Cancel{CallID: call.CallID, GraceMS: 1000})
 		harness.DeepEqual(t, "cancelled request", e.outcome(), &wire.Outcome{Cancelled: true})
 	}},
+	{"messages_without_a_reply_subject", func(t *testing.T, c *client) {
+		call := aCall("unread", "ask", `{"id":"q","method":"GET","path":"/v1/sessions"}`)
+		unread := aCall("unread-too", "echo", `{"text":"unread"}`)
+		e := c.send(t, "call", call)
+		e.next(func(p *wire.Progress) bool { return p.Callback != nil })
+		for _, verb := range []string{"call", "cancel", "recorded", "callback", "hook", "session_start", "idle"} {
+			for _, message := range []*wire.Call{call, unread} {
+				if verb == "cancel" && message == call {
+					continue
+				}
+				data, err := json.Marshal(message)
+				harness.WantError(t, "message", err, nil)
+				harness.WantError(t, "publish", c.nc.Publish(c.prefix+".plugin.notes."+c.instance+"."+verb, data), nil)
+			}
+		}
+		newer := c.send(t, "call", call)
+		newer.next(func(p *wire.Progress) bool { return true }) // the others are read
+		for range 2 {
+			newer.next(func(p *wire.Progress) bool { return *p == wire.Progress{} }) // a sign of life of each second
+		}
+		c.send(t, "callback", wire.CallbackAnswer{CallID: call.CallID, ID: "q", Status: 200, Body: json.RawMessage(`{}`)})
+		harness.Equal(t, "text", newer.outcome().Text, `{"status":200,"body":{}}`)
+		harness.Equal(t, "unread text", c.send(t, "call", unread).outcome().Text, "unread")
+	}},
 	{"registers_again", registers},
 	{"garbage_is_refused", func(t *testing.T, c *client) {
 		for _, verb := range []string{"call", "cancel", "recorded", "callback", "hook", "session_start", "idle", "register"} {

@@ -74,9 +74,9 @@ class Instance {
     this.closed = nc.closed().then((err) => this.#end(err || this.#refused));
   }
 
-  /** @param {string} subject @param {string | object} message */
+  /** Sends a message, unless nobody reads it: the subject is empty where it answers one without a reply subject. @param {string} subject @param {string | object} message */
   send(subject, message) {
-    if (this.nc.isClosed() || this.nc.isDraining()) return;
+    if (!subject || this.nc.isClosed() || this.nc.isDraining()) return;
     this.nc.publish(subject, typeof message === "string" ? message : JSON.stringify(message));
   }
 
