@@ -284,6 +284,14 @@ var conformance = []struct {
 		}
 		harness.Equal(t, "text", c.send(t, "call", aCall("after", "echo", `{"text":"alive"}`)).outcome().Text, "alive")
 	}},
+	{"calls_of_sessions_with_like_names", func(t *testing.T, c *client) {
+		call := aCall("like", "echo", `{"text":"mine"}`)
+		harness.Equal(t, "text", c.send(t, "call", call).outcome().Text, "mine")
+		session, rest, _ := strings.Cut(string(call.Session)+"/"+string(call.Call), "/0/")
+		other := *call
+		other.Session, other.Call = events.SessionID(session), events.EffectID("0/"+rest)
+		refused(t, c.send(t, "call", &other), wire.CodeBadRequest)
+	}},
 }
 
 func refused(t *testing.T, e *exchange, code string) {

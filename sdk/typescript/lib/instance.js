@@ -260,5 +260,6 @@ function checked(call) {
   for (const field of /** @type {const} */ (["session", "call", "tool"])) {
     if (typeof call?.[field] !== "string") throw new Refused({ code: "bad_request", field, message: "no text" });
   }
+  if (call.session.includes("/")) throw new Refused({ code: "bad_request", field: "session", message: "no token" }); // the keys of calls rely on it
   return call;
 }
