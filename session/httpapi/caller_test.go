@@ -1,15 +1,19 @@
 package httpapi_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -114,11 +118,27 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	leaf := func(cn string, uris ...string) *x509.Certificate {
-		c := &x509.Certificate{Subject: pkix.Name{CommonName: cn}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
-		for _, text := range uris {
-			u, _ := url.Parse(text)
-			c.URIs = append(c.URIs, u)
+		c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: cn}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+		names := []asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: 2, Bytes: []byte("x")}}
+		for _, text := range uris { // as they are: of a parsed one x509 would write another text
+			names = append(names, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: []byte(text)})
+		}
+		value, err := asn1.Marshal(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: value}}
+		der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+		if err == nil {
+			c, err = x509.ParseCertificate(der)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		return c
 	}
@@ -134,6 +154,11 @@ func TestCertificates(t *testing.T) {
 		"common_name":      {leaf("bob"), true, nil, "bob"},
 		"not_verified":     {leaf("bob"), false, nil, "no credentials"},
 		"unknown":          {leaf("mallory", "spiffe://acme/mallory"), true, nil, "no credentials"},
+		"empty_fragment":   {leaf("x", "spiffe://acme/alice#"), true, nil, "no credentials"},
+		"large_scheme":     {leaf("x", "SPIFFE://acme/alice"), true, nil, "no credentials"},
+		"empty_query":      {leaf("x", "spiffe://acme/alice?"), true, nil, "no credentials"},
+		"empty_user":       {leaf("x", "spiffe://@acme/alice"), true, nil, "no credentials"},
+		"escaped":          {leaf("x", "spiffe://acme/%61lice"), true, nil, "no credentials"},
 		"name_as_uri":      {leaf("spiffe://acme/alice"), true, nil, "no credentials"},
 		"empty":            {leaf(""), true, nil, "no credentials"},
 		"two_callers":      {leaf("bob", "spiffe://acme/alice"), true, nil, "several callers"},

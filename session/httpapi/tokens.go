@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
+	"encoding/asn1"
 	"errors"
 	"net/http"
 	"slices"
@@ -75,8 +76,8 @@ func (t *Tokens) certified(leaf *x509.Certificate) (found *Token, err error) {
 		return nil, errCertificate
 	}
 	subjects := []string{"cn:" + leaf.Subject.CommonName}
-	for _, uri := range leaf.URIs {
-		subjects = append(subjects, "uri:"+uri.String())
+	for _, uri := range urisOf(leaf) {
+		subjects = append(subjects, "uri:"+uri)
 	}
 	list := *t.list.Load()
 	for i := range list {
@@ -90,6 +91,30 @@ func (t *Tokens) certified(leaf *x509.Certificate) (found *Token, err error) {
 	}
 	return found, nil
 }
+
+// urisOf lists the URIs among the alternative names of a certificate as they are there: a parsed [url.URL] has lost an empty fragment and
+// the case of a scheme, so that another subject's URI would be taken for this one.
+func urisOf(leaf *x509.Certificate) (list []string) {
+	for i := range leaf.Extensions {
+		var names []asn1.RawValue
+		if !leaf.Extensions[i].Id.Equal(alternativeNames) {
+			continue
+		}
+		if rest, err := asn1.Unmarshal(leaf.Extensions[i].Value, &names); err != nil || len(rest) > 0 {
+			return nil // x509 parses no such certificate
+		}
+		for _, name := range names {
+			if name.Class == asn1.ClassContextSpecific && name.Tag == uriName {
+				list = append(list, string(name.Bytes))
+			}
+		}
+	}
+	return list
+}
+
+const uriName = 6 // of GeneralName, RFC 5280
+
+var alternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17} //nolint:gochecknoglobals // read-only
 
 // bearer finds the token of an Authorization header. It compares all tokens, so that its duration reveals nothing.
 func bearer(list []Token, header string) (found *Token) {
