@@ -26,7 +26,8 @@ var ErrOpen = errors.New("only a closed session without work can be redacted")
 //
 // Steps: mark the session's row; replace the archive, with the record, in one message; purge snapshots and rows. After a
 // death before the second step nothing is changed, and after that archivers do the third. A call that died can be
-// repeated: where all payloads are replaced already, Redact only purges, and returns the last record.
+// repeated: where all payloads are replaced already, also by another process meanwhile, Redact only purges, and returns the
+// last record.
 //
 // Errors: [ErrOpen]; an [*events.FieldError] for names that no event has, and for events without which the session would
 // not be closed; [bus.ErrStale] where the session moved meanwhile; those of the bus.
@@ -67,6 +68,9 @@ func redact(ctx context.Context, b *bus.Bus, id events.SessionID, r events.Redac
 		return follow.SignRedaction(ctx, b.Log(), id, r, signer)
 	})
 	if err != nil {
+		if left, _, again := named(ctx, b.Log(), id, r.What); again == nil && len(left) == 0 { // another process was faster
+			return repeated(ctx, b, id, r)
+		}
 		return r, err
 	}
 	return r, follow.FinishRedaction(ctx, b, id, false)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
@@ -274,5 +276,36 @@ func TestRedactRefused(t *testing.T) {
 	}
 	if left := inHistory(t, b, "s"); left != 3 {
 		t.Errorf("the secret is left in %d commits, want three", left)
+	}
+}
+
+// TestRedactAtOnce has processes redact the same events of a session at once. One of them does it, and all return its record.
+func TestRedactAtOnce(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	buses := []*bus.Bus{bustest.Open(t, server), bustest.Open(t, server), bustest.Open(t, server)}
+	for round := range 8 {
+		id := events.SessionID(fmt.Sprint("s", round))
+		closed(t, buses[0], id, secretHistory(""))
+		records, errs := make([]events.RedactionRecord, len(buses)), make([]error, len(buses))
+		var all sync.WaitGroup
+		for i, b := range buses {
+			r := record(contents...)
+			r.By = fmt.Sprint("caller-", i)
+			all.Go(func() { records[i], errs[i] = archive.Redact(t.Context(), b, id, r, nil) })
+		}
+		all.Wait()
+		list, err := buses[0].Redactions(t.Context(), id)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("round %d: got records %v, %v, want one", round, list, err)
+		}
+		for i := range buses {
+			if errs[i] != nil || records[i].By != list[0].By {
+				t.Errorf("round %d, %d: got the record of %q, %v, want that of %q", round, i, records[i].By, errs[i], list[0].By)
+			}
+		}
+		if left := inHistory(t, buses[0], id); left != 0 {
+			t.Errorf("round %d: the secret is left in %d commits", round, left)
+		}
 	}
 }
