@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -112,7 +114,8 @@ func mapError(err error) error {
 	switch {
 	case isNoResponder(err), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),
-		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, jetstream.ErrNoHeartbeat):
+		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, jetstream.ErrNoHeartbeat),
+		errors.As(err, new(*net.OpError)), errors.Is(err, io.ErrClosedPipe): // a connection broke in the middle of a write, and is made again
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)

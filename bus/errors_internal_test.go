@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"syscall"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -49,6 +52,8 @@ func TestMapError(t *testing.T) {
 		{nats.ErrDisconnected, events.ErrOutcomeUnknown},
 		{nats.ErrReconnectBufExceeded, events.ErrOutcomeUnknown},
 		{nats.ErrStaleConnection, events.ErrOutcomeUnknown},
+		{&net.OpError{Op: "write", Err: syscall.ECONNRESET}, events.ErrOutcomeUnknown},
+		{io.ErrClosedPipe, events.ErrOutcomeUnknown},
 		{nats.ErrConnectionClosed, nil},
 		{nats.ErrMaxPayload, events.ErrTooLarge},
 		{jetstream.ErrKeyNotFound, ErrNotFound},
