@@ -18,11 +18,15 @@ import (
 const purgeAgain = 10 * time.Minute
 
 // MarkRedacting marks the row of a cold session before its archive is redacted. From then on an archiver finishes the
-// redaction, if it is in the archive: it purges what may have the payloads, and makes the rows again.
+// redaction, if it is in the archive: it purges what may have the payloads, and makes the rows again. Error: [bus.ErrErasing].
 func MarkRedacting(ctx context.Context, b *bus.Bus, session events.SessionID) error {
 	_, err := b.Directory().Update(ctx, session, func(have bus.Row) ([]byte, error) {
 		var row Directory
-		if err := json.Unmarshal(have.Value, &row); have.Revision == 0 || err != nil || row.isTombstone() {
+		err := json.Unmarshal(have.Value, &row)
+		switch {
+		case err == nil && row.isTombstone():
+			return nil, fmt.Errorf("session %s: %w", session, bus.ErrErasing)
+		case have.Revision == 0 || err != nil:
 			return nil, fmt.Errorf("mark session %s: %w: it has no row in the directory", session, events.ErrInvalid)
 		}
 		row.Redacting = true

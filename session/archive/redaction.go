@@ -30,7 +30,7 @@ var ErrOpen = errors.New("only a closed session without work can be redacted")
 // last record.
 //
 // Errors: [ErrOpen]; an [*events.FieldError] for names that no event has, and for events without which the session would
-// not be closed; [bus.ErrStale] where the session moved meanwhile; those of the bus.
+// not be closed; [bus.ErrStale] where the session moved meanwhile; [bus.ErrErasing]; those of the bus.
 func Redact(ctx context.Context, b *bus.Bus, id events.SessionID, r events.RedactionRecord, signer func() *proof.Signer) (events.RedactionRecord, error) {
 	done, err := redact(ctx, b, id, r, signer)
 	if err != nil {
