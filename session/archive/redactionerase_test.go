@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -42,5 +46,76 @@ func TestRedactErased(t *testing.T) {
 	}
 	if redacted == 0 || erasing == 0 || erased == 0 {
 		t.Errorf("got %d sessions redacted, %d whose erasure has begun, %d erased, want some of each", redacted, erasing, erased)
+	}
+}
+
+// doneAtWrite is a connection that calls do before a write.
+type doneAtWrite struct {
+	net.Conn
+	left atomic.Int64 // writes up to the call; at 0 or less there is none
+	do   func()
+}
+
+func (c *doneAtWrite) Write(data []byte) (int, error) {
+	if c.left.Add(-1) == 0 {
+		c.do()
+	}
+	return c.Conn.Write(data)
+}
+
+// InProcessConn implements [nats.InProcessConnProvider].
+func (c *doneAtWrite) InProcessConn() (net.Conn, error) { return c, nil }
+
+// TestLongErasedUnderRedaction erases a session at each request of a redaction of it, the first one or a repeated one. The redaction is made, or
+// the error says that the session is erased, or moved.
+func TestLongErasedUnderRedaction(t *testing.T) {
+	t.Parallel()
+	for name, repeated := range map[string]bool{"first": false, "repeated": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := bustest.Server(t, busembed.Config{})
+			b := bustest.Open(t, server)
+			var opts nats.Options
+			if err := server.InProcess()(&opts); err != nil {
+				t.Fatal(err)
+			}
+			inner, err := opts.InProcessServer.InProcessConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &doneAtWrite{Conn: inner}
+			on, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{nats.InProcessServer(c)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(on.Close)
+			erased := 0
+			for k, done := 1, true; done; k++ {
+				id := events.SessionID(fmt.Sprint("s-", k))
+				closed(t, b, id, secretHistory(""))
+				if repeated {
+					if _, err := archive.Redact(t.Context(), b, id, record(contents...), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.do = func() {
+					if _, err := follow.Erase(t.Context(), b, id, nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked to"}, nil); err != nil {
+						t.Errorf("erase: %v", err)
+					}
+				}
+				c.left.Store(int64(k))
+				_, err := archive.Redact(t.Context(), on, id, record(contents...), nil)
+				done = c.left.Swap(0) <= 0
+				switch {
+				case errors.As(err, new(*events.ErasedError)), errors.Is(err, bus.ErrErasing), errors.Is(err, bus.ErrStale):
+					erased++
+				case err != nil:
+					t.Errorf("erased before write %d: got %v, want that the session is erased", k, err)
+				}
+			}
+			if erased < 5 {
+				t.Errorf("the redaction of %d erased sessions failed, want more", erased)
+			}
+		})
 	}
 }
