@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -144,3 +145,51 @@ func runKilled(tb testing.TB, server *busembed.Server, when func([]byte) (int, b
 	}
 	return false
 }
+
+// Interrupted makes something happen before a request of its bus.
+type Interrupted struct {
+	Bus  *bus.Bus
+	conn interruptedConn
+}
+
+// interruptedConn is the connection of an [Interrupted].
+type interruptedConn struct {
+	net.Conn
+	left atomic.Int64 // writes up to do; at 0 or less there is none
+	do   func()
+}
+
+// OpenInterrupted opens a bus before whose requests something may happen.
+func OpenInterrupted(tb testing.TB, server *busembed.Server) *Interrupted {
+	tb.Helper()
+	var opts nats.Options
+	if err := server.InProcess()(&opts); err != nil {
+		tb.Fatal(err)
+	}
+	inner, err := opts.InProcessServer.InProcessConn()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	i := &Interrupted{conn: interruptedConn{Conn: inner}}
+	i.Bus = open(tb, bus.Config{Options: []nats.Option{nats.InProcessServer(&i.conn)}})
+	return i
+}
+
+// At runs work, and do before its k-th write. It reports whether there was such a write.
+func (i *Interrupted) At(k int, do, work func()) (done bool) {
+	i.conn.do = do
+	i.conn.left.Store(int64(k))
+	work()
+	return i.conn.left.Swap(0) <= 0
+}
+
+// Write implements [net.Conn].
+func (c *interruptedConn) Write(data []byte) (int, error) {
+	if c.left.Add(-1) == 0 {
+		c.do()
+	}
+	return c.Conn.Write(data)
+}
+
+// InProcessConn implements [nats.InProcessConnProvider].
+func (c *interruptedConn) InProcessConn() (net.Conn, error) { return c, nil }

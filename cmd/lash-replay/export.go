@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -131,11 +132,7 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 
 // archive writes an archive, and reads it back.
 func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File, redact *redactFlags) error {
-	log, records, err := redact.of(ctx, e, src, w.Session)
-	if err != nil {
-		return err
-	}
-	done, err := sessionarchive.Write(ctx, log, src, w.Session, temp, records...)
+	done, records, err := w.history(ctx, e, src, temp, redact)
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -155,6 +152,31 @@ func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File
 		w.Guessable = &done.Remains
 	}
 	return err
+}
+
+// history writes the archive's content. One that was redacted meanwhile is written again, with the record of that.
+func (w *written) history(ctx context.Context, e *env, src source, temp *os.File, redact *redactFlags) (sessionarchive.Contents, []events.RedactionRecord, error) {
+	for {
+		before, err := src.Redactions(ctx, w.Session)
+		if err != nil {
+			return sessionarchive.Contents{}, nil, err
+		}
+		log, records, err := redact.of(ctx, e, src, w.Session)
+		if err != nil {
+			return sessionarchive.Contents{}, nil, err
+		}
+		done, err := sessionarchive.Write(ctx, log, src, w.Session, temp, records...)
+		now, recordsErr := src.Redactions(ctx, w.Session)
+		if recordsErr != nil || len(now) <= len(before) {
+			return done, records, err
+		}
+		if _, err := temp.Seek(0, io.SeekStart); err != nil {
+			return done, nil, err
+		}
+		if err := temp.Truncate(0); err != nil {
+			return done, nil, err
+		}
+	}
 }
 
 // print says what was written, and what was lost.

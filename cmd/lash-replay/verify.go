@@ -109,11 +109,16 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *verifyRun) (err error
 	return r.damaged(e.source.File, err)
 }
 
-// history verifies the history of a session.
+// history verifies the history of a session. One that was redacted meanwhile is verified again, as its record and what was read of it
+// do not belong together.
 func (r *verifyRun) history(ctx context.Context, src source, id events.SessionID, p *progress) (*findings, error) {
-	v := &verification{trust: r.trust, src: src, id: id, progress: p, verifier: projector.NewVerifier(id), blobs: make(map[string]bool)}
-	err := v.run(ctx)
-	return &v.found, err
+	for {
+		v := &verification{trust: r.trust, src: src, id: id, progress: p, verifier: projector.NewVerifier(id), blobs: make(map[string]bool)}
+		err := v.run(ctx)
+		if now, recordsErr := redactions(ctx, src, id); recordsErr != nil || len(now) <= len(v.records) {
+			return &v.found, err
+		}
+	}
 }
 
 // session verifies the history of a session, or the tombstone of one that was erased, maybe since this program began.

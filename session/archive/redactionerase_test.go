@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync/atomic"
 	"testing"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -49,23 +45,6 @@ func TestRedactErased(t *testing.T) {
 	}
 }
 
-// doneAtWrite is a connection that calls do before a write.
-type doneAtWrite struct {
-	net.Conn
-	left atomic.Int64 // writes up to the call; at 0 or less there is none
-	do   func()
-}
-
-func (c *doneAtWrite) Write(data []byte) (int, error) {
-	if c.left.Add(-1) == 0 {
-		c.do()
-	}
-	return c.Conn.Write(data)
-}
-
-// InProcessConn implements [nats.InProcessConnProvider].
-func (c *doneAtWrite) InProcessConn() (net.Conn, error) { return c, nil }
-
 // TestLongErasedUnderRedaction erases a session at each request of a redaction of it, the first one or a repeated one. The redaction is made, or
 // the error says that the session is erased, or moved.
 func TestLongErasedUnderRedaction(t *testing.T) {
@@ -75,20 +54,7 @@ func TestLongErasedUnderRedaction(t *testing.T) {
 			t.Parallel()
 			server := bustest.Server(t, busembed.Config{})
 			b := bustest.Open(t, server)
-			var opts nats.Options
-			if err := server.InProcess()(&opts); err != nil {
-				t.Fatal(err)
-			}
-			inner, err := opts.InProcessServer.InProcessConn()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &doneAtWrite{Conn: inner}
-			on, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{nats.InProcessServer(c)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(on.Close)
+			on := bustest.OpenInterrupted(t, server)
 			erased := 0
 			for k, done := 1, true; done; k++ {
 				id := events.SessionID(fmt.Sprint("s-", k))
@@ -98,14 +64,14 @@ func TestLongErasedUnderRedaction(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				c.do = func() {
+				var err error
+				done = on.At(k, func() {
 					if _, err := follow.Erase(t.Context(), b, id, nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked to"}, nil); err != nil {
 						t.Errorf("erase: %v", err)
 					}
-				}
-				c.left.Store(int64(k))
-				_, err := archive.Redact(t.Context(), on, id, record(contents...), nil)
-				done = c.left.Swap(0) <= 0
+				}, func() {
+					_, err = archive.Redact(t.Context(), on.Bus, id, record(contents...), nil)
+				})
 				switch {
 				case errors.As(err, new(*events.ErasedError)), errors.Is(err, bus.ErrErasing), errors.Is(err, bus.ErrStale):
 					erased++
