@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,28 @@ func TestQuestionIsGivenUp(t *testing.T) {
 			harness.VerifyHistory(t, s.Bus, id)
 		})
 	}
+}
+
+// TestQuestionsAreGivenUpAtOnce has a server give up each question right after it, many of them while the history gets the question. None
+// stays open for people.
+func TestQuestionsAreGivenUpAtOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.source(s.raw(rawTools))
+	id := s.begin("srv__once", sayingOf(saying{Times: 6000, Silent: true, Lines: []string{
+		`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Which one of $N?"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`,
+	}}))
+	s.AwaitPolling("all lines", func() bool { return slices.Contains(s.logged(), "said") })
+	s.AwaitPolling("an answer to each question", func() bool {
+		given := len(harness.Find[*events.ToolApprovalGiven](s.System, id))
+		return given > 3 && given == len(harness.Find[*events.ToolApprovalAsked](s.System, id))
+	})
+	s.wantWithdrawn(id)
+	_, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{})
+	harness.WantError(t, "cancel", err, nil)
+	s.AwaitTurn(id, "t1")
+	harness.VerifyHistory(t, s.Bus, id)
 }
 
 // TestRepeatedCallAsksAgain kills a server that asks in a call which may repeat. The next run of the call asks too: people answer what
