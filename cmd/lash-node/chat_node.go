@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
@@ -56,8 +57,13 @@ func (c *chatCmd) nodeFlags() (flags string) {
 	if c.Silence.Text != "5m" {
 		flags += " --model-silence " + connect.Quoted(c.Silence.Text)
 	}
+	if c.ModelRetry != defaultModelRetry {
+		flags += " --model-retry " + c.ModelRetry.String()
+	}
 	return flags + c.Given()
 }
+
+const defaultModelRetry = 5 * time.Minute // of --model-retry
 
 // listenAt is the address at which the store's server listened before, because other terminals reconnect to it. It is
 // any free port where another program uses that one.

@@ -38,7 +38,7 @@ type cli struct {
 	Plugins   pluginsCmd         `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
 	Plugin    pluginCmd          `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
 	MCP       mcpCmd             `cmd:"" name:"mcp" help:"The Model Context Protocol: serve sessions to another agent, or log in at a server."`
-	Import    importCmd          `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, pi session files, or records."`
+	Import    importCmd          `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, transcripts of Claude Code, rollouts of Codex, items of the Responses API, pi session files, or records. Of all but archives the times are those of the import."`
 	Fork      forkCmd            `cmd:"" help:"Make a session that goes on from a point of another."`
 	Check     serve.CheckCommand `cmd:"" help:"Compare recorded sessions with what this program and its plugins decide."`
 	Rerun     rerunCmd           `cmd:"" help:"Run recorded turns again on a fork, with another model, other instructions or other plugins, and show what changes."`

@@ -97,6 +97,11 @@ func Parse(data []byte, getenv func(string) string, readFile func(string) ([]byt
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, invalid("mcpServers", "the file is no JSON of its form: %v", err)
 	}
+	if file.Servers == nil {
+		var fields map[string]json.RawMessage
+		_ = json.Unmarshal(data, &fields)
+		return nil, invalid("mcpServers", "is missing: the file has %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+	}
 	if n := len(file.Servers); n == 0 || n > MaxServers {
 		return nil, invalid("mcpServers", "has %d servers, want 1 to %d", n, MaxServers)
 	}

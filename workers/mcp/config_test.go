@@ -52,6 +52,7 @@ func TestParseRefused(t *testing.T) {
 	t.Parallel()
 	for text, field := range map[string]string{
 		`[]`:                 "mcpServers",
+		`{"servers": {}}`:    "mcpServers",
 		`{"mcpServers": {}}`: "mcpServers",
 		`{"mcpServers": {"a b": {"command":"x"}}}`:                                 "mcpServers.a b",
 		`{"mcpServers": {"` + strings.Repeat("a", 33) + `": {"command":"x"}}}`:     "mcpServers." + strings.Repeat("a", 33),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -300,6 +301,9 @@ func (s *Source) connected() (err error) {
 			if s.later = !s.later; s.later {
 				return errLater
 			}
+		}
+		if said := err.Error(); run.http && !server.SSE && (strings.HasSuffix(said, http.StatusText(http.StatusNotFound)) || strings.HasSuffix(said, http.StatusText(http.StatusMethodNotAllowed))) {
+			err = fmt.Errorf(`%w (a server of HTTP with SSE has "type": "sse" in the file)`, err)
 		}
 		return errors.Join(err, context.Cause(run.ctx))
 	}
