@@ -173,8 +173,13 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 				err = o.readDropped(ctx, live.Dropped())
 			}
 		case <-live.Status:
+			for len(live.C) > 0 { // of before the reconnect, and perhaps of a history that the server has no more
+				<-live.C
+			}
 			o.history.doubtful = true
-			err = o.catchUp(ctx)
+			if err = o.catchUp(ctx); err == nil {
+				err = o.readDeltas(ctx)
+			}
 		case <-check.C:
 			err = o.catchUp(ctx)
 			check.Reset(quietCheck)
