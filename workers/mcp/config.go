@@ -100,7 +100,7 @@ func Parse(data []byte, getenv func(string) string, readFile func(string) ([]byt
 	if file.Servers == nil {
 		var fields map[string]json.RawMessage
 		_ = json.Unmarshal(data, &fields)
-		return nil, invalid("mcpServers", "is missing: the file has %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		return nil, invalid("mcpServers", "is missing: the file has the fields %q", slices.Sorted(maps.Keys(fields)))
 	}
 	if n := len(file.Servers); n == 0 || n > MaxServers {
 		return nil, invalid("mcpServers", "has %d servers, want 1 to %d", n, MaxServers)

@@ -221,7 +221,8 @@ func TestDocumentedMCPFiles(t *testing.T) {
 func TestMCPRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"no_server":   {`{}`, "mcpServers: has 0 servers"},
+		"no_server":   {`{"mcpServers": {}}`, "mcpServers: has 0 servers"},
+		"other_field": {`{"servers": {}}`, `mcpServers: is missing: the file has the fields ["servers"]`},
 		"plugin_name": {`{"mcpServers": {"gate": {"command": "x"}}}`, "mcpServers.gate: a plugin of this program has the name"},
 		"no_secret":   {`{"mcpServers": {"a": {"command": "x", "env": {"KEY": "${SECRET}"}}}}`, "mcpServers.a.env.KEY: ${SECRET}: the environment has no such variable"},
 	} {
