@@ -36,8 +36,11 @@ func TestAgentsTakeNoPlaces(t *testing.T) {
 		harness.Equal(t, "neighbour", b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("0")).Text, "done")
 	}
 	harness.Equal(t, "agents at once", len(held), 0)
-	agent := b.Subagents(root)[0].Child
-	harness.WantError(t, "a wake of a program that knows no states", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(agent), bus.WakeHint{}), nil)
+	for _, task := range b.Subagents(root) {
+		harness.WantError(t, "a wake of a program that knows no states", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(task.Child), bus.WakeHint{}), nil)
+	}
+	harness.Receive(b, "an agent that such a wake started", held)
+	harness.Equal(t, "neighbour", b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("0")).Text, "done")
 	close(release)
 	harness.Equal(t, "end", b.AwaitTurn(root, "t1").End, events.EndFinished)
 	b.Verify(root)

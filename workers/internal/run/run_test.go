@@ -335,3 +335,23 @@ func TestYield(t *testing.T) {
 		})
 	}
 }
+
+// TestTwoWakesAreOne has a run get a wake of another class than the one that it has, as an agent's session may: the earlier one is gone.
+func TestTwoWakesAreOne(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	for _, class := range bus.TurnClasses() {
+		if err := b.Bus.StoreWake(t.Context(), bus.WakeKey{Class: class, Session: sid}, bus.WakeHint{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRun(p, sid, bus.ClassTurn, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
+	p.mu.Lock()
+	r.replaceWakeLocked(b.FetchWake(p.cfg.Bus, bus.ClassAgent))
+	p.mu.Unlock()
+	bustest.Eventually(t, "one wake is left", func() bool {
+		wakes, err := b.Bus.Wakes(t.Context())
+		return err == nil && len(wakes) == 1 && wakes[bus.WakeKey{Class: bus.ClassAgent, Session: sid}]
+	})
+}
