@@ -31,7 +31,7 @@ const MaxDeadError = 1000
 type TrialKey struct {
 	Session events.SessionID
 	Of      TrialOf
-	Turn    events.TurnID // of [TrialTurn] and [TrialEnd]
+	Turn    events.TurnID // of [TrialTurn] and [TrialEnd]; empty in a TrialEnd of a change of the configuration
 }
 
 // TrialOf is a kind of work.
@@ -41,13 +41,13 @@ type TrialOf string
 const (
 	TrialFold TrialOf = "fold" // folding the session
 	TrialTurn TrialOf = "turn" // a turn, until it makes progress
-	TrialEnd  TrialOf = "end"  // the call to plugins about the end of a turn
+	TrialEnd  TrialOf = "end"  // the call to plugins about the end of a turn, or about a change of the configuration
 	TrialRest TrialOf = "rest" // what a session without a turn needs
 )
 
 func (k TrialKey) check() error {
 	err := events.CheckToken("session", k.Session)
-	if k.Of == TrialTurn || k.Of == TrialEnd {
+	if k.Of == TrialTurn || k.Turn != "" {
 		err = errors.Join(err, events.CheckToken("turn", k.Turn))
 	}
 	return err

@@ -161,5 +161,5 @@ func (r *ToolResult) validate() error {
 	if err := ValidateNodes(r.Switch.Nodes); err != nil {
 		return err
 	}
-	return validateParts(r.Attachments)
+	return errors.Join(validateParts(r.Attachments), validateParts(r.Unseen))
 }

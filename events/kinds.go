@@ -37,6 +37,7 @@ func kindRow[T any, P interface {
 var kinds = map[Kind]kindInfo{
 	KindSessionOpened:          kindRow[SessionOpened](1, given),
 	KindSessionConfigured:      kindRow[SessionConfigured](1, given),
+	KindSessionTold:            kindRow[SessionTold](1, given),
 	KindSessionClosed:          kindRow[SessionClosed](1, given),
 	KindSessionGranted:         kindRow[SessionGranted](1, given),
 	KindSessionLossAccepted:    kindRow[SessionLossAccepted](1, given),
@@ -119,6 +120,7 @@ var kindOf = func() map[reflect.Type]Kind {
 const (
 	KindSessionOpened          Kind = "session.opened"
 	KindSessionConfigured      Kind = "session.configured"
+	KindSessionTold            Kind = "session.told"
 	KindSessionClosed          Kind = "session.closed"
 	KindSessionGranted         Kind = "session.granted"
 	KindSessionLossAccepted    Kind = "session.loss_accepted"

@@ -33,7 +33,7 @@ var (
 	goldenUsage  = events.Usage{Input: 1000, Output: 200, CacheRead: 70000, CacheWrite: 5, Reasoning: 50}
 	goldenResult = events.ToolResult{
 		Call: 1, Outcome: events.OutcomeFailure, Text: "no such file", Blob: goldenBlob, Class: "tool", Code: "enoent",
-		Attempts: 2, Millis: 30, Attachments: goldenParts, Full: "no such file: /a", FullBlob: goldenBlob,
+		Attempts: 2, Millis: 30, Attachments: goldenParts, Unseen: goldenParts[:1], Full: "no such file: /a", FullBlob: goldenBlob,
 	}
 	goldenSwitching = events.ToolResult{Call: 3, Control: events.ControlSwitch, Switch: goldenSwitch}
 	goldenEnding    = events.TurnCompleted{
@@ -58,7 +58,8 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	}, &events.SessionOpened{
 		Forked: events.ForkedFrom{Session: "s0", Leaf: "n9", Seq: 12}, Base: goldenBlob,
 	}},
-	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Key: "k2"}},
+	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Key: "k2", Announced: true}},
+	events.KindSessionTold:       {&events.SessionTold{Of: 7, Worker: "w2"}},
 	events.KindSessionClosed:     {&events.SessionClosed{Reason: "done"}},
 	events.KindSessionGranted: {&events.SessionGranted{
 		To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}, By: "alice",

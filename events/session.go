@@ -157,6 +157,8 @@ func (p *SessionFirstInputTaken) Validate() error { return checkID("by", p.By, f
 type SessionConfigured struct {
 	Config Config `msgpack:"c"`
 	Key    string `msgpack:"k,omitempty"` // idempotency key of the request, from earlier versions; see [Commit]
+
+	Announced bool `msgpack:"a,omitempty"` // plugins must be notified of the change; it counts as unnotified until [SessionTold]
 }
 
 // Validate implements [Payload].
@@ -165,6 +167,20 @@ func (p *SessionConfigured) Validate() error {
 		return err
 	}
 	return p.Config.validate()
+}
+
+// SessionTold records that the session's plugins were notified of a change of the configuration.
+type SessionTold struct {
+	Of     Seq      `msgpack:"q"` // of the commit with the change
+	Worker WorkerID `msgpack:"w"` // worker that notified them
+}
+
+// Validate implements [Payload].
+func (p *SessionTold) Validate() error {
+	if p.Of < 1 {
+		return invalid("of", fmt.Sprintf("is %d, want 1 or more", p.Of))
+	}
+	return CheckToken("worker", p.Worker)
 }
 
 // SessionClosed ends a session: it accepts no more turns, inputs or nodes.

@@ -277,7 +277,8 @@ type ToolResult struct {
 	Code        string      `msgpack:"d,omitempty"` // of a failure
 	Attempts    int64       `msgpack:"a,omitempty"` // number of attempts; 0 means one
 	Millis      int64       `msgpack:"t,omitempty"` // duration
-	Attachments []Part      `msgpack:"p,omitempty"`
+	Attachments []Part      `msgpack:"p,omitempty"` // for the model
+	Unseen      []Part      `msgpack:"h,omitempty"` // attachments of the tool that a projector keeps from the model
 	Control     Control     `msgpack:"f,omitempty"` // of a success
 	Switch      FrameSwitch `msgpack:"w,omitempty"` // for ControlSwitch
 	Full        string      `msgpack:"u,omitempty"` // the whole output, if a projector gives the model another text

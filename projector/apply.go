@@ -141,6 +141,9 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.SessionOpened:
 		s.applyOpened(p, at)
 	case *events.SessionConfigured:
+		if p.Announced {
+			s.Unnotified = append(slices.Clip(s.Unnotified), Notice{Change: &ConfigNotice{Seq: s.Seq, Previous: s.Config, Current: p.Config}})
+		}
 		s.Config, s.ConfigSeq = p.Config, s.Seq
 	case *events.SessionClosed:
 		s.Status = StatusClosed
@@ -180,7 +183,9 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.TurnAnnounced:
 		s.applyAnnounced(ev.Turn, p)
 	case *events.TurnTold:
-		s.Unnotified = slices.DeleteFunc(slices.Clone(s.Unnotified), func(u UnnotifiedTurn) bool { return u.Turn == ev.Turn })
+		s.notified(NoticeKey{Turn: ev.Turn})
+	case *events.SessionTold:
+		s.notified(NoticeKey{Configured: p.Of})
 	case *events.TurnDiverted:
 		s.applyDiverted(ev.Turn, p, at)
 	case *events.ModelReplied:

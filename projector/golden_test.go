@@ -14,7 +14,7 @@ import (
 
 // goldenFold is the version of the fold, and the digest of its snapshots. A change of Apply or of the snapshot format
 // changes the digest. Raise [projector.FoldVersion] then, and store both here.
-const goldenFold = "21 a284d0f3532a83550fd3e42d56b6c40fc6fbc1a2c9a589bbd3a2ff1ec9d898d0"
+const goldenFold = "22 61d4af9cb1866529045614b1f8ff142bff23c72f8f34bea7d18af62fb33f7ad9"
 
 // goldenStep is a commit of one event.
 type goldenStep struct {
@@ -99,7 +99,8 @@ func goldenSession() []goldenStep {
 			Subagent: events.Subagent{Capability: "research", Depth: 1, MaxDepth: 3}, Usage: "research", Owner: "alice",
 		}},
 		{"", &events.GraphAppended{Nodes: []events.NewNode{seed("m1"), note}, Key: "k1", Digest: "d1"}},
-		{"", &events.SessionConfigured{Config: events.Config{Model: "m1", MaxIterations: 9, Protocol: "standard", ContextWindow: 1000}, Key: "k2"}},
+		{"", &events.SessionConfigured{Config: events.Config{Model: "m1", MaxIterations: 9, Protocol: "standard", ContextWindow: 1000}, Key: "k2", Announced: true}},
+		{"", &events.SessionTold{Of: 3, Worker: "w1"}},
 		{"", &events.SessionGranted{To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite}, By: "alice"}},
 		{"", &events.SessionLossAccepted{After: 2, UpTo: 4, By: "ops", Reason: "no backup"}},
 		{"", &events.SessionOverlaid{Contributions: []events.Contribution{rule}, WithoutBase: true}},

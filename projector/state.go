@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
-const FoldVersion = 21
+const FoldVersion = 22
 
 // ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -76,7 +76,7 @@ type Head struct {
 	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // turns accepted for a later time, sorted by time and then by log order
 	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // worker that started the last turn
 	Callers       []string              `msgpack:"cl,omitempty"` // callers of the last ended turn
-	Unnotified    []UnnotifiedTurn      `msgpack:"ut,omitempty"` // ended turns whose plugins or whose parent must be notified, in the order of their ends
+	Unnotified    []Notice              `msgpack:"ut,omitempty"` // of what plugins or the parent must be notified, in the order of the history
 	Inputs        []Input               `msgpack:"in,omitempty"` // pending inputs, in order
 	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // usage of this session's own calls, sorted by source and model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
@@ -163,13 +163,38 @@ type ScheduledTurn struct {
 	Trace events.TraceParent `msgpack:"tp,omitempty"`
 }
 
-// UnnotifiedTurn is an ended turn whose plugins, or whose parent's call, the history does not record as notified: it has turn.announced,
-// or answers a call, and has no turn.told.
-type UnnotifiedTurn struct {
-	Turn    events.TurnID   `msgpack:"i"`
-	Worker  events.WorkerID `msgpack:"w,omitempty"` // worker that ended the turn, and notifies the plugins while it lives; empty: plugins are not notified
+// Notice is an ended turn, or a change of the configuration, of which the history does not record that the plugins, or the parent's call,
+// were notified: the turn has turn.announced, or answers a call, and has no turn.told; the change was announced, and has no session.told.
+type Notice struct {
+	Turn    events.TurnID   `msgpack:"i,omitempty"` // empty: a change of the configuration
+	Worker  events.WorkerID `msgpack:"w,omitempty"` // worker that ended the turn, and notifies the plugins while it lives; empty: they are not notified of it
 	Answers events.EffectID `msgpack:"a,omitempty"` // call of the parent that waits for the turn's end; empty: none does
+	Change  *ConfigNotice   `msgpack:"c,omitempty"`
 }
+
+// ConfigNotice is a change of the configuration.
+type ConfigNotice struct {
+	Seq      events.Seq    `msgpack:"q"` // of its commit
+	Previous events.Config `msgpack:"p"`
+	Current  events.Config `msgpack:"n"`
+}
+
+// NoticeKey is the identity of a [Notice].
+type NoticeKey struct {
+	Turn       events.TurnID
+	Configured events.Seq // of the commit of a change of the configuration; else 0
+}
+
+// Key is the notice's identity.
+func (n *Notice) Key() NoticeKey {
+	if n.Change != nil {
+		return NoticeKey{Configured: n.Change.Seq}
+	}
+	return NoticeKey{Turn: n.Turn}
+}
+
+// ForPlugins reports whether the plugins must be notified.
+func (n *Notice) ForPlugins() bool { return n.Worker != "" || n.Change != nil }
 
 // Turn is the running turn.
 type Turn struct {

@@ -304,14 +304,19 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 }
 
 func (s *State) applyAnnounced(id events.TurnID, p *events.TurnAnnounced) {
-	i := slices.IndexFunc(s.Unnotified, func(u UnnotifiedTurn) bool { return u.Turn == id })
+	i := slices.IndexFunc(s.Unnotified, func(n Notice) bool { return n.Turn == id })
 	switch {
 	case i < 0:
-		s.Unnotified = append(slices.Clip(s.Unnotified), UnnotifiedTurn{Turn: id, Worker: p.Worker})
+		s.Unnotified = append(slices.Clip(s.Unnotified), Notice{Turn: id, Worker: p.Worker})
 	case s.Unnotified[i].Worker == "":
 		s.Unnotified = slices.Clone(s.Unnotified)
 		s.Unnotified[i].Worker = p.Worker
 	}
+}
+
+// notified removes what plugins and the parent were notified of.
+func (s *State) notified(key NoticeKey) {
+	s.Unnotified = slices.DeleteFunc(slices.Clone(s.Unnotified), func(n Notice) bool { return n.Key() == key })
 }
 
 // dequeue removes a turn from the queue.
@@ -354,7 +359,7 @@ func (s *State) applyDiverted(id events.TurnID, p *events.TurnDiverted, at event
 func (s *State) recordTurn(record TurnRecord, input *events.TurnInput) {
 	record.Leaf, record.Input = s.Leaf, InputDigest(*input)
 	if input.Answers != "" && record.End != events.EndBranched { // else the turn of the other session answers
-		s.Unnotified = append(slices.Clip(s.Unnotified), UnnotifiedTurn{Turn: record.ID, Answers: input.Answers})
+		s.Unnotified = append(slices.Clip(s.Unnotified), Notice{Turn: record.ID, Answers: input.Answers})
 	}
 	s.body.turns = append(s.body.turns, record)
 	if s.body.index != nil {

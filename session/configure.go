@@ -18,15 +18,16 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Configure replaces the configuration with the one that the plugins' mutators return, and notifies the plugins.
-// Without a change it appends nothing and notifies no plugin. Where the configuration changed meanwhile it calls the
+// Configure replaces the configuration with the one that the plugins' mutators return. A worker notifies the plugins, see
+// [plugin.SessionConfigChanged]. Without a change it appends nothing, and no plugin is notified. Where the configuration changed meanwhile it calls the
 // mutators again.
 func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	reqMeta.Key = cmp.Or(req.IdempotencyKey, reqMeta.Key)
 	var change plugin.ConfigChange
+	var announced bool
 	var wanted requestContent
-	err := decideWithPlugins(func() (done bool, err error) {
+	return decideWithPlugins(func() (done bool, err error) {
 		change = plugin.ConfigChange{}
 		s, err := h.State(ctx, id)
 		if err != nil {
@@ -37,19 +38,9 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 			return done, err
 		}
 		wanted = h.wanted(s, req)
-		change, err = h.mutated(ctx, s, req)
+		change, announced, err = h.mutated(ctx, s, req)
 		return false, err
-	}, func() (stale bool, err error) { return h.configure(ctx, reqMeta, change, wanted) })
-	if err != nil {
-		return err
-	}
-	if h.plugins == nil || change.Current.Equal(change.Previous) {
-		return nil
-	}
-	return h.withStack(ctx, id, func(p *plugin.Stack, s *projector.State) error {
-		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.Worker().RuntimeHost(id, nil, "")})
-		return nil
-	})
+	}, func() (stale bool, err error) { return h.configure(ctx, reqMeta, change, announced, wanted) })
 }
 
 // wanted is the configuration that a request produces, before the mutators.
@@ -78,15 +69,16 @@ func (h *Host) configured(ctx context.Context, s *projector.State, reqMeta api.R
 	return true, err
 }
 
-// mutated is the change after the mutators. They are not called for a request that changes nothing.
-func (h *Host) mutated(ctx context.Context, s *projector.State, req api.ConfigureRequest) (plugin.ConfigChange, error) {
-	change := plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
+// mutated is the change after the mutators, and whether plugins must be notified of it. They are not called for a request that changes
+// nothing.
+func (h *Host) mutated(ctx context.Context, s *projector.State, req api.ConfigureRequest) (change plugin.ConfigChange, announced bool, err error) {
+	change = plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
 	if err := check.Open(s); err != nil {
-		return change, err
+		return change, false, err
 	}
 	change.Current = req.Change(s.Config)
 	if change.Current.Equal(s.Config) {
-		return change, nil
+		return change, false, nil
 	}
 	mustCall, err := h.checkPlugins()
 	if err == nil && (change.Current.Model != s.Config.Model || change.Current.Provider != s.Config.Provider) {
@@ -96,26 +88,27 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 		change.Current, err = h.cfg.Locks.Config(change.Current)
 	}
 	if err != nil || !mustCall {
-		return change, err
+		return change, false, err
 	}
 	if change.Current.Protocol != s.Config.Protocol {
 		next := h.stacks.BuildContext(s)
 		next.Config = change.Current
 		if err := h.plugins.CheckConfig(next); err != nil {
-			return change, err
+			return change, false, err
 		}
 	}
 	p, _, release, err := h.stacks.Open(ctx, s)
 	switch {
 	case errors.Is(err, plugin.ErrUnavailable) && change.Current.Protocol != s.Config.Protocol: // a protocol that no plugin implements can still be replaced
+		announced = true
 	case err != nil:
-		return change, err
+		return change, false, err
 	default:
 		defer release()
-		change.Current = p.MutateConfig(ctx, change)
+		change.Current, announced = p.MutateConfig(ctx, change), p.HasLifecycle()
 	}
 	change.Current, err = h.cfg.Locks.Config(change.Current)
-	return change, err
+	return change, announced, err
 }
 
 // checkModel refuses a configuration whose model the node knows not to exist.
@@ -144,7 +137,7 @@ func (w Worker) OpenOptions(options map[string]string) map[string]string {
 
 // configure records a change. It reports stale where the configuration is no longer the one that the change was made
 // from.
-func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change plugin.ConfigChange, wanted requestContent) (stale bool, err error) {
+func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change plugin.ConfigChange, announced bool, wanted requestContent) (stale bool, err error) {
 	if change.Current.Equal(change.Previous) {
 		return false, nil
 	}
@@ -152,7 +145,7 @@ func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change pl
 		if stale = !s.Config.Equal(change.Previous); stale {
 			return nil, nil
 		}
-		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, check.Open(s)
+		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current, Announced: announced})}, check.Open(s)
 	})
 	return stale && err == nil, err
 }

@@ -26,7 +26,9 @@ func summary(ev *events.Event) string {
 	case *events.SessionOpened:
 		return openedSummary(p)
 	case *events.SessionConfigured:
-		return configSummary(p.Config)
+		return joined(configSummary(p.Config), announcedSummary(p.Announced))
+	case *events.SessionTold:
+		return fmt.Sprintf("plugins were notified of the configuration of %d by %s", p.Of, p.Worker)
 	case *events.SessionGranted:
 		return joined(grantSummary(p.To, p.Rights), prefixed("by ", p.By))
 	case *events.SessionLossAccepted:
@@ -61,6 +63,13 @@ func summary(ev *events.Event) string {
 		return joined(string(p.End), issueSummary(p.Issue))
 	}
 	return workSummary(ev)
+}
+
+func announcedSummary(announced bool) string {
+	if announced {
+		return "plugins are to be notified"
+	}
+	return ""
 }
 
 // workSummary is the part of summary about models, tools and inputs.

@@ -204,6 +204,10 @@ func (v *turnView) result(ev *turnEvent, effect events.EffectID, r *events.ToolR
 	v.e.println("  result")
 	v.p.Text(r.Text, r.Blob)
 	v.p.Parts(r.Attachments)
+	if len(r.Unseen) > 0 {
+		v.e.println("  attachments that the model does not see")
+		v.p.Parts(r.Unseen)
+	}
 }
 
 // arguments are those of a call of this turn, as the model wrote them.

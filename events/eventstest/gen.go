@@ -29,7 +29,10 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return p
 	},
 	events.KindSessionConfigured: func(t *rapid.T) events.Payload {
-		return &events.SessionConfigured{Config: config(t), Key: maybe(t, id[string])}
+		return &events.SessionConfigured{Config: config(t), Key: maybe(t, id[string]), Announced: rapid.Bool().Draw(t, "announced")}
+	},
+	events.KindSessionTold: func(t *rapid.T) events.Payload {
+		return &events.SessionTold{Of: events.Seq(rapid.Int64Range(1, 1<<40).Draw(t, "of")), Worker: token[events.WorkerID](t)}
 	},
 	events.KindSessionClosed: func(t *rapid.T) events.Payload { return &events.SessionClosed{Reason: text(t)} },
 	events.KindSessionGranted: func(t *rapid.T) events.Payload {

@@ -205,7 +205,7 @@ func positions(t *rapid.T) []int64 { return distinct(t, 1, count, func(n int64) 
 func result(t *rapid.T) events.ToolResult {
 	r := events.ToolResult{
 		Call: count(t), Outcome: outcome(t), Text: text(t), Blob: maybe(t, blob), Class: text(t), Code: text(t),
-		Attempts: count(t), Millis: count(t), Attachments: list(t, 0, part),
+		Attempts: count(t), Millis: count(t), Attachments: list(t, 0, part), Unseen: list(t, 0, part),
 		Control: one(t, events.ControlNone, events.ControlFinish, events.ControlFail, events.ControlSubmit, events.ControlSwitch),
 		Full:    text(t), FullBlob: maybe(t, blob),
 	}

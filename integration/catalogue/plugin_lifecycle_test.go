@@ -258,7 +258,7 @@ func testProjectorError(t *testing.T) {
 			runs++
 			return "all of it", nil
 		})
-		r.ProjectToolResult(func(ctx context.Context, in plugin.ToolResultContext) (string, []events.Part, error) {
+		r.ProjectToolResult(func(ctx context.Context, in plugin.ToolResultContext) (plugin.View, error) {
 			mu.Lock()
 			projections++
 			n := projections
@@ -267,7 +267,7 @@ func testProjectorError(t *testing.T) {
 				close(started)
 				<-ctx.Done()
 			}
-			return "never read", []events.Part{harness.Text("nor this")}, errors.New("cannot tell")
+			return plugin.View{Text: "never read", Attachments: []events.Part{harness.Text("nor this")}}, errors.New("cannot tell")
 		})
 	})
 	_, kill := b.StartNodeOn(b.Bus, stack)

@@ -73,7 +73,7 @@ func testSlotsMissing(t *testing.T) {
 
 func testSlotTwice(t *testing.T) {
 	project := func(r *plugin.Registrar) {
-		r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (string, []events.Part, error) { return "", nil, nil })
+		r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (plugin.View, error) { return plugin.View{}, nil })
 	}
 	refusedStack(t, []string{"result projector", "one", "two"}, harness.PluginOf("one", project), harness.PluginOf("two", project))
 }

@@ -176,9 +176,9 @@ func testReplaceResult(t *testing.T) {
 				Text: "not " + in.Result.Text, Outcome: events.OutcomeFailure, Class: plugin.ClassExternal, Code: "replaced",
 			})}, nil
 		})
-		r.ProjectToolResult(func(_ context.Context, in plugin.ToolResultContext) (string, []events.Part, error) {
+		r.ProjectToolResult(func(_ context.Context, in plugin.ToolResultContext) (plugin.View, error) {
 			projected = append(projected, in.Result)
-			return "<" + in.Result.Text + ">", nil, nil
+			return plugin.View{Text: "<" + in.Result.Text + ">"}, nil
 		})
 	}))
 	id := b.Open(api.CreateRequest{})

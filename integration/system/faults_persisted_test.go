@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -12,10 +13,11 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// notifiedPlugin is a node whose plugin has a hook at the end of turns, which blocks until the test releases it.
+// notifiedPlugin is a node whose plugin has a hook at the end of turns and at changes of the configuration, which blocks until the test
+// releases it.
 type notifiedPlugin struct {
 	*workers.Node
-	notified chan events.TurnID
+	notified chan string   // the turn, or the configuration's model
 	free     chan struct{} // closed: nothing blocks
 	kill     func()
 }
@@ -23,19 +25,26 @@ type notifiedPlugin struct {
 // startNotified starts a node with such a plugin.
 func startNotified(b *harness.System, blocked bool) *notifiedPlugin {
 	b.T.Helper()
-	n := &notifiedPlugin{notified: make(chan events.TurnID, 16), free: make(chan struct{})}
+	n := &notifiedPlugin{notified: make(chan string, 16), free: make(chan struct{})}
 	if !blocked {
 		close(n.free)
 	}
 	n.Node, n.kill = b.StartNodeOn(bustest.Open(b.T, b.Server), harness.PluginOf("diary", func(r *plugin.Registrar) {
 		r.Lifecycle(func(ctx context.Context, e plugin.Lifecycle) error {
-			if e.Kind != plugin.TurnPersisted {
+			switch e.Kind {
+			case plugin.SessionConfigChanged:
+				n.notified <- e.Change.Previous.Model + " to " + e.Change.Current.Model
+			case plugin.TurnPersisted:
+				n.notified <- string(e.Turn)
+				record, err := e.State.Record(e.Turn)
+				if err != nil || record == nil {
+					b.T.Errorf("turn %s: got record %v, %v, want one", e.Turn, record, err)
+				}
+			default:
 				return nil
 			}
-			n.notified <- e.Turn
-			record, err := e.State.Record(e.Turn)
-			if err != nil || record == nil {
-				b.T.Errorf("turn %s: got record %v, %v, want one", e.Turn, record, err)
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) < 15*time.Second {
+				b.T.Errorf("the hook's time ends at %v, %t, want that of hooks", end, ok)
 			}
 			select {
 			case <-n.free:
@@ -47,55 +56,79 @@ func startNotified(b *harness.System, blocked bool) *notifiedPlugin {
 	return n
 }
 
-// TestPersistedHookRunsAfterDeath kills the node that notifies plugins of a turn's end, at every step of it. The
-// next worker notifies the plugins again, and no worker after it does.
+// told are the workers that notified plugins, in the order of the history.
+func told(b *harness.System, id events.SessionID) (list []events.WorkerID) {
+	for _, ev := range b.History(id) {
+		switch p := ev.Payload.(type) {
+		case *events.TurnTold:
+			list = append(list, p.Worker)
+		case *events.SessionTold:
+			list = append(list, p.Worker)
+		}
+	}
+	return list
+}
+
+// TestPersistedHookRunsAfterDeath kills the node that notifies plugins of a turn's end, or of a changed configuration, at every step of
+// it. The next worker notifies the plugins again, and no worker after it does.
 func TestPersistedHookRunsAfterDeath(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin{
-		"another_node": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
-			next := startNotified(b, false)
-			killed.kill()
-			return next
+	for of, happen := range map[string]func(b *harness.System, id events.SessionID) (want string){
+		"turn": func(b *harness.System, id events.SessionID) string {
+			b.RunTurn(id, "t1", harness.Text("go"))
+			return "t1"
 		},
-		"started_later": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
-			killed.kill()
-			return startNotified(b, false)
-		},
-		"no_wake": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
-			killed.kill()
-			stream, err := harness.JetStreamOf(b.Bus).Stream(b.Ctx, workStream)
-			harness.WantError(b.T, "work stream", err, nil)
-			harness.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
-			return startNotified(b, false)
-		},
-		"closed": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
-			harness.WantError(b.T, "close", b.CloseSession(b.Ctx, id, "done"), nil)
-			killed.kill()
-			return startNotified(b, false)
-		},
-		"next_turn": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
-			killed.kill()
-			b.StartTurn(id, "t2", harness.Text("go on"))
-			return startNotified(b, false)
+		"config": func(b *harness.System, id events.SessionID) string {
+			harness.WantError(b.T, "configure", b.SetModel(id, "m1"), nil)
+			return "m0 to m1"
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
-			killed := startNotified(b, true)
-			id := b.Open(api.CreateRequest{})
-			b.RunTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "notified", harness.Receive(b, "a callback", killed.notified), "t1")
-			next := test(b, id, killed)
-			harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.notified), "t1")
-			b.AwaitState(id, "that all were told", harness.AllNotified)
-			last := harness.Find[*events.TurnTold](b, id)
-			harness.Equal(t, "teller", last[len(last)-1].Worker, next.ID())
-			turns := int(b.StateOf(id).Turns)
-			harness.Equal(t, "answers in the history", len(last), turns)
-			b.AwaitUnqueued(id)
-			harness.Equal(t, "callbacks beside", len(next.notified), turns-1)
-		})
+		for name, test := range map[string]func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin{
+			"another_node": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+				next := startNotified(b, false)
+				killed.kill()
+				return next
+			},
+			"started_later": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+				killed.kill()
+				return startNotified(b, false)
+			},
+			"no_wake": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+				killed.kill()
+				stream, err := harness.JetStreamOf(b.Bus).Stream(b.Ctx, workStream)
+				harness.WantError(b.T, "work stream", err, nil)
+				harness.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
+				return startNotified(b, false)
+			},
+			"closed": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+				harness.WantError(b.T, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+				killed.kill()
+				return startNotified(b, false)
+			},
+			"next_turn": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+				killed.kill()
+				b.StartTurn(id, "t2", harness.Text("go on"))
+				return startNotified(b, false)
+			},
+		} {
+			t.Run(of+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+				killed := startNotified(b, true)
+				b.Host = killed.Host()
+				id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
+				want := happen(b, id)
+				harness.Equal(t, "notified", harness.Receive(b, "a callback", killed.notified), want)
+				b.Host = b.NewHost(b.Bus)
+				next := test(b, id, killed)
+				harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.notified), want)
+				b.AwaitState(id, "that all were told", harness.AllNotified)
+				tellers := told(b, id)
+				harness.Equal(t, "teller", tellers[0], next.ID())
+				b.AwaitUnqueued(id)
+				harness.Equal(t, "callbacks beside", len(next.notified), len(tellers)-1)
+			})
+		}
 	}
 }
 
@@ -114,7 +147,7 @@ func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	close(n.free)
 	b.RunTurn(id, "t3", harness.Text("go"))
 	b.AwaitState(id, "that all were told", harness.AllNotified)
-	for _, want := range []events.TurnID{"t2", "t3"} {
+	for _, want := range []string{"t2", "t3"} {
 		harness.Equal(t, "next callback", harness.Receive(b, "a callback", n.notified), want)
 	}
 	harness.Equal(t, "callbacks beside these", len(n.notified), 0)

@@ -218,6 +218,7 @@ func TestFailingHostHookIsContained(t *testing.T) {
 			err := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
 			harness.WantError(t, "configure", err, nil)
 			harness.Equal(t, "model", b.StateOf(id).Config.Model, "new")
+			b.AwaitState(id, "that plugins were notified", harness.AllNotified)
 			harness.Equal(t, "notified", requests.Load(), 1)
 			check := func(what string, err error) {
 				t.Helper()
@@ -245,12 +246,12 @@ func TestContainedProjector(t *testing.T) {
 			b := harness.StartIdle(t, harness.Reply(harness.Call("k", "look", `{"a":1}`)), harness.Reply(harness.Text("done")))
 			var runs atomic.Int64
 			bad := harness.PluginOf("bad", func(r *plugin.Registrar) {
-				r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (string, []events.Part, error) {
+				r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (plugin.View, error) {
 					if f.do == nil {
-						return "shown", []events.Part{{Kind: "smell"}}, nil
+						return plugin.View{Text: "shown", Attachments: []events.Part{{Kind: "smell"}}}, nil
 					}
 					_, err := f.do(t)
-					return "shown", nil, err
+					return plugin.View{Text: "shown"}, err
 				})
 			})
 			if f.name == "hang" {

@@ -11,26 +11,37 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestProjectorAdds has a result projector keep the text or replace it, and add attachments or none, to a result
-// that has an attachment or none: the model reads the projector's text, and every attachment.
-func TestProjectorAdds(t *testing.T) {
+// TestProjectorView has a result projector keep the text or replace it, and keep, take away and add attachments: the model reads what the
+// projector returns, and the history has the whole result beside it.
+func TestProjectorView(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"kept", "replaced"} {
-		for own := range 2 {
-			for added := range 3 {
-				t.Run(fmt.Sprintf("%s_%d_and_%d", text, own, added), func(t *testing.T) {
-					t.Parallel()
-					testProjectorAdds(t, text, own, added)
-				})
+		for own := range 3 {
+			for kept := range own + 1 {
+				for added := range 2 {
+					t.Run(fmt.Sprintf("%s_%d_of_%d_and_%d", text, kept, own, added), func(t *testing.T) {
+						t.Parallel()
+						testProjectorView(t, text, own, kept, added)
+					})
+				}
 			}
 		}
 	}
 }
 
-func testProjectorAdds(t *testing.T, shown string, own, added int) {
+func testProjectorView(t *testing.T, shown string, own, kept, added int) {
 	pictures := func(n int, name string) (list []events.Part) {
 		for i := range n {
 			list = append(list, events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: fmt.Sprintf("%s%d", name, i)})
+		}
+		return list
+	}
+	texts := func(parts []events.Part) []string {
+		list := []string{}
+		for _, p := range parts {
+			if p.Kind == events.PartAttachment {
+				list = append(list, p.Text)
+			}
 		}
 		return list
 	}
@@ -39,8 +50,8 @@ func testProjectorAdds(t *testing.T, shown string, own, added int) {
 		plugin.AddTool(r, plugin.Tool{Name: "draw", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (plugin.Result, error) {
 			return plugin.Result{Text: "kept", Attachments: pictures(own, "own")}, nil
 		})
-		r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (string, []events.Part, error) {
-			return shown, pictures(added, "added"), nil
+		r.ProjectToolResult(func(_ context.Context, in plugin.ToolResultContext) (plugin.View, error) {
+			return plugin.View{Text: shown, Attachments: append(in.View().Attachments[own-kept:], pictures(added, "added")...)}, nil
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
@@ -50,17 +61,10 @@ func testProjectorAdds(t *testing.T, shown string, own, added int) {
 	result := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
 	harness.Equal(t, "text", result.Text, shown)
 	harness.Equal(t, "output is kept beside the text", result.Full, map[string]string{"replaced": "kept"}[shown])
-	var read []string
+	harness.EqualLists(t, "attachments beside those for the model", texts(result.Unseen), texts(pictures(own-kept, "own")))
+	var read []events.Part
 	for _, m := range b.Model.Requests()[1].Messages {
-		for _, p := range m.Parts {
-			if p.Kind == events.PartAttachment {
-				read = append(read, p.Text)
-			}
-		}
+		read = append(read, m.Parts...)
 	}
-	want := []string{}
-	for _, p := range append(pictures(own, "own"), pictures(added, "added")...) {
-		want = append(want, p.Text)
-	}
-	harness.EqualLists(t, "attachments that the model reads", read, want)
+	harness.EqualLists(t, "attachments that the model reads", texts(read), append(texts(pictures(own, "own"))[own-kept:], texts(pictures(added, "added"))...))
 }

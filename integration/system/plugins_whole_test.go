@@ -125,13 +125,13 @@ func (w *bodyReads) hooks(r *plugin.Registrar) {
 		w.text("after "+in.Tool+", result", in.Result.Text, w.body("r"))
 		return nil, nil
 	})
-	r.ProjectToolResult(func(_ context.Context, in plugin.ToolResultContext) (string, []events.Part, error) {
+	r.ProjectToolResult(func(_ context.Context, in plugin.ToolResultContext) (plugin.View, error) {
 		if in.Tool == plugin.ToolCode {
-			return in.Result.Text, nil, nil
+			return in.View(), nil
 		}
 		w.text("projector, arguments", string(in.Args), w.args())
 		w.text("projector, result", in.Result.Text, w.body("r"))
-		return in.Result.Text, nil, nil
+		return in.View(), nil
 	})
 	r.Checkpoint(func(_ context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
 		w.view("checkpoint", in.View)

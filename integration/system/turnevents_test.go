@@ -10,6 +10,9 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/standard"
+	"github.com/lash-go/lash/workers/llm"
 )
 
 // emitter is a plugin that emits an event at every point of a turn.
@@ -80,6 +83,7 @@ func TestTurnEvents(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{ID: "parent"})
 	var got []string
+	streamed := 0
 	for _, e := range b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
 		if e.Type == api.EventMessage { // the call runs
 			_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("also")}})
@@ -89,6 +93,10 @@ func TestTurnEvents(t *testing.T) {
 	}) {
 		switch line := string(e.Type); e.Type {
 		case api.EventPlugin:
+			if string(e.Event) == `"stream"` { // with the reply, or before
+				streamed++
+				continue
+			}
 			got = append(got, fmt.Sprintf("%s %s %s", line, e.Plugin, e.Event))
 		case api.EventMessagesAdded:
 			for _, m := range e.Messages {
@@ -109,14 +117,15 @@ func TestTurnEvents(t *testing.T) {
 	}
 	harness.EqualLists(t, "events", got, []string{
 		`plugin_event shows "before turn"`,
-		"llm_request", "text_delta", "llm_response", "token_usage", "tool_call_start", `plugin_event shows "stream"`, `plugin_event shows "response"`,
+		"llm_request", "text_delta", "llm_response", "token_usage", "tool_call_start", `plugin_event shows "response"`,
 		`plugin_event shows "before call"`, "message progress: half way", "child_token_usage child subagent 3/2",
 		`plugin_event shows "after call"`, "tool_call",
 		"injected_turn_input_accepted i1 at after_work", `plugin_event shows "after_work"`,
 		"injected_messages_committed user:queued system:hooked at after_work",
-		"llm_request", "text_delta", "llm_response", "token_usage", `plugin_event shows "stream"`, `plugin_event shows "response"`,
+		"llm_request", "text_delta", "llm_response", "token_usage", `plugin_event shows "response"`,
 		`plugin_event shows "before_completion"`, `plugin_event shows "after turn"`, "turn_outcome Done.", "done",
 	})
+	harness.Equal(t, "events of the stream", streamed, 2)
 	turn, err := b.AssembledTurn(b.Ctx, id, "t1")
 	harness.WantError(t, "assemble", err, nil)
 	harness.Equal(t, "children", len(turn.ChildrenUsage), 1)
@@ -130,4 +139,48 @@ func TestTurnEvents(t *testing.T) {
 	child, err := b.AssembledTurn(b.Ctx, "child", "c1")
 	harness.WantError(t, "assemble the child's", err, nil)
 	harness.Equal(t, "children of the child", len(child.ChildrenUsage), 0)
+}
+
+// TestStreamEventsAtOnce has a model that continues when a watcher has what a hook showed of the reply's first text: in the turn's events,
+// and as a delta. The commit has it once more, and the turn's events do not.
+func TestStreamEventsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	seen := make(chan struct{})
+	b.Host = b.StartNodeWith(workers.Config{
+		Providers: map[string]llm.Provider{"slow": waits{seen}}, Provider: "slow",
+	}, plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("shows", func(r *plugin.Registrar) {
+		r.Stream(func(_ context.Context, _ events.SessionID, chunk string) (plugin.StreamTransform, error) {
+			return plugin.StreamTransform{Chunk: chunk, Events: []json.RawMessage{json.RawMessage(`{"of":"` + chunk + `"}`)}}, nil
+		})
+	})}}).Host()
+	id := b.Open(api.CreateRequest{})
+	var got []string
+	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventPlugin {
+			got = append(got, string(e.Event))
+			if len(got) == 1 {
+				close(seen)
+			}
+		}
+	})
+	harness.EqualLists(t, "events", got, []string{`{"of":"first"}`, `{"of":"second"}`})
+	ran := b.HookRecord(id, events.PointReply)
+	harness.Equal(t, "recorded", len(ran.Decisions), 2)
+}
+
+// waits is a model that continues after its first text when seen is closed.
+type waits struct{ seen <-chan struct{} }
+
+func (waits) ID() string { return "slow" }
+
+func (w waits) Complete(ctx context.Context, _ llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	sink(harness.TextDelta("first"))
+	select {
+	case <-w.seen:
+	case <-ctx.Done():
+		return llm.Response{}, ctx.Err()
+	}
+	sink(harness.TextDelta("second"))
+	return harness.StreamedReply("firstsecond")
 }

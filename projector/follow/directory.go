@@ -33,7 +33,7 @@ type Directory struct {
 	Tasks      int               `json:"tasks"`            // unfinished tasks
 	Asks       int               `json:"asks,omitempty"`   // unanswered approval requests
 	Waking     bool              `json:"waking,omitempty"` // a monitor's input waits for a turn
-	Unnotified int64             `json:"untold,omitempty"` // ended turns whose plugins must be notified
+	Unnotified int64             `json:"untold,omitempty"` // notices that plugins or the parent must get
 	Due        events.Millis     `json:"due_ms,omitempty"` // approximately the earliest time at which something is due: a scheduled turn, a call's result, the end of the time for an answer
 	CreatedAt  events.Millis     `json:"created_at"`
 	UpdatedAt  events.Millis     `json:"updated_at"`

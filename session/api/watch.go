@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -52,7 +53,22 @@ type Delta struct {
 	// Output is what a tool call prints, and not part of the reply. Then Call is the start of an attempt of the tool, and
 	// N counts the deltas of the attempt from 1. A missing number is lost text.
 	Output ToolOutput `msgpack:"o,omitempty"`
+	// Event is what a plugin shows while the reply arrives, set alone. The commit of the reply has it, too. One of more than
+	// [MaxEventBytes] comes with the commit alone.
+	Event PluginEvent `msgpack:"e,omitempty"`
 }
+
+// PluginEvent is data of a plugin for display.
+type PluginEvent struct {
+	Plugin string          `msgpack:"p"`
+	Data   json.RawMessage `msgpack:"d"`
+}
+
+// MaxEventBytes limits a plugin's data in a [Delta].
+const MaxEventBytes = 64 << 10
+
+// IsZero reports whether there is no event.
+func (e PluginEvent) IsZero() bool { return e.Plugin == "" }
 
 // ToolOutput is text that a running tool call has printed. It is not stored: only observers at that time receive it,
 // and not after the call has a result.

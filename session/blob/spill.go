@@ -203,6 +203,7 @@ func (l *fields) data(data *[]byte, ref *events.BlobRef) {
 func (l *fields) result(r *events.ToolResult) {
 	*l = append(*l, field{text: &r.Text, ref: &r.Blob}, field{text: &r.Full, ref: &r.FullBlob})
 	l.parts(&r.Attachments)
+	l.parts(&r.Unseen)
 }
 
 func (l *fields) nodes(nodes *[]events.NewNode) {

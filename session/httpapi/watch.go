@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"strconv"
 	"time"
@@ -29,6 +30,13 @@ type deltaJSON struct {
 	Retry     *retryJSON       `json:"retry,omitempty" jsonschema:"set if the call failed and will be tried again"`
 	Message   *sideMessageJSON `json:"message,omitempty" jsonschema:"message of running code, outside of all replies"`
 	Output    *toolOutputJSON  `json:"output,omitempty" jsonschema:"what a tool call prints, outside of all replies. Then call is the start of an attempt of the tool in microseconds since 1970, and n counts the pieces of the attempt from 1. A missing n is lost text"`
+	Event     *pluginEventJSON `json:"event,omitempty" jsonschema:"what a plugin shows while the reply arrives; the commit of the reply has it, too"`
+}
+
+// pluginEventJSON is data of a plugin for display.
+type pluginEventJSON struct {
+	Plugin string          `json:"plugin"`
+	Data   json.RawMessage `json:"data"`
 }
 
 // toolOutputJSON is text that a running tool call has printed. The result of the call counts.
@@ -128,6 +136,9 @@ func deltaOf(d *api.Delta) deltaJSON {
 	}
 	if t := d.Output; !t.IsZero() {
 		out.Output = &toolOutputJSON{Call: t.Call, Stream: t.Stream, Offset: t.Offset, Text: t.Text}
+	}
+	if e := d.Event; !e.IsZero() {
+		out.Event = &pluginEventJSON{Plugin: e.Plugin, Data: e.Data}
 	}
 	return out
 }

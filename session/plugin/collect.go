@@ -302,22 +302,23 @@ func (s *Stack) TransformResponse(ctx context.Context, r Response) (Response, []
 }
 
 // ProjectToolResult returns the model's view of a result. If the projector fails, this is the error's text.
-func (s *Stack) ProjectToolResult(ctx context.Context, in ToolResultContext) (text string, attachments []events.Part, projected bool) {
+func (s *Stack) ProjectToolResult(ctx context.Context, in ToolResultContext) (view View, projected bool) {
 	if s.c.projector == nil {
-		return "", nil, false
+		return View{}, false
 	}
 	p := s.c.projector
 	in = ownResult(in)
-	shown, err := contain(ctx, s, p.Plugin, "tool_result", func(ctx context.Context) (shown Result, err error) {
-		if shown.Text, shown.Attachments, err = p.Value(ctx, in); err == nil {
-			err = shown.Check()
+	view, err := contain(ctx, s, p.Plugin, "tool_result", func(ctx context.Context) (View, error) {
+		view, err := p.Value(ctx, in)
+		if err == nil {
+			err = (&Result{Text: view.Text, Attachments: view.Attachments}).Check()
 		}
-		return shown, err
+		return view, err
 	})
 	if err != nil {
-		return hookError(p.Plugin, "tool_result", err).Error(), nil, true
+		return View{Text: hookError(p.Plugin, "tool_result", err).Error()}, true
 	}
-	return shown.Text, shown.Attachments, true
+	return view, true
 }
 
 // NotifyLifecycle sends a lifecycle event to all plugins concurrently and waits for them. Errors are logged.

@@ -44,7 +44,7 @@
 //	Registrar.BeforeToolCall     ToolContext         fails this call; the turn goes on
 //	Registrar.AuthorizeToolCall  ToolContext         fails this call; the turn goes on
 //	Registrar.AfterToolCall      ToolResultContext   makes this call's result a failure
-//	Registrar.ProjectToolResult  ToolResultContext   becomes the model's text of the result
+//	Registrar.ProjectToolResult  ToolResultContext   becomes the model's view of the result
 //	Registrar.Checkpoint         CheckpointContext   ends the turn
 //	Registrar.AfterTurn          TurnResultContext   fails the turn before its end is recorded
 //	Registrar.Lifecycle          Lifecycle           is logged
@@ -86,13 +86,15 @@
 //	                              |   ^
 //	                              +---+  a worker dies, or its calls are cut off: the next worker calls the hooks again
 //
-// A worker notifies of one turn of a session after the other, in the order of the history; no turn waits for it. A
-// plugin must accept the event twice, with a state that moved on.
+// [SessionConfigChanged] likewise, for a change that a client or host requests: the change itself is announced, and session.told completes
+// it. A worker sends one of these events of a session after the other, in the order of the history; no turn waits for it. A
+// plugin must accept an event twice, with a state that moved on.
 // An error or a timeout is logged and not repeated. The event does not arrive:
 //
 //   - if no node can build the session's plugins within the time that nodes wait for one that can
-//   - for a turn whose hooks kill one worker after the other; the node's log says so
+//   - where its hooks kill one worker after the other; the node's log says so
 //   - for a turn that failed or was diverted, or that ended before any worker processed it
+//   - for a configuration that the operator's locks changed as a turn started
 //
 // # Tool sources
 //

@@ -190,9 +190,20 @@ func (r Response) Text() string {
 // provider.
 type ResponseFunc func(ctx context.Context, session events.SessionID, r Response) (Response, []json.RawMessage, error)
 
-// ProjectFunc returns the model's view of a tool result. The history keeps the result itself.
-// If the function fails, the model gets the error.
-type ProjectFunc func(ctx context.Context, in ToolResultContext) (text string, attachments []events.Part, err error)
+// ProjectFunc returns the model's view of a tool result: its text, and all attachments that the model sees. The history keeps the result
+// itself. If the function fails, the model gets the error.
+type ProjectFunc func(ctx context.Context, in ToolResultContext) (View, error)
+
+// View is what the model sees of a tool result.
+type View struct {
+	Text        string
+	Attachments []events.Part
+}
+
+// View is the whole result, for a [ProjectFunc] that changes a part of it.
+func (in *ToolResultContext) View() View {
+	return View{Text: in.Result.Text, Attachments: in.Result.Attachments}
+}
 
 // ProseFunc returns the text that users see in place of the model's prose.
 type ProseFunc func(text string) string
@@ -217,7 +228,7 @@ const (
 	TurnFinalized        LifecycleKind = "turn_finalized" // before the turn's end is recorded
 	TurnPersisted        LifecycleKind = "turn_persisted" // after the turn's end is recorded, at least once; not for a turn whose pipeline failed
 	SessionRestored      LifecycleKind = "session_restored"
-	SessionConfigChanged LifecycleKind = "session_config_changed"
+	SessionConfigChanged LifecycleKind = "session_config_changed" // after the change is recorded, at least once
 )
 
 // Lifecycle is an event of a session's life.

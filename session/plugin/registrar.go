@@ -142,7 +142,7 @@ func (r *Registrar) Monitor(spec events.MonitorSpec) {
 	r.c.monitors = append(r.c.monitors, owned(r, spec))
 }
 
-// ProjectToolResult sets the function that makes the model's text of a tool result. At most one plugin sets it.
+// ProjectToolResult sets the function that makes the model's view of a tool result. At most one plugin sets it.
 func (r *Registrar) ProjectToolResult(fn ProjectFunc) {
 	slot(r, "tool result projector", &r.c.projector, fn)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -22,7 +21,7 @@ func TestSlotsTwice(t *testing.T) {
 		"code executor":    func(r *plugin.Registrar) { r.CodeExecutor(executor{}) },
 		"prose projector":  func(r *plugin.Registrar) { r.ProjectProse(strings.ToUpper) },
 		"result projector": func(r *plugin.Registrar) {
-			r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (string, []events.Part, error) { return "", nil, nil })
+			r.ProjectToolResult(func(context.Context, plugin.ToolResultContext) (plugin.View, error) { return plugin.View{}, nil })
 		},
 		"action": func(r *plugin.Registrar) { r.Action(plugin.ActionDef{Name: "act"}, nil) },
 		"tool":   func(r *plugin.Registrar) { plugin.AddTool(r, plugin.Tool{Name: "add"}, tool) },
@@ -55,7 +54,7 @@ func TestSlotsEmpty(t *testing.T) {
 	if got := s.ProjectProse("as it is"); got != "as it is" {
 		t.Errorf("prose: got %q, want it as it is", got)
 	}
-	if _, _, projected := s.ProjectToolResult(t.Context(), plugin.ToolResultContext{}); projected {
+	if _, projected := s.ProjectToolResult(t.Context(), plugin.ToolResultContext{}); projected {
 		t.Error("result: got it projected, want the usual one")
 	}
 	if len(s.Points()) != 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // NeedsWorker reports whether a worker has work in the session at a time: a turn that can start, a running turn that
-// is not parked, a turn that must continue in another session, an end of a turn of which plugins must be notified, or
+// is not parked, a turn that must continue in another session, something of which plugins must be notified, or
 // something due. It is the only rule for waking, processing, acknowledging and repairing a session.
 func NeedsWorker(s *projector.State, now events.Millis) bool {
 	if len(s.Unnotified) > 0 && (s.Status == projector.StatusOpen || s.Status == projector.StatusClosed) {

@@ -34,11 +34,11 @@ func TestProjection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := builtintest.Build(t, plugin.BuildContext{}, budget.Factory(c.o))
-			got, _, projected := s.ProjectToolResult(t.Context(), plugin.ToolResultContext{
+			view, projected := s.ProjectToolResult(t.Context(), plugin.ToolResultContext{
 				Call: plugin.Call{Effect: "t1/0/0"}, Tool: c.tool, Result: plugin.Result{Text: c.out},
 			})
-			if !projected || got != c.want || !utf8.ValidString(got) {
-				t.Errorf("got %q, projected %t, want %q", got, projected, c.want)
+			if got := view.Text; !projected || got != c.want || !utf8.ValidString(got) {
+				t.Errorf("got %q, projected %t, want %q", view.Text, projected, c.want)
 			}
 		})
 	}
@@ -52,9 +52,9 @@ func TestDefaults(t *testing.T) {
 		strings.Repeat("a\n", 400): false, strings.Repeat("a\n", 401): true,
 		strings.Repeat("a", 16<<10): false, strings.Repeat("a", 16<<10+1): true,
 	} {
-		got, _, _ := s.ProjectToolResult(t.Context(), plugin.ToolResultContext{Tool: "run", Result: plugin.Result{Text: out}})
-		if (got != out) != cut {
-			t.Errorf("%d lines, %d bytes: got %d bytes, want it cut: %t", strings.Count(out, "\n"), len(out), len(got), cut)
+		view, _ := s.ProjectToolResult(t.Context(), plugin.ToolResultContext{Tool: "run", Result: plugin.Result{Text: out}})
+		if (view.Text != out) != cut {
+			t.Errorf("%d lines, %d bytes: got %d bytes, want it cut: %t", strings.Count(out, "\n"), len(out), len(view.Text), cut)
 		}
 	}
 }

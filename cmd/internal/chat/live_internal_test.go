@@ -18,6 +18,7 @@ func TestLiveTextIsEscaped(t *testing.T) {
 		"output": {Output: api.ToolOutput{Call: "t1/0/0", Stream: hostile, Text: hostile}, N: 1},
 		"call":   {Output: api.ToolOutput{Call: hostile, Stream: hostile, Text: hostile}, N: 1},
 		"retry":  {Retry: api.RetryStatus{WaitMillis: 1, Attempt: 1, Attempts: 2, Reason: hostile}},
+		"event":  {Event: api.PluginEvent{Plugin: hostile, Data: []byte(`"` + hostile + `"`)}},
 	} {
 		for _, full := range []bool{false, true} {
 			v := running(t, Options{Full: full, Live: true})
@@ -33,13 +34,13 @@ func TestLiveTextIsEscaped(t *testing.T) {
 				t.Fatal(err)
 			}
 			visible(t, append(all, list...))
-			if name != "reasoning" && name != "kind" && name != "call" && len(all) == 0 {
+			if name != "reasoning" && name != "kind" && name != "call" && name != "event" && len(all) == 0 {
 				t.Errorf("%s: nothing is shown", name)
 			}
 		}
 	}
 	d := reflect.TypeFor[api.Delta]()
-	if n := d.NumField(); n != 10 {
-		t.Errorf("a delta has %d fields, and this test knows 10: add what shows the new one", n)
+	if n := d.NumField(); n != 11 {
+		t.Errorf("a delta has %d fields, and this test knows 11: add what shows the new one", n)
 	}
 }

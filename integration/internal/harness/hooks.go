@@ -60,8 +60,8 @@ func (c *HookCounter) Factory() plugin.Factory {
 		r.AfterToolCall(func(ctx context.Context, _ plugin.ToolResultContext) ([]plugin.Directive, error) {
 			return append(visibleEffect("after"), plugin.Enqueue(plugin.Say(events.RoleUser, "queued"))), c.called(ctx, "after_tool")
 		})
-		r.ProjectToolResult(func(ctx context.Context, in plugin.ToolResultContext) (string, []events.Part, error) {
-			return "<" + in.Result.Text + ">", nil, c.called(ctx, "projector")
+		r.ProjectToolResult(func(ctx context.Context, in plugin.ToolResultContext) (plugin.View, error) {
+			return plugin.View{Text: "<" + in.Result.Text + ">"}, c.called(ctx, "projector")
 		})
 		r.Checkpoint(func(ctx context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
 			return visibleEffect("checkpoint"), c.called(ctx, "checkpoint "+string(in.At))

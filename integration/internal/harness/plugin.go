@@ -12,11 +12,14 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// StartNodeWith starts a node with a configuration of the test. The node ends with the test.
+// StartNodeWith starts a node with a configuration of the test, whose model is the script where it has none. The node ends with the test.
 func (b *System) StartNodeWith(cfg workers.Config, stack plugin.BuilderConfig) *workers.Node {
 	b.T.Helper()
 	var err error
-	cfg.Bus, cfg.Providers, cfg.Provider = b.Bus, map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, "scripted"
+	cfg.Bus = b.Bus
+	if cfg.Providers == nil {
+		cfg.Providers, cfg.Provider = map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, "scripted"
+	}
 	cfg.Plugins, err = plugin.NewBuilder(stack)
 	WantError(b.T, "plugin host", err, nil)
 	n, err := workers.NewNode(cfg)

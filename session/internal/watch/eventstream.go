@@ -29,10 +29,11 @@ type eventStream struct {
 	at            int64              // iteration of the newest model call
 	shown         shownReply
 	cause         convert.TurnError
-	text          string           // of the last reply
-	outputs       map[int64]string // outputs of its calls, by position
-	early         bool             // the events of the accepted inputs later in this commit were emitted
-	injectedTurns int              // likewise: the number of diverted turns whose message this turn consumed
+	text          string            // of the last reply
+	outputs       map[int64]string  // outputs of its calls, by position
+	told          []api.PluginEvent // shown before the reply was recorded, and not yet found in its record
+	early         bool              // the events of the accepted inputs later in this commit were emitted
+	injectedTurns int               // likewise: the number of diverted turns whose message this turn consumed
 	done          bool
 }
 
@@ -48,6 +49,7 @@ type shownReply struct {
 	next            int64 // N of the next delta
 	cut             bool  // a delta was lost: the rest comes with the commit
 	text, reasoning string
+	plugins         []api.PluginEvent // the first ones of the record that follows the reply
 }
 
 // newEventStream starts before the turn: s is the state before the first observed commit. The stream owns s.
@@ -212,6 +214,10 @@ func (e *eventStream) plugins(p *events.HookRan) {
 	for i := range p.Decisions {
 		if d := &p.Decisions[i]; d.Kind == events.DirectiveEmitEvents {
 			for _, shown := range convert.Emitted(d) {
+				if p.Point == events.PointReply && len(e.told) > 0 { // the record begins with them
+					e.told = e.told[1:]
+					continue
+				}
 				e.emit(api.SessionEvent{Type: api.EventPlugin, Plugin: d.Plugin, Event: shown})
 			}
 		}
@@ -287,7 +293,7 @@ func (e *eventStream) complete(reasoning string) {
 	if rest := e.text[len(e.shown.text):]; rest != "" {
 		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: rest})
 	}
-	e.shown = shownReply{}
+	e.told, e.shown = e.shown.plugins, shownReply{}
 }
 
 func (e *eventStream) result(iteration int64, r events.ToolResult) {

@@ -160,6 +160,13 @@ func emits(point events.HookPoint, at events.CheckpointKind, list ...string) *ev
 	return ran
 }
 
+// shows is what a hook shows during a model call.
+func shows(attempt, n int64, data string) api.Delta {
+	d := piece(attempt, n, "")
+	d.Kind, d.Event = "", api.PluginEvent{Plugin: "p", Data: []byte(data)}
+	return d
+}
+
 // adds is a message that a plugin adds.
 func adds(id events.NodeID, text string) *events.GraphAppended {
 	m := events.Message{ID: events.MessageID(id), Role: events.RoleSystem, Parts: texts(text), Origin: "p"}
@@ -198,6 +205,25 @@ func TestEventStreamBeside(t *testing.T) {
 			`text_delta 1 "Also."`, `llm_response 1 "Also."`, `token_usage 1 10/5 of 20/10`, `plugin_event p 5`,
 			`turn_outcome assistant_message Also.`, `done`,
 		})},
+		{"plugins-live", script{ // the second reply lost a delta, the third is of another try
+			started(), piece(1, 0, "Hel"), shows(1, 1, `"a"`), shows(1, 2, `"b"`),
+			of(says(0, texts("Hello")[0], toolCall("c1", `{}`)), emits(events.PointReply, "", `"a"`, `"b"`, `"end"`)),
+			of(&events.ToolReturned{Results: []events.ToolResult{{Text: "one"}}}, emits(events.PointAfterTool, "", `"a"`)),
+			api.Delta{Turn: "t1", Iteration: 1, Call: 1, Attempt: 1, Event: api.PluginEvent{Plugin: "p", Data: []byte(`"a"`)}},
+			api.Delta{Turn: "t1", Iteration: 1, Call: 1, Attempt: 1, N: 2, Event: api.PluginEvent{Plugin: "p", Data: []byte(`"c"`)}},
+			of(says(1, toolCall("c2", `{}`)), emits(events.PointReply, "", `"a"`, `"b"`, `"c"`)),
+			of(&events.ToolReturned{Iteration: 1, Results: []events.ToolResult{{Text: "two"}}}),
+			api.Delta{Turn: "t1", Iteration: 2, Call: 1, Attempt: 1, Event: api.PluginEvent{Plugin: "p", Data: []byte(`"a"`)}},
+			api.Delta{Turn: "t1", Iteration: 2, Call: 1, Attempt: 2, Retry: api.RetryStatus{Attempt: 1, Attempts: 2, Reason: "no"}},
+			of(says(2, texts("Bye.")...), emits(events.PointReply, "", `"a"`), ends(events.EndFinished)),
+		}, []string{
+			request(1), `text_delta 0 "Hel"`, `plugin_event p "a"`, `plugin_event p "b"`, `text_delta 0 "lo"`, `llm_response 0 "Hello"`,
+			`token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `plugin_event p "end"`, `tool_call c1 add{} = "one"  0ms`, `plugin_event p "a"`,
+			`llm_request 1 messages=3 tools=[]`, `plugin_event p "a"`, `llm_response 1 ""`, `token_usage 1 10/5 of 20/10`, `tool_call_start c2 add{}`,
+			`plugin_event p "b"`, `plugin_event p "c"`, `tool_call c2 add{} = "two"  0ms`,
+			`llm_request 2 messages=5 tools=[]`, `plugin_event p "a"`, `model_attempt_reset`, `retry_status 1/2 0s no`, `text_delta 2 "Bye."`, `llm_response 2 "Bye."`,
+			`token_usage 2 10/5 of 30/15`, `plugin_event p "a"`, `turn_outcome assistant_message Bye.`, `done`,
+		}},
 		{"plugin-abort", script{
 			of(&events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "w1", Points: []events.HookPoint{events.PointBeforeTurn}}),
 			of(emits(events.PointBeforeTurn, "", "1"), &events.TurnCompleted{

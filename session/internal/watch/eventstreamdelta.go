@@ -8,9 +8,9 @@ import (
 
 // retract retracts the shown part of a reply that is not recorded, or is recorded with another text.
 func (e *eventStream) retract() {
-	if e.shown.text != "" || e.shown.reasoning != "" {
+	if e.shown.text != "" || e.shown.reasoning != "" || len(e.shown.plugins) > 0 {
 		e.emit(api.SessionEvent{Type: api.EventAttemptReset})
-		e.shown.text, e.shown.reasoning = "", ""
+		e.shown.text, e.shown.reasoning, e.shown.plugins = "", "", nil
 	}
 }
 
@@ -80,7 +80,11 @@ func (e *eventStream) show(d *api.Delta) {
 		})
 	}
 	switch {
-	case e.shown.cut || d.Text == "":
+	case e.shown.cut:
+	case !d.Event.IsZero():
+		e.shown.plugins = append(e.shown.plugins, d.Event)
+		e.emit(api.SessionEvent{Type: api.EventPlugin, Plugin: d.Event.Plugin, Event: d.Event.Data})
+	case d.Text == "":
 	case d.Kind == events.PartReasoning:
 		e.shown.reasoning += d.Text
 		e.emit(api.SessionEvent{Type: api.EventReasoningDelta, Content: d.Text})

@@ -48,16 +48,18 @@ func (b budget) Register(r *plugin.Registrar) error {
 }
 
 // project cuts an output that is too long.
-func (b budget) project(_ context.Context, in plugin.ToolResultContext) (string, []events.Part, error) {
+func (b budget) project(_ context.Context, in plugin.ToolResultContext) (plugin.View, error) {
+	view := in.View()
 	all := lines(in.Result.Text)
 	if in.Tool == tool || len(in.Result.Text) <= b.o.MaxBytes && len(all) <= b.o.MaxLines {
-		return in.Result.Text, nil, nil
+		return view, nil
 	}
 	from, upto := b.head(all, 0)
 	if slices.Contains(b.o.Tail, in.Tool) {
 		from, upto = b.tail(all)
 	}
-	return b.render(all, from, upto, in.Call.Effect), nil, nil
+	view.Text = b.render(all, from, upto, in.Call.Effect)
+	return view, nil
 }
 
 type request struct {

@@ -60,14 +60,26 @@ func (d *deltas) tick() {
 
 // publishLocked sends the pending batch. A delta that is lost is a gap until the commit.
 func (d *deltas) publishLocked() {
-	if d.next.Text == "" && d.next.Retry.IsZero() {
+	if d.next.Text == "" && d.next.Retry.IsZero() && d.next.Event.IsZero() {
 		return
 	}
 	if data, err := events.EncodePayload(&d.next); err == nil {
 		_ = d.b.PublishDelta(d.session, d.next.Turn, data)
 	}
 	d.next.N++
-	d.next.Text, d.next.Retry = "", api.RetryStatus{}
+	d.next.Text, d.next.Retry, d.next.Event = "", api.RetryStatus{}, api.PluginEvent{}
+}
+
+// event publishes what a plugin shows, at once.
+func (d *deltas) event(e api.PluginEvent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.done || d.quiet || len(e.Data) > api.MaxEventBytes {
+		return
+	}
+	d.publishLocked()
+	d.next.Kind, d.next.Event = "", e
+	d.publishLocked()
 }
 
 // MessageSender publishes the messages of running code to the observers of a session. They are not recorded.

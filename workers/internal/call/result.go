@@ -64,6 +64,7 @@ func bounded(r events.ToolResult) events.ToolResult {
 // checkBodies reports the first body of a result that is larger than limit, in bytes.
 func checkBodies(r *events.ToolResult, limit int) error {
 	list := append([]bodySize{{"text", len(r.Text)}, {"full", len(r.Full)}}, partBodies("attachments", r.Attachments)...)
+	list = append(list, partBodies("unseen", r.Unseen)...)
 	for i := range r.Switch.Nodes {
 		n, field := &r.Switch.Nodes[i], fmt.Sprintf("switch.nodes[%d]", i)
 		list = append(list, bodySize{field + ".body", len(n.Body)})

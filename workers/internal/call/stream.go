@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
@@ -127,7 +128,7 @@ func withText(parts []events.Part, text string) []events.Part {
 // decisionBytes is roughly what a decision takes in a record, without its body.
 const decisionBytes = 64
 
-// emit adds the JSON that hooks emit. It returns an error above the limit of one record.
+// emit publishes the JSON that hooks emit, and adds it to the record. It returns an error above the limit of one record.
 func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 	for _, e := range list {
 		body, _ := json.Marshal([]json.RawMessage{e.Value})
@@ -135,6 +136,7 @@ func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 			return fmt.Errorf("plugins show more than %d bytes with one reply: %w", maxHookBytes, events.ErrTooLarge)
 		}
 		s.emitted = append(s.emitted, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})
+		s.deltas.event(api.PluginEvent{Plugin: e.Plugin, Data: e.Value})
 	}
 	return nil
 }

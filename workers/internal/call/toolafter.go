@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -24,14 +25,20 @@ func (d *dispatch) afterCall(ctx context.Context, args []byte, out events.ToolRe
 		return out
 	}
 	in.Result = pluginResult(&out)
-	text, attachments, projected := d.stack.ProjectToolResult(ctx, in)
+	view, projected := d.stack.ProjectToolResult(ctx, in)
 	if !projected {
 		return out
 	}
-	if text != out.Text {
-		out.Full, out.Text = out.Text, strings.ToValidUTF8(text, "\uFFFD")
+	if view.Text != out.Text {
+		out.Full, out.Text = out.Text, strings.ToValidUTF8(view.Text, "\uFFFD")
 	}
-	out.Attachments = append(slices.Clip(out.Attachments), attachments...)
+	for i := range out.Attachments {
+		seen := func(p events.Part) bool { return reflect.DeepEqual(p, out.Attachments[i]) }
+		if !slices.ContainsFunc(view.Attachments, seen) {
+			out.Unseen = append(out.Unseen, out.Attachments[i])
+		}
+	}
+	out.Attachments = view.Attachments
 	return bounded(out)
 }
 

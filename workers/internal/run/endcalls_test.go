@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -177,7 +178,7 @@ func TestOwnsEndCall(t *testing.T) {
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
 	r := b.claimed(p, false)
-	r.own("t0")
+	r.own(projector.NoticeKey{Turn: "t0"})
 	for name, c := range map[string]struct {
 		session events.SessionID
 		turn    events.TurnID

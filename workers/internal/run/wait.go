@@ -20,8 +20,8 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 		return context.Cause(ctx)
 	case c := <-r.results:
 		return r.handleResult(ctx, c)
-	case id := <-r.endCalls.returned:
-		r.endCallReturned(ctx, id)
+	case key := <-r.endCalls.returned:
+		r.endCallReturned(ctx, key)
 		return nil
 	case f := <-r.recordRequests:
 		return r.handleRecordRequest(ctx, f)
