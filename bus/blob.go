@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -50,6 +51,18 @@ func refOf(body []byte) (events.BlobRef, error) {
 
 // putObject stores bytes under a name that they determine.
 func (b *Bus) putObject(ctx context.Context, name string, data []byte) error {
+	if b.lately.has(name, b.Reconnects(), b.Now()) {
+		return nil
+	}
+	began, connection := b.Now(), b.Reconnects()
+	err := b.ensureObject(ctx, name, data)
+	if err == nil {
+		b.lately.add(name, connection, began)
+	}
+	return err
+}
+
+func (b *Bus) ensureObject(ctx context.Context, name string, data []byte) error {
 	if info, err := b.blobInfo(ctx, name); err == nil && info.Size == uint64(len(data)) && b.Since(info.ModTime) < blobFresh {
 		chunks, err := b.subjects(ctx, b.names.blobStream(), b.names.blobChunks(info.NUID))
 		if err == nil && chunks[b.names.blobChunks(info.NUID)] == uint64(info.Chunks) {
@@ -69,6 +82,42 @@ func (b *Bus) putObject(ctx context.Context, name string, data []byte) error {
 		}
 		return err
 	})
+}
+
+// lately is how long a process takes a body for stored that it has stored, or found stored. Catalogues of tools name the same ones again and
+// again. It is far below what is left of [ReferWithin].
+const lately = time.Minute
+
+// storedLately are the bodies that a process has put within [lately], over the same connection: after another one the store may be another.
+type storedLately struct {
+	mu         sync.Mutex
+	connection uint64
+	at         map[string]time.Time // by name
+}
+
+// maxStoredLately limits their number. Above it all are forgotten.
+const maxStoredLately = 4096
+
+func (s *storedLately) has(name string, connection uint64, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.at[name]
+	return ok && s.connection == connection && now.Sub(at) < lately
+}
+
+func (s *storedLately) add(name string, connection uint64, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.connection != connection || len(s.at) >= maxStoredLately || s.at == nil {
+		s.at, s.connection = make(map[string]time.Time), connection
+	}
+	s.at[name] = at
+}
+
+func (s *storedLately) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.at, name)
 }
 
 // blobsOver is the object store over a connection.
@@ -92,6 +141,9 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	for n, began := 1, time.Now(); ; n++ {
 		for _, name := range names {
 			body, err := b.storedBlob(ctx, name, ref)
+			if err != nil {
+				b.lately.forget(name) // a put stores it again
+			}
 			if !errors.Is(err, ErrNotFound) {
 				return body, err
 			}

@@ -92,6 +92,7 @@ func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
 // dropBlob removes the blob of a name if its content is wanted. A process that dies half way leaves chunks without
 // a description.
 func (b *Bus) dropBlob(ctx context.Context, name string, wanted func(content string) bool) error {
+	defer b.lately.forget(name)
 	return b.retry(ctx, "remove blob "+name, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, b.names.blobStream())
 		var meta *jetstream.RawStreamMsg

@@ -96,6 +96,7 @@ type Bus struct {
 	removals     removalListeners
 	priorities   priorities
 	bodies       bodies
+	lately       storedLately
 	waiting      *waiting // nil once the bus is open
 	closing      atomic.Bool
 	clock        clock

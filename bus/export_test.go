@@ -124,3 +124,6 @@ func (b *Bus) PutEmptyEntry(ctx context.Context, session events.SessionID) error
 	}
 	return b.deleteStream(ctx, entry.Stream)
 }
+
+// ForgetStored makes the bus look for a body that it has stored lately.
+func (b *Bus) ForgetStored(ref events.BlobRef) { b.lately.forget(ref.Digest) }

@@ -97,6 +97,7 @@ func repeatedRequests(t *testing.T, b *bus.Bus, id events.SessionID, ref events.
 			return err
 		},
 		"stored blob": func(ctx context.Context) error {
+			b.ForgetStored(ref)
 			_, err := b.PutBlob(ctx, body)
 			return err
 		},

@@ -31,7 +31,7 @@ var addedPayloads = map[string][]events.Payload{
 	"holders": {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}, Holders: []string{"", "01JD4Z5T8Q"}}},
 	"spent":   {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed, Spent: events.Usage{Input: 9, Output: 3}}},
 	"tools": {&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{
-		Name: "read", Namespace: "files", Aliases: []string{"open", "cat"}, Output: []byte(`{"type":"string"}`), Examples: [][]byte{[]byte(`{"path":"a"}`)},
+		Name: "read", Namespace: "files", Aliases: []string{"open", "cat"},
 	}}}},
 	"layers": {
 		&events.SessionConfigured{Config: events.Config{Layers: []events.PromptLayer{

@@ -21,6 +21,9 @@ func comparesAll[T any](t *testing.T, equal func(x, y T) bool, without ...string
 	t.Helper()
 	fields := reflect.TypeFor[T]()
 	for i := range fields.NumField() {
+		if !fields.Field(i).IsExported() {
+			continue // what a process knows of it
+		}
 		var zero, other T
 		changed(t, reflect.ValueOf(&other).Elem().Field(i))
 		ignored := len(without) > 0 && without[0] == fields.Field(i).Name

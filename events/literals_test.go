@@ -67,7 +67,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionLossAccepted: {&events.SessionLossAccepted{After: 3, UpTo: 5, By: "ops", Reason: "no backup"}},
 	events.KindSessionOverlaid: {&events.SessionOverlaid{
 		Tools: []events.ToolEntry{{
-			Name: "extra", Description: "one more", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,
+			Name: "extra", Description: "one more", Contract: goldenBlob, Effects: events.EffectsNone,
 			Source: "lab", Availability: events.AvailCallable, Override: events.Overridden(events.AvailOff), Orphan: true, Serial: true,
 		}},
 		Contributions: []events.Contribution{goldenContribution}, WithoutBase: true,
@@ -126,7 +126,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindToolSourcesApplied: {&events.ToolSourcesApplied{Sources: []string{"search", "mail"}}},
 	events.KindToolStateApplied: {&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{
 		{
-			Name: "read", Description: "reads", Schema: []byte(`{"type":"object"}`), Effects: events.EffectsNone,
+			Name: "read", Description: "reads", Contract: goldenBlob, Effects: events.EffectsNone,
 			Source: "files", Availability: events.AvailSearchable, Override: events.Overridden(events.AvailShowcased),
 			Orphan: true, Serial: true,
 		},

@@ -1,7 +1,9 @@
 package events
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,7 +37,7 @@ const (
 type ToolEntry struct {
 	Name         string       `msgpack:"n"`
 	Description  string       `msgpack:"d,omitempty"`
-	Schema       []byte       `msgpack:"s,omitempty"` // JSON schema of the arguments
+	Contract     BlobRef      `msgpack:"c,omitempty"` // the tool's [Contract], outside the log; zero where it is empty
 	Effects      Effects      `msgpack:"e,omitempty"`
 	Source       string       `msgpack:"o,omitempty"` // name of the provider
 	Availability Availability `msgpack:"a,omitempty"` // as the provider declares it
@@ -45,16 +47,87 @@ type ToolEntry struct {
 
 	Namespace string   `msgpack:"p,omitempty"` // groups the tool with others in searches
 	Aliases   []string `msgpack:"i,omitempty"` // more words that searches match; calls use Name only
-	Output    []byte   `msgpack:"u,omitempty"` // JSON schema of results that are JSON
-	Examples  [][]byte `msgpack:"t,omitempty"` // example arguments, JSON each
+
+	known *Contract // what Contract refers to, in the memory of a process that has it; nil elsewhere
+}
+
+// Contract is what calls of a tool and its results look like. Its text is a body outside the log.
+type Contract struct {
+	Schema   json.RawMessage   `json:"schema,omitempty"`        // JSON schema of the arguments
+	Output   json.RawMessage   `json:"output_schema,omitempty"` // JSON schema of results that are JSON
+	Examples []json.RawMessage `json:"examples,omitempty"`      // of arguments
+
+	text []byte
 }
 
 // Limits of a tool's description.
 const (
-	MaxAliases      = 16
-	MaxExamples     = 8
-	MaxExampleBytes = 4 << 10 // of each
+	MaxAliases       = 16
+	MaxExamples      = 8
+	MaxExampleBytes  = 4 << 10 // of each
+	MaxContractBytes = 1 << 20
 )
+
+// SetContract sets what calls and results look like. Errors: an [*FieldError] for what is no JSON, or too large.
+func (t *ToolEntry) SetContract(c Contract) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return invalid("tools.contract", err.Error())
+	}
+	if string(text) == "{}" {
+		t.Contract, t.known = BlobRef{}, nil
+		return nil
+	}
+	sum := sha256.Sum256(text)
+	t.Contract = BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(text))}
+	return t.ReadContract(text)
+}
+
+// ReadContract reads the text that Contract refers to.
+func (t *ToolEntry) ReadContract(text []byte) error {
+	c := Contract{text: text}
+	if len(text) > MaxContractBytes {
+		return tooLarge("tools.contract", len(text), MaxContractBytes)
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return invalid("tools.contract", err.Error())
+	}
+	if len(c.Examples) > MaxExamples {
+		return &FieldError{Field: "tools.examples", Reason: fmt.Sprintf("are %d, limit is %d", len(c.Examples), MaxExamples), Err: ErrTooLarge}
+	}
+	err := errors.Join(CheckJSON("tools.schema", c.Schema), CheckJSON("tools.output", c.Output))
+	for _, example := range c.Examples {
+		if len(example) > MaxExampleBytes {
+			err = tooLarge("tools.examples", len(example), MaxExampleBytes)
+		}
+		err = errors.Join(err, CheckJSON("tools.examples", example))
+	}
+	if err == nil {
+		t.known = &c
+	}
+	return err
+}
+
+// Text is the contract as it is stored.
+func (c *Contract) Text() []byte { return c.text }
+
+// Look is the tool's contract where this process has it, and an empty one elsewhere.
+func (t *ToolEntry) Look() *Contract {
+	if t.known == nil {
+		return &Contract{}
+	}
+	return t.known
+}
+
+// LacksContract reports whether the tool has a contract, and this process does not.
+func (t *ToolEntry) LacksContract() bool { return t.known == nil && !t.Contract.IsZero() }
+
+// ShareContract gives the tool the contract of another one, where they have the same and the other one has it here.
+func (t *ToolEntry) ShareContract(with *ToolEntry) {
+	if t.known == nil && t.Contract == with.Contract {
+		t.known = with.known
+	}
+}
 
 // Override is the availability that a host sets. Empty means none; "showcased" is spelled out.
 type Override string
@@ -123,10 +196,9 @@ func (t *ToolEntry) Equal(other *ToolEntry) bool {
 }
 
 func sameOffer(x, y *ToolEntry) bool {
-	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
+	return x.Name == y.Name && x.Description == y.Description && x.Contract == y.Contract &&
 		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial &&
-		x.Namespace == y.Namespace && slices.Equal(x.Aliases, y.Aliases) && string(x.Output) == string(y.Output) &&
-		slices.EqualFunc(x.Examples, y.Examples, bytes.Equal)
+		x.Namespace == y.Namespace && slices.Equal(x.Aliases, y.Aliases)
 }
 
 // ToolStateApplied replaces the tool catalogue.
@@ -174,12 +246,9 @@ func (t *ToolEntry) validate() error {
 			return invalid("tools.aliases", fmt.Sprintf("has one of %d bytes, want 1 to %d", len(alias), MaxTokenBytes))
 		}
 	}
-	if len(t.Examples) > MaxExamples {
-		return &FieldError{Field: "tools.examples", Reason: fmt.Sprintf("are %d, limit is %d", len(t.Examples), MaxExamples), Err: ErrTooLarge}
-	}
-	for _, example := range t.Examples {
-		if len(example) == 0 || len(example) > MaxExampleBytes {
-			return invalid("tools.examples", fmt.Sprintf("has one of %d bytes, want 1 to %d", len(example), MaxExampleBytes))
+	if !t.Contract.IsZero() {
+		if err := t.Contract.Validate("tools.contract"); err != nil {
+			return err
 		}
 	}
 	return validateEffects(t.Effects)

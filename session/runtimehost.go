@@ -75,7 +75,15 @@ func (s *runtimeHost) SnapshotCurrent(ctx context.Context) (*projector.State, er
 	if err != nil {
 		return nil, err
 	}
-	return state, blob.FillState(ctx, s.h.b, state)
+	return state, s.fill(ctx, state)
+}
+
+// fill reads the bodies of a state, and the contracts of its tools.
+func (s *runtimeHost) fill(ctx context.Context, state *projector.State) (err error) {
+	if state.Catalog.Tools, err = blob.Contracts(ctx, s.h.b, state.Catalog.Tools, nil); err != nil {
+		return err
+	}
+	return blob.FillState(ctx, s.h.b, state)
 }
 
 func (s *runtimeHost) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
@@ -86,7 +94,7 @@ func (s *runtimeHost) SnapshotSession(ctx context.Context, id events.SessionID) 
 	if err != nil {
 		return nil, err
 	}
-	return state, blob.FillState(ctx, s.h.b, state)
+	return state, s.fill(ctx, state)
 }
 
 func (s *runtimeHost) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {

@@ -44,7 +44,7 @@ func (h *Host) checkBodies(ctx context.Context, s *projector.State) error {
 		return err
 	}
 	var digests []string
-	for _, ref := range events.RefsIn(s.Frames, nodes, s.Plugins) {
+	for _, ref := range events.RefsIn(s.Frames, nodes, s.Plugins, s.Catalog.Tools, s.Overlay.Tools) {
 		digests = append(digests, ref.Digest)
 	}
 	if len(digests) > 0 { // as many as a session has

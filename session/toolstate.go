@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/internal/toolset"
 	"github.com/lash-go/lash/session/operation"
@@ -27,7 +28,8 @@ func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.Raw
 		return nil, err
 	}
 	if entry == nil {
-		return plugin.ListTools(s.Catalog.Tools), nil
+		tools, err := blob.Contracts(ctx, h.b, s.Catalog.Tools, nil)
+		return plugin.ListTools(tools), err
 	}
 	return slices.Clone(entry.List()), nil
 }
@@ -40,7 +42,11 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 		return api.ToolState{}, err
 	}
 	tools, err := h.tools(ctx, s)
+	if err == nil {
+		tools, err = blob.Contracts(ctx, h.b, tools, nil)
+	}
 	state := api.ToolState{Generation: s.Catalog.Generation, Tools: slices.Clone(tools)}
+	state.Pack()
 	if h.plugins != nil {
 		state.LeftOut = h.plugins.LeftOut()
 	}

@@ -98,7 +98,7 @@ func (r *recordedResults) factory(others []string) plugin.Factory {
 			}
 			tool := plugin.Tool{Name: name, Description: entry.Description, Effects: events.EffectsNone}
 			var schema jsonschema.Schema
-			if bytes.HasPrefix(entry.Schema, []byte("{\"")) && json.Unmarshal(entry.Schema, &schema) == nil { // a provider wants an object
+			if text := entry.Look().Schema; bytes.HasPrefix(text, []byte("{\"")) && json.Unmarshal(text, &schema) == nil { // a provider wants an object
 				tool.Schema = &schema
 			}
 			err := set.AddNamed(tool, func(_ context.Context, _ plugin.Call, args json.RawMessage) (plugin.Result, error) {

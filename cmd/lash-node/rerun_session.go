@@ -137,7 +137,11 @@ func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, err
 				p.skipped++
 			}
 		case *events.ToolStateApplied:
-			for _, tool := range e.Tools {
+			tools, err := blob.Contracts(ctx, blobs, e.Tools, nil)
+			if err != nil {
+				return nil, err
+			}
+			for _, tool := range tools {
 				p.results.tools[tool.Name] = tool
 			}
 		}

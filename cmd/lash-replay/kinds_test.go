@@ -87,7 +87,6 @@ func (h *badHistory) kindsOfSession() {
 		&events.SessionExtensionsSet{Extensions: []events.Extension{{Type: "globals", Body: []byte(`{"x":1}`)}}},
 		&events.BodyStored{Blob: projector.RefOf([]byte(storedBody)), By: "guest"},
 		&events.SessionConfigured{Config: events.Config{Model: "m1", Effort: "high"}, Announced: true},
-		&events.SessionTold{Of: 2, Worker: "w1"},
 		&events.FrameConfigured{Options: []byte(`{"n":1}`), All: true},
 		&events.FrameStateSaved{State: []byte("x = 1")},
 		&events.PluginStateSaved{Plugin: "plan", Version: "1", Revision: 2, State: []byte(`{"on":true}`), Artifacts: []events.Artifact{{Name: "notes", Data: []byte("n")}}},
@@ -202,7 +201,7 @@ func (h *badHistory) kindsLeftOpen() {
 		&events.TurnReleased{Worker: "w1"},
 	)
 	h.in("t4", &events.TurnScheduled{Input: events.TurnInput{Parts: textParts("tomorrow")}, At: 86_400_000, Busy: events.BusyInterrupt})
-	h.add(events.Of("", &events.TaskPassedOn{Task: "agent"}), events.Of("", &events.TaskHidden{Task: "agent", Label: "unseen"}))
+	h.add(events.Of("", &events.TaskPassedOn{Task: "agent"}), events.Of("", &events.TaskHidden{Task: "agent", Label: "unseen"}), events.Of("", &events.SessionTold{Of: 2, Worker: "w1"}))
 	h.add(events.Of("", &events.TaskLeaving{Tasks: []events.TaskID{"agent"}, To: "s0"}), events.Of("", &events.TaskStayed{Task: "agent"}))
 	h.in("t3", &events.TurnAnnounced{Worker: "w1"}, &events.TurnTold{Worker: "w2"})
 	h.addOutside(

@@ -111,5 +111,10 @@ func forgeArchive(args []string) error {
 			return err
 		}
 	}
+	for _, body := range a.Blobs {
+		if err := w.Blob(body); err != nil {
+			return err
+		}
+	}
 	return w.Close()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -132,7 +133,7 @@ func readTurn(ctx context.Context, src source, session events.SessionID, id even
 		}
 		t.prompts.Each(s, entry, func(s *projector.State, pos int, ref *events.PromptRef) {
 			if entry.Commit.Events[pos].Turn == id {
-				t.rebuild(s, place{entry.Seq, pos}, ref)
+				t.rebuild(ctx, src, s, place{entry.Seq, pos}, ref)
 			}
 		})
 		return nil
@@ -169,9 +170,12 @@ func (t *oneTurn) declared(s *projector.State, p *events.ModelReplied) {
 	}
 }
 
-func (t *oneTurn) rebuild(s *projector.State, at place, ref *events.PromptRef) {
+func (t *oneTurn) rebuild(ctx context.Context, src source, s *projector.State, at place, ref *events.PromptRef) {
 	call := &modelCall{}
 	call.prompt, call.err = t.prompts.Of(s, ref)
+	if tools, err := blob.Contracts(ctx, src, call.prompt.Tools, nil); err == nil { // else without
+		call.prompt.Tools = tools
+	}
 	call.match = call.err == nil && call.prompt.Ref.Digest == ref.Digest
 	if len(t.calls) == 0 {
 		if path, err := s.PathTo(ref.Leaf); err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -38,6 +39,8 @@ type promptJSON struct {
 	System    string          `json:"system"`
 	Messages  eventjson.Value `json:"messages"`
 	Tools     eventjson.Value `json:"tools"`
+
+	Contracts map[string]json.RawMessage `json:"contracts,omitempty"` // of the tools, by name: schema, output_schema and examples
 }
 
 // toolJSON is a tool call.
@@ -88,6 +91,14 @@ func (t *oneTurn) callJSON(ctx context.Context, bodies blob.Reader, ev *turnEven
 	out = promptJSON{
 		Seq: ev.entry.Seq, Pos: ev.pos, Time: clock(ev.entry.Commit.At), Kind: ev.event().Kind, Match: call.match,
 		Digest: call.prompt.Ref.Digest, Config: eventjson.Value{V: call.prompt.Config}, System: call.prompt.System, Tools: eventjson.Value{V: call.prompt.Tools},
+	}
+	for i := range call.prompt.Tools {
+		if tool := &call.prompt.Tools[i]; len(tool.Look().Text()) > 0 {
+			if out.Contracts == nil {
+				out.Contracts = make(map[string]json.RawMessage)
+			}
+			out.Contracts[tool.Name] = tool.Look().Text()
+		}
 	}
 	if call.err != nil {
 		out.Problem = call.err.Error()

@@ -171,7 +171,7 @@ func (v *turnView) settings(call *modelCall) {
 	for i := range p.Tools {
 		t := &p.Tools[i]
 		v.e.println("tool", quoted(t.Name))
-		v.p.Text(joinedLines(t.Description, string(t.Schema)), events.BlobRef{})
+		v.p.Text(joinedLines(t.Description, string(t.Look().Schema)), events.BlobRef{})
 	}
 }
 

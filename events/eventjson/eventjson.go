@@ -38,7 +38,7 @@ func Raw(data []byte) json.RawMessage {
 }
 
 // Raws applies [Raw] to each element. An empty list becomes nil.
-func Raws(list [][]byte) []json.RawMessage {
+func Raws(list []json.RawMessage) []json.RawMessage {
 	var out []json.RawMessage
 	for _, data := range list {
 		out = append(out, Raw(data))

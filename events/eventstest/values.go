@@ -187,12 +187,11 @@ func usage(t *rapid.T) events.Usage {
 
 func tool(t *rapid.T) events.ToolEntry {
 	return events.ToolEntry{
-		Name: id[string](t), Description: text(t), Schema: bytes(t),
+		Name: id[string](t), Description: text(t), Contract: maybe(t, blob),
 		Effects: one(t, events.EffectsNonIdempotent, events.EffectsIdempotent, events.EffectsNone), Source: text(t),
 		Availability: one(t, events.AvailOff, events.AvailSearchable, events.AvailCallable, events.AvailShowcased),
 		Override:     override(t), Orphan: flag(t), Serial: flag(t),
-		Namespace: maybe(t, token[string]), Aliases: list(t, 0, id[string]), Output: bytes(t),
-		Examples: list(t, 0, func(t *rapid.T) []byte { return append(bytes(t), '1') }),
+		Namespace: maybe(t, token[string]), Aliases: list(t, 0, id[string]),
 	}
 }
 

@@ -240,7 +240,7 @@ func TestCompletionForm(t *testing.T) {
 		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 			complete := func(output plugin.Output, choice plugin.ToolChoice) error {
 				req := harness.CompletionOf("a title?")
-				req.Key, req.Tools, req.Output, req.ToolChoice = "x", []events.ToolEntry{{Name: "look"}}, output, choice
+				req.Key, req.Tools, req.Output, req.ToolChoice = "x", []plugin.CompletionTool{{Name: "look"}}, output, choice
 				_, err := c.Host.Complete(ctx, req, "title")
 				return err
 			}
@@ -289,7 +289,7 @@ func TestCompletionFormRefused(t *testing.T) {
 		{field: "tool_choice.tool", choice: plugin.ToolChoice{Tool: "other"}},
 	} {
 		req := harness.CompletionOf("a title?")
-		req.Tools, req.Output, req.ToolChoice = []events.ToolEntry{{Name: "look"}}, c.output, c.choice
+		req.Tools, req.Output, req.ToolChoice = []plugin.CompletionTool{{Name: "look"}}, c.output, c.choice
 		refused(t, b, id, req, c.field)
 	}
 	req := harness.CompletionOf("a title?")

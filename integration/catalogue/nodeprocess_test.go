@@ -119,7 +119,7 @@ func remoteTools(t *testing.T, entries []events.ToolEntry, request func(context.
 	set := plugin.NewTools()
 	for _, e := range entries {
 		schema := new(jsonschema.Schema)
-		harness.WantError(t, "schema", json.Unmarshal(e.Schema, schema), nil)
+		harness.WantError(t, "schema", json.Unmarshal(e.Look().Schema, schema), nil)
 		tool := plugin.Tool{Name: e.Name, Description: e.Description, Effects: e.Effects, Serial: e.Serial, Schema: schema}
 		harness.WantError(t, "add", set.Add(tool, func(ctx context.Context, c plugin.Call, args json.RawMessage) (plugin.Result, error) {
 			c.Host = nil

@@ -63,8 +63,8 @@ func TestHostileTools(t *testing.T) {
 	harness.Equal(t, "result", s.resultOf(id).Text, "said")
 	var names []string
 	for name, entry := range s.offered(id) {
-		if len(entry.Schema)+len(entry.Description) > 64<<10 {
-			t.Errorf("%s: got %d bytes of schema and %d of description", name, len(entry.Schema), len(entry.Description))
+		if entry.Contract.Size > 64<<10 || len(entry.Description) > 64<<10 {
+			t.Errorf("%s: got %d bytes of schema and %d of description", name, entry.Contract.Size, len(entry.Description))
 		}
 		if !regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`).MatchString(name) { // what model providers take
 			t.Errorf("got the name %q", name)

@@ -83,7 +83,7 @@ func minimal(t *testing.T, tool *events.ToolEntry) []byte {
 		return []byte(arguments[name])
 	}
 	var s valued
-	harness.WantError(t, "schema", json.Unmarshal(tool.Schema, &s), nil)
+	harness.WantError(t, "schema", json.Unmarshal(tool.Look().Schema, &s), nil)
 	data, err := json.Marshal(s.value())
 	harness.WantError(t, "arguments", err, nil)
 	return data

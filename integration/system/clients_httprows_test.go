@@ -239,11 +239,14 @@ func taskFrom(t httpbody.Task) projector.Task {
 func toolStateOf(got httpbody.Tools) api.ToolState {
 	s := api.ToolState{Generation: got.Generation}
 	for _, t := range got.Tools {
-		s.Tools = append(s.Tools, events.ToolEntry{
-			Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: clientsNamed[events.Effects](t.Effects, "non_idempotent"), Source: t.Source,
+		entry := events.ToolEntry{
+			Name: t.Name, Description: t.Description, Effects: clientsNamed[events.Effects](t.Effects, "non_idempotent"), Source: t.Source,
 			Availability: clientsNamed[events.Availability](t.Availability, "showcased"), Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
-		})
+		}
+		_ = entry.SetContract(events.Contract{Schema: t.Schema, Output: t.Output, Examples: t.Examples}) // it came as JSON
+		s.Tools = append(s.Tools, entry)
 	}
+	s.Pack()
 	return s
 }
 
@@ -252,7 +255,7 @@ func toolsOf(s api.ToolState) httpbody.Tools {
 	for i := range s.Tools {
 		t := &s.Tools[i]
 		out.Tools = append(out.Tools, httpbody.Tool{
-			Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: httpbody.Effects(cmp.Or(t.Effects, "non_idempotent")), Source: t.Source,
+			Name: t.Name, Description: t.Description, Schema: t.Look().Schema, Effects: httpbody.Effects(cmp.Or(t.Effects, "non_idempotent")), Source: t.Source,
 			Availability: httpbody.Level(cmp.Or(t.Availability, "showcased")), Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
 		})
 	}

@@ -55,9 +55,9 @@ func settings() []events.Payload {
 	return []events.Payload{
 		&events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 7, State: []byte("mine"), Artifacts: []events.Artifact{{Name: "notes", Data: []byte("a")}}},
 		&events.ToolSourcesApplied{Sources: []string{"mail"}},
-		&events.SessionOverlaid{Tools: []events.ToolEntry{{Name: "extra", Schema: []byte(`{"type":"object"}`)}}},
+		&events.SessionOverlaid{Tools: []events.ToolEntry{{Name: "extra"}}},
 		&events.SessionExtended{Extension: events.Extension{Type: "x", Body: []byte("{}")}},
-		&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{{Name: "read_file", Schema: []byte(`{"type":"object"}`), Availability: events.AvailOff}}},
+		&events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{{Name: "read_file", Availability: events.AvailOff}}},
 	}
 }
 

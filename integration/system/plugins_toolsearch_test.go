@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -105,13 +106,13 @@ func TestToolManifest(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")
-	harness.Equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(recorded.Examples[0]), `office letter post {"To":"ann"}`)
+	harness.Equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(b.Contract(recorded).Examples[0]), `office letter post {"To":"ann"}`)
 	d := b.ServeHTTP(httpapi.Config{})
 	got := d.Send("admin", http.MethodGet, "/v1/sessions/"+string(id)+"/tools", "")
 	var tools httpbody.Tools
 	harness.WantError(t, "tools", json.Unmarshal(got.Body, &tools), nil)
 	i := slices.IndexFunc(tools.Tools, func(t httpbody.Tool) bool { return t.Name == "send_mail" })
-	harness.Equal(t, "over HTTP", tools.Tools[i].Namespace+" "+string(tools.Tools[i].Output), "office "+string(recorded.Output))
+	harness.Equal(t, "over HTTP", tools.Tools[i].Namespace+" "+string(tools.Tools[i].Output), "office "+string(b.Contract(recorded).Output))
 	put := d.Send("admin", http.MethodPut, "/v1/sessions/"+string(id)+"/tools", string(got.Body))
 	harness.Equal(t, "put", put.Status, http.StatusOK)
 	again, _ := b.StateOf(id).Catalog.Tool("send_mail")
@@ -120,6 +121,50 @@ func TestToolManifest(t *testing.T) {
 	for _, want := range []string{`"namespace":"office"`, `"aliases":["letter","post"]`, `"output_schema":{`, `"examples":[{"To":"ann"}]`} {
 		if !strings.Contains(string(listed.Body), want) {
 			t.Errorf("catalog: got %s, want %s", listed.Body, want)
+		}
+	}
+}
+
+// TestContractsAreStoredOnce has forty tools of 2 KiB each whose levels change a hundred times: the history has at most a tenth of the bytes
+// that it had with each tool's contract in each change, and the stored bodies are counted. Another node without the tools lists them whole.
+func TestContractsAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	const tools, changes, size = 40, 100, 2 << 10
+	b := harness.StartIdle(t)
+	b.StartNode(harness.PluginOf("many", func(r *plugin.Registrar) {
+		for i := range tools {
+			plugin.AddTool(r, plugin.Tool{
+				Name: fmt.Sprintf("tool_%02d", i), Description: "Does something.",
+				Schema: &jsonschema.Schema{Type: "object", Description: strings.Repeat(fmt.Sprintf("%02d", i), size/2)},
+			}, func(context.Context, plugin.Call, map[string]any) (string, error) { return "", nil })
+		}
+	}))
+	id := b.Open(api.CreateRequest{})
+	for i := range changes {
+		_, err := b.SetToolsAvailability(b.Ctx, id, []string{"tool_00"}, []events.Override{"off", ""}[i%2])
+		harness.WantError(t, "change", err, nil)
+	}
+	whole, now, bodies := 0, 0, make(map[events.BlobRef]bool)
+	for _, ev := range b.History(id) {
+		data, err := events.EncodePayload(ev.Payload)
+		harness.WantError(t, "encode", err, nil)
+		whole, now = whole+len(data), now+len(data)
+		for _, ref := range events.Refs(ev.Payload) {
+			if whole += int(ref.Size) - len(ref.Digest); !bodies[ref] {
+				now += int(ref.Size)
+			}
+			bodies[ref] = true
+		}
+	}
+	harness.Equal(t, "contracts", len(bodies), tools)
+	if now*10 > whole {
+		t.Errorf("got %d bytes, want at most a tenth of the %d with contracts in each change", now, whole)
+	}
+	list, err := b.OtherHost().ToolState(b.Ctx, id)
+	harness.WantError(t, "list", err, nil)
+	for i := range list.Tools {
+		if !strings.Contains(string(list.Tools[i].Look().Schema), strings.Repeat(fmt.Sprintf("%02d", i), size/2)) {
+			t.Errorf("%s: got the schema %.50s, want that of its plugin", list.Tools[i].Name, list.Tools[i].Look().Schema)
 		}
 	}
 }

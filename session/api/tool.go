@@ -12,6 +12,27 @@ type ToolState struct {
 	Generation int64              `msgpack:"g,omitempty"`
 	Tools      []events.ToolEntry `msgpack:"t,omitempty"` // sorted by name
 	LeftOut    []LeftOutTool      `msgpack:"l,omitempty"` // that the answering node leaves out. A request has none
+	Contracts  [][]byte           `msgpack:"c,omitempty"` // texts of the tools' contracts, one for each, which their entries lose on the way. A request has none
+}
+
+// Pack puts the tools' contracts beside them.
+func (s *ToolState) Pack() {
+	s.Contracts = make([][]byte, len(s.Tools))
+	for i := range s.Tools {
+		s.Contracts[i] = s.Tools[i].Look().Text()
+	}
+}
+
+// Unpack is the inverse of Pack.
+func (s *ToolState) Unpack() error {
+	for i := range min(len(s.Tools), len(s.Contracts)) {
+		if text := s.Contracts[i]; len(text) > 0 {
+			if err := s.Tools[i].ReadContract(text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // LeftOutTool is a tool that sessions do not have, although its source has it.

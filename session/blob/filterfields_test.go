@@ -96,8 +96,7 @@ var unfiltered = map[string]string{
 	"commands, which run as they are":                   `MonitorSpec.Command MonitorSpec.Cwd MonitorSpec.Env MonitorSpec.Place`,
 	"tools as they are offered, and the form and end of replies": `
 		Contribution.Tools OutputForm.Name OutputForm.Schema Sampling.Stop ToolAccess.Hidden ToolAccess.Tools
-		ToolEntry.Aliases ToolEntry.Description ToolEntry.Examples ToolEntry.Name ToolEntry.Namespace ToolEntry.Output
-		ToolEntry.Schema ToolEntry.Source
+		ToolEntry.Aliases ToolEntry.Description ToolEntry.Name ToolEntry.Namespace ToolEntry.Source
 	`,
 	"names, codes and labels": `
 		Config.Effort Config.Model Config.Protocol Config.Provider Decision.Code Decision.Name Decision.Plugin

@@ -75,9 +75,12 @@ func Spill(ctx context.Context, blobs Store, p events.Payload) (events.Payload, 
 }
 
 // SpillAbove is [Spill] with other bounds, in bytes: inline for one body, and all, at least inline, for
-// the sum of the bodies that stay inside the event.
+// the sum of the bodies that stay inside the event. Contracts of tools are never inside.
 func SpillAbove(ctx context.Context, blobs Store, p events.Payload, inline, all int) (events.Payload, error) {
 	p, err := filtered(ctx, blobs, p)
+	if err == nil {
+		err = storeContracts(ctx, blobs, p)
+	}
 	if err != nil {
 		return nil, err
 	}

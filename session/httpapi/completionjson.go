@@ -70,7 +70,7 @@ func (in newCompletionJSON) args(c *httpRequest) (operation.CompleteArgs, error)
 		req.Messages = append(req.Messages, events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)})
 	}
 	for _, t := range in.Tools {
-		req.Tools = append(req.Tools, events.ToolEntry{Name: t.Name, Description: t.Description, Schema: t.Schema})
+		req.Tools = append(req.Tools, plugin.CompletionTool{Name: t.Name, Description: t.Description, Schema: t.Schema})
 	}
 	return operation.CompleteArgs{Request: req, Source: cmp.Or(in.Source, "client")}, nil
 }

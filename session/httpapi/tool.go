@@ -57,7 +57,8 @@ type toolsJSON struct {
 type toolJSON struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description,omitempty"`
-	Schema       json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of its arguments"`
+	Schema       json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of its arguments; omitted in views of a session, where contract names it"`
+	Contract     *blobJSON       `json:"contract,omitempty" jsonschema:"body with its schema, output_schema and examples"`
 	Effects      effectsJSON     `json:"effects"`
 	Source       string          `json:"source,omitempty"`
 	Availability levelJSON       `json:"availability" jsonschema:"availability that its source declares"`
@@ -95,18 +96,19 @@ type generationJSON struct {
 }
 
 func toolOf(t *events.ToolEntry) toolJSON {
+	contract := t.Look()
 	out := toolJSON{
-		Name: t.Name, Description: t.Description, Effects: effectsJSON(t.Effects), Source: t.Source, Availability: levelJSON(events.Overridden(t.Availability)),
-		Override: t.Override, Orphan: t.Orphan, Serial: t.Serial, Namespace: t.Namespace, Aliases: t.Aliases, Examples: eventjson.Raws(t.Examples),
+		Contract: blob(t.Contract), Name: t.Name, Description: t.Description, Effects: effectsJSON(t.Effects), Source: t.Source, Availability: levelJSON(events.Overridden(t.Availability)),
+		Override: t.Override, Orphan: t.Orphan, Serial: t.Serial, Namespace: t.Namespace, Aliases: t.Aliases, Examples: eventjson.Raws(contract.Examples),
 	}
-	if len(t.Output) > 0 {
-		out.Output = eventjson.Raw(t.Output)
+	if len(contract.Output) > 0 {
+		out.Output = eventjson.Raw(contract.Output)
 	}
 	if t.Effects == events.EffectsNonIdempotent {
 		out.Effects = "non_idempotent"
 	}
-	if len(t.Schema) > 0 {
-		out.Schema = eventjson.Raw(t.Schema)
+	if len(contract.Schema) > 0 {
+		out.Schema = eventjson.Raw(contract.Schema)
 	}
 	return out
 }
@@ -209,12 +211,9 @@ type toolCatalogJSON struct {
 // entry is the inverse of [toolOf].
 func (t *toolJSON) entry() (events.ToolEntry, error) {
 	e := events.ToolEntry{
-		Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: events.Effects(t.Effects), Source: t.Source,
+		Name: t.Name, Description: t.Description, Effects: events.Effects(t.Effects), Source: t.Source,
 		Availability: events.Override(t.Availability).Level(), Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
-		Namespace: t.Namespace, Aliases: t.Aliases, Output: t.Output,
-	}
-	for _, example := range t.Examples {
-		e.Examples = append(e.Examples, example)
+		Namespace: t.Namespace, Aliases: t.Aliases,
 	}
 	if t.Effects == "non_idempotent" {
 		e.Effects = events.EffectsNonIdempotent

@@ -246,11 +246,16 @@ func (r Requests) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.
 
 // ToolState implements [api.Service].
 func (r Requests) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
-	return send(ctx, r, ToolState, id, None{})
+	state, err := send(ctx, r, ToolState, id, None{})
+	if err == nil {
+		err = state.Unpack()
+	}
+	return state, err
 }
 
 // ApplyToolState implements [api.Service].
 func (r Requests) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error) {
+	state.Contracts = nil
 	return send(ctx, r, ApplyToolState, id, state)
 }
 

@@ -84,17 +84,24 @@ type OutputHost interface {
 	ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error)
 }
 
+// CompletionTool is a tool that the reply to a [CompletionRequest] may name.
+type CompletionTool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON schema of the arguments
+}
+
 // CompletionRequest is a model call outside the conversation.
 type CompletionRequest struct {
 	Key        string // identifies the call: the same key in the same turn returns the recorded reply. Defaults to the request's digest
 	Model      string // Defaults to the session's
 	Effort     string
 	Messages   []events.Message
-	Tools      []events.ToolEntry // tools that the reply may name; they do not run
-	ToolChoice ToolChoice         `json:",omitzero"` // Defaults to the model's own. Zero values are not part of the digest
-	Output     Output             `json:",omitzero"` // Defaults to text
-	MaxTokens  int64              // limit of output tokens; 0 leaves it to the provider
-	Sampling   events.Sampling    `json:",omitzero"` // Defaults to the session's, field by field
+	Tools      []CompletionTool // that the reply may name; they do not run
+	ToolChoice ToolChoice       `json:",omitzero"` // Defaults to the model's own. Zero values are not part of the digest
+	Output     Output           `json:",omitzero"` // Defaults to text
+	MaxTokens  int64            // limit of output tokens; 0 leaves it to the provider
+	Sampling   events.Sampling  `json:",omitzero"` // Defaults to the session's, field by field
 	// Stream receives the deltas of the reply, in order, from one goroutine, before Complete returns. It must not block.
 	// A recorded reply is not streamed. Over NATS, deltas may be lost. Then a reset discards the deltas of that
 	// attempt, and no more deltas of it follow.

@@ -300,14 +300,14 @@ type CatalogItem struct {
 func ListTools(tools []events.ToolEntry) []json.RawMessage {
 	list := make([]json.RawMessage, 0, len(tools))
 	for i := range tools {
-		t, level := &tools[i], tools[i].Effective()
+		t, contract, level := &tools[i], tools[i].Look(), tools[i].Effective()
 		if level.Rank() < events.AvailSearchable.Rank() {
 			continue
 		}
 		data, err := json.Marshal(CatalogItem{
 			Name: t.Name, Description: t.Description, Source: t.Source, Availability: string(events.Overridden(level)),
-			Callable: t.Callable(), Showcased: level == events.AvailShowcased, Searchable: true, Contract: t.Schema,
-			Namespace: t.Namespace, Aliases: t.Aliases, Output: t.Output, Examples: eventjson.Raws(t.Examples),
+			Callable: t.Callable(), Showcased: level == events.AvailShowcased, Searchable: true, Contract: contract.Schema,
+			Namespace: t.Namespace, Aliases: t.Aliases, Output: contract.Output, Examples: eventjson.Raws(contract.Examples),
 		})
 		if err == nil { // a schema that is no JSON is refused by AddTool
 			list = append(list, data)

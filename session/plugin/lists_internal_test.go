@@ -31,9 +31,9 @@ func TestListsAreFew(t *testing.T) {
 func TestListIsOfItsTools(t *testing.T) {
 	t.Parallel()
 	for field, entry := range map[string]events.ToolEntry{
-		"description": {Description: "x"}, "schema": {Schema: []byte("{}")}, "effects": {Effects: events.EffectsIdempotent}, "source": {Source: "x"},
+		"description": {Description: "x"}, "contract": {Contract: events.BlobRef{Digest: "x", Size: 1}}, "effects": {Effects: events.EffectsIdempotent}, "source": {Source: "x"},
 		"availability": {Availability: events.AvailOff}, "override": {Override: "off"}, "orphan": {Orphan: true}, "serial": {Serial: true},
-		"namespace": {Namespace: "x"}, "aliases": {Aliases: []string{"x"}}, "output": {Output: []byte("{}")}, "examples": {Examples: [][]byte{[]byte("{}")}},
+		"namespace": {Namespace: "x"}, "aliases": {Aliases: []string{"x"}},
 	} {
 		var l lists
 		of := func(e events.ToolEntry) *events.ToolEntry {

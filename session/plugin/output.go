@@ -95,14 +95,14 @@ func (o Output) Fault(text string) string {
 	return ""
 }
 
-func (c *ToolChoice) check(tools []events.ToolEntry) error {
+func (c *ToolChoice) check(tools []CompletionTool) error {
 	if c.None && c.Required || c.Tool != "" && (c.None || c.Required) {
 		return invalid("tool_choice", "is more than one")
 	}
 	if c.Required && len(tools) == 0 {
 		return invalid("tool_choice.required", "needs tools")
 	}
-	named := func(t events.ToolEntry) bool { return t.Name == c.Tool }
+	named := func(t CompletionTool) bool { return t.Name == c.Tool }
 	if c.Tool != "" && !slices.ContainsFunc(tools, named) {
 		return invalid("tool_choice.tool", "is not among the tools of the request")
 	}

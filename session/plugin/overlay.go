@@ -198,6 +198,7 @@ func (s *Stack) handlerLocked(entry *events.ToolEntry) *BoundTool {
 	}
 	bound := *tool
 	bound.entry = *entry
+	bound.entry.ShareContract(&tool.entry)
 	return &bound
 }
 

@@ -310,11 +310,11 @@ func bind(tool Tool, run Handler) (*BoundTool, error) {
 		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
 	entry := events.ToolEntry{
-		Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source,
-		Availability: tool.Level, Serial: tool.Serial,
+		Name: tool.Name, Description: tool.Description, Effects: tool.Effects, Source: tool.Source,
+		Availability: tool.Level, Serial: tool.Serial, Namespace: tool.Namespace, Aliases: tool.Aliases,
 	}
 	bound := &BoundTool{Tool: tool, Handler: run, schema: resolved}
-	if err := bound.describe(&entry); err != nil {
+	if err := bound.describe(&entry, text); err != nil {
 		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
 	if err := checkEntry(entry); err != nil {
@@ -324,9 +324,9 @@ func bind(tool Tool, run Handler) (*BoundTool, error) {
 	return bound, nil
 }
 
-// describe fills in the fields for searches.
-func (r *BoundTool) describe(entry *events.ToolEntry) error {
-	entry.Namespace, entry.Aliases = r.Namespace, r.Aliases
+// describe sets the contract.
+func (r *BoundTool) describe(entry *events.ToolEntry, of json.RawMessage) error {
+	contract := events.Contract{Schema: of, Examples: r.Examples}
 	if r.Output != nil {
 		if _, err := schema.Compile("output", r.Output); err != nil {
 			return err
@@ -335,7 +335,7 @@ func (r *BoundTool) describe(entry *events.ToolEntry) error {
 		if err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
-		entry.Output = text
+		contract.Output = text
 	}
 	for i, example := range r.Examples {
 		if !json.Valid(example) {
@@ -344,9 +344,8 @@ func (r *BoundTool) describe(entry *events.ToolEntry) error {
 		if _, err := r.Check(example); err != nil {
 			return fmt.Errorf("examples[%d]: %w", i, err)
 		}
-		entry.Examples = append(entry.Examples, example)
 	}
-	return nil
+	return entry.SetContract(contract)
 }
 
 // checkEntry refuses a tool that the history cannot record.

@@ -71,14 +71,14 @@ func TestAddToolSchema(t *testing.T) {
 		Required   []string
 		Properties map[string]struct{ Type, Description string }
 	}
-	if err := json.Unmarshal(got.Schema, &schema); err != nil {
+	if err := json.Unmarshal(got.Look().Schema, &schema); err != nil {
 		t.Fatal(err)
 	}
 	if schema.Type != "object" || !slices.Equal(schema.Required, []string{"a", "b"}) || schema.Properties["a"].Type != "integer" ||
 		schema.Properties["a"].Description != "first summand" || schema.Properties["note"].Type != "string" {
-		t.Errorf("schema: got %s", got.Schema)
+		t.Errorf("schema: got %s", got.Look().Schema)
 	}
-	got.Schema = nil
+	got.Contract = events.BlobRef{}
 	want := events.ToolEntry{Name: "add", Description: "adds", Effects: events.EffectsNone, Source: "math"}
 	if encode(t, got) != encode(t, want) {
 		t.Errorf("entry: got %+v, want %+v", got, want)

@@ -3,7 +3,7 @@ package plugin
 import "encoding/json"
 
 // SchemaText is the JSON of the schema of the arguments. The caller must not change it.
-func (r *BoundTool) SchemaText() json.RawMessage { return r.entry.Schema }
+func (r *BoundTool) SchemaText() json.RawMessage { return r.entry.Look().Schema }
 
 // With returns a copy of the set whose tools differ by what change does to each.
 func (t *Tools) With(change func(*BoundTool)) *Tools {

@@ -140,8 +140,11 @@ func TestRender(t *testing.T) {
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	schema := `{"type":"object","required":["b"],"properties":{"a":{"type":"integer","default":7},"b":{"enum":["x","y"],"description":"which\n one"},"c":{"type":"array","items":{"type":"string"}}}}`
-	p := preamble(t, "", events.ToolEntry{Name: "find", Description: "Finds\nthings.", Schema: []byte(schema)},
-		events.ToolEntry{Name: "web.get", Schema: []byte(`{`)}, events.ToolEntry{Name: "hidden", Availability: events.AvailSearchable})
+	find, get := events.ToolEntry{Name: "find", Description: "Finds\nthings."}, events.ToolEntry{Name: "web.get"}
+	if err := errors.Join(find.SetContract(events.Contract{Schema: []byte(schema)}), get.SetContract(events.Contract{Schema: []byte(`[1]`)})); err != nil {
+		t.Fatal(err)
+	}
+	p := preamble(t, "", find, get, events.ToolEntry{Name: "hidden", Availability: events.AvailSearchable})
 	docs := ""
 	for _, c := range p.Contributions {
 		docs += c.Content

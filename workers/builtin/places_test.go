@@ -104,7 +104,7 @@ func placeArguments(t *testing.T, s *plugin.Stack) (list []placeArgument) {
 		var schema struct {
 			Properties map[string]json.RawMessage `json:"properties"`
 		}
-		if err := json.Unmarshal(entry.Schema, &schema); err != nil {
+		if err := json.Unmarshal(entry.Look().Schema, &schema); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"path", "cwd"} {

@@ -24,6 +24,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -117,7 +118,11 @@ func (c *Checker) run(ctx context.Context, s *projector.State) (in turn.Hooks, e
 	}
 	h := call.Hooks{At: c.calls.Snapshot(s, options), Stack: stack, Needs: turn.Next(s), Record: discard}
 	if h.Needs.Hooks == events.PointBeforeTurn {
-		if h.Preamble, err = stack.Preamble(slices.Clip(s.Catalog.Tools), options); err != nil {
+		tools, err := blob.Contracts(ctx, c.calls.Blobs, s.Catalog.Tools, nil)
+		if err != nil {
+			return in, err
+		}
+		if h.Preamble, err = stack.Preamble(slices.Clip(tools), options); err != nil {
 			return in, fmt.Errorf("the protocol has no prompt: %w", err)
 		}
 	}

@@ -209,7 +209,7 @@ func wireHash(t *testing.T, p plugin.Factory) string {
 	}
 	m := wire.Manifest{Version: "1"}
 	for _, e := range declared.Tools.Entries() {
-		m.Tools = append(m.Tools, wire.Tool{Name: e.Name, Description: e.Description, Schema: e.Schema, Effects: e.Effects, Serial: e.Serial})
+		m.Tools = append(m.Tools, wire.Tool{Name: e.Name, Description: e.Description, Schema: e.Look().Schema, Effects: e.Effects, Serial: e.Serial})
 	}
 	return m.Hash()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/files"
 	"github.com/lash-go/lash/workers/builtin/shell"
@@ -197,4 +198,12 @@ func (b *System) RemoveSource(id events.SessionID, source string) {
 	b.T.Helper()
 	_, err := b.RemoveToolSource(b.Ctx, id, source)
 	WantError(b.T, "remove "+source, err, nil)
+}
+
+// Contract is the contract of a recorded tool.
+func (b *System) Contract(tool *events.ToolEntry) *events.Contract {
+	b.T.Helper()
+	list, err := blob.Contracts(b.Ctx, b.Bus, []events.ToolEntry{*tool}, nil)
+	WantError(b.T, "contract", err, nil)
+	return list[0].Look()
 }

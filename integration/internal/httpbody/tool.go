@@ -44,6 +44,7 @@ type Tool struct {
 	Name         string            `json:"name"`
 	Description  string            `json:"description,omitempty"`
 	Schema       json.RawMessage   `json:"schema,omitempty"`
+	Contract     *Blob             `json:"contract,omitempty"`
 	Effects      Effects           `json:"effects"`
 	Source       string            `json:"source,omitempty"`
 	Availability Level             `json:"availability"`

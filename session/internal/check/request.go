@@ -79,12 +79,24 @@ func Completion(r *plugin.CompletionRequest) error {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
 	}
-	if len(r.Tools) > 0 {
-		if err := (&events.ToolStateApplied{Generation: 1, Tools: r.Tools}).Validate(); err != nil {
-			return err
-		}
+	if err := completionTools(r.Tools); err != nil {
+		return err
 	}
 	return (&events.SessionConfigured{Config: events.Config{Model: r.Model, Effort: r.Effort, MaxOutputTokens: r.MaxTokens, Sampling: r.Sampling}}).Validate()
+}
+
+func completionTools(list []plugin.CompletionTool) error {
+	names := make(map[string]bool, len(list))
+	for i := range list {
+		switch name := list[i].Name; {
+		case name == "" || len(name) > events.MaxIDBytes:
+			return &events.FieldError{Field: "tools.name", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(name), events.MaxIDBytes), Err: events.ErrInvalid}
+		case names[name]:
+			return &events.FieldError{Field: "tools", Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
+		}
+		names[list[i].Name] = true
+	}
+	return nil
 }
 
 // Create refuses fields of a request that no later check reads before they are recorded.

@@ -177,7 +177,7 @@ func declared(cfg *Config) (*Instance, error) {
 	for _, entry := range d.Tools.Entries() {
 		tool, _ := d.Tools.Find(entry.Name)
 		m.Tools = append(m.Tools, wire.Tool{
-			Name: entry.Name, Description: entry.Description, Schema: entry.Schema, Effects: entry.Effects,
+			Name: entry.Name, Description: entry.Description, Schema: entry.Look().Schema, Effects: entry.Effects,
 			TimeoutMS: tool.Timeout.Milliseconds(), Serial: entry.Serial,
 		})
 	}

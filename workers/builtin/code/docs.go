@@ -89,8 +89,8 @@ func toolDocs(tools []events.ToolEntry) string {
 
 func toolDoc(t *events.ToolEntry) string {
 	schema := new(jsonschema.Schema)
-	if len(t.Schema) > 0 {
-		if read, err := schemas.Parse("schema", t.Schema); err == nil {
+	if text := t.Look().Schema; len(text) > 0 {
+		if read, err := schemas.Parse("schema", text); err == nil {
 			schema = read
 		}
 	}

@@ -66,7 +66,7 @@ func (e *executor) Execute(ctx context.Context, in plugin.ExecContext, req plugi
 func toolInfos(tools []events.ToolEntry) []sandbox.ToolInfo {
 	list := make([]sandbox.ToolInfo, len(tools))
 	for i := range tools {
-		list[i] = sandbox.ToolInfo{Name: tools[i].Name, Description: tools[i].Description, Schema: tools[i].Schema}
+		list[i] = sandbox.ToolInfo{Name: tools[i].Name, Description: tools[i].Description, Schema: tools[i].Look().Schema}
 	}
 	return list
 }

@@ -89,7 +89,7 @@ func (s *search) find(ctx context.Context, call plugin.Call, in queryArgs) ([]fo
 	list, fresh := []foundTool{}, []string{}
 	for _, t := range rank(state.Catalog.Tools, words, limit) {
 		lifted := t.Override == "" && t.Availability == events.AvailSearchable
-		list = append(list, foundTool{Name: t.Name, Namespace: t.Namespace, Description: t.Description, Schema: t.Schema, Callable: lifted || t.Callable()})
+		list = append(list, foundTool{Name: t.Name, Namespace: t.Namespace, Description: t.Description, Schema: t.Look().Schema, Callable: lifted || t.Callable()})
 		if lifted {
 			fresh = append(fresh, t.Name)
 		}

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -105,19 +104,30 @@ func (m *modelRun) endStream(ctx context.Context, err error) {
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {
 	list := make([]llm.Tool, len(entries))
 	for i := range entries {
-		list[i] = llm.Tool{Name: entries[i].Name, Description: toolDescription(&entries[i]), InputSchema: entries[i].Schema}
+		list[i] = llm.Tool{Name: entries[i].Name, Description: toolDescription(&entries[i]), InputSchema: entries[i].Look().Schema}
+	}
+	return list
+}
+
+func completionTools(tools []plugin.CompletionTool) []llm.Tool {
+	list := make([]llm.Tool, len(tools))
+	for i, t := range tools {
+		list[i] = llm.Tool{Name: t.Name, Description: t.Description, InputSchema: t.Schema}
 	}
 	return list
 }
 
 // toolDescription is the description of a tool for the model, without its argument schema.
 func toolDescription(t *events.ToolEntry) string {
-	text := t.Description
-	if len(t.Output) > 0 {
-		text += "\n\nReturns JSON of the schema " + string(t.Output)
+	text, contract := t.Description, t.Look()
+	if len(contract.Output) > 0 {
+		text += "\n\nReturns JSON of the schema " + string(contract.Output)
 	}
-	if len(t.Examples) > 0 {
-		text += "\n\nExamples of arguments:\n" + string(bytes.Join(t.Examples, []byte("\n")))
+	if len(contract.Examples) > 0 {
+		text += "\n\nExamples of arguments:"
+	}
+	for _, example := range contract.Examples {
+		text += "\n" + string(example)
 	}
 	return strings.TrimPrefix(text, "\n\n")
 }

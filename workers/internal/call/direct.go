@@ -31,7 +31,7 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	asked := llm.Request{
 		Session: req.Session, Silence: e.Silence.of(config, model), Model: model, MaxOutputTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, config.Effort),
 		Sampling: req.Sampling.Over(config.Sampling),
-		Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
+		Messages: messages, Tools: completionTools(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
 	}
 	sink, retried := streamTo(req.Stream)
 	resp, tries, err := e.traced(req.TraceContext, e.requestEvent(cmp.Or(config.Provider, e.Provider), req.Source, &asked), func() (llm.Response, tries, error) {

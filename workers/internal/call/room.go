@@ -95,7 +95,7 @@ func (m *modelRun) promptSize() int64 {
 	if !m.Preamble.HideTools {
 		for i := range m.Prompt.Tools {
 			t := &m.Prompt.Tools[i]
-			n += len(t.Name) + len(t.Description) + len(t.Schema) + len(t.Output)
+			n += len(t.Name) + len(t.Description) + len(t.Look().Schema) + len(t.Look().Output)
 		}
 	}
 	return int64(n) / 4

@@ -22,6 +22,9 @@ func (r *run) start(ctx context.Context) error {
 	if len(needs.Calls) == 0 {
 		r.stack.ClearMessageSender() // no call runs
 	}
+	if err := r.readContracts(ctx); err != nil {
+		return err
+	}
 	switch {
 	case needs.Turn == "":
 		return nil

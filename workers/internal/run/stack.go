@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -184,6 +185,25 @@ func (r *run) recordTools(ctx context.Context) error {
 		entry, err = r.stack.Catalog(&r.state.Catalog)
 	}
 	r.stack.compared = entry
+	return err
+}
+
+// readContracts gives the state's tools their contracts. Where the plugins offer the same tools, the state shares their list.
+func (r *run) readContracts(ctx context.Context) error {
+	if r.stack.Stack == nil {
+		return nil
+	}
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil {
+		return err
+	}
+	tools := entry.Tools
+	if !slices.EqualFunc(r.state.Catalog.Tools, tools, func(a, b events.ToolEntry) bool { return a.Equal(&b) }) {
+		tools, err = blob.Contracts(ctx, r.p.cfg.Calls.Blobs, r.state.Catalog.Tools, tools)
+	}
+	if err == nil {
+		r.state.Catalog.Tools = tools
+	}
 	return err
 }
 
