@@ -157,6 +157,28 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	b.awaitWakes(1) // the other worker's
 }
 
+// TestPanickedRunEndsItsEffects has a run panic while a model call of it runs. The call ends with the cause that the run has ended, as the turn goes
+// on, in another run.
+func TestPanickedRunEndsItsEffects(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	model := newGate()
+	p := b.start(b.pool("w1", 1, model.script(says("hi")), nil))
+	b.submit("t1")
+	bustest.Receive(t, "an event", model.asked)
+	p.mu.Lock()
+	r := p.runs[sid]
+	p.mu.Unlock()
+	r.results <- effectResult{} // of no effect
+	if err := bustest.Receive(t, "an event", model.ended); !errors.Is(err, errRunEnded) {
+		t.Errorf("the model call ended with %v, want %v", err, errRunEnded)
+	}
+	close(model.open)
+	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 2 || r.Text != "hi" {
+		t.Errorf("got %+v, want it finished by the second attempt", r)
+	}
+}
+
 // TestTakeOverOfSilentWorker takes over a turn whose worker does not respond.
 func TestTakeOverOfSilentWorker(t *testing.T) {
 	t.Parallel()
