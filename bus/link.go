@@ -26,8 +26,9 @@ const linkRetry = 10 * time.Second
 // library makes a connection again that was cut.
 type extraLink struct {
 	made   atomic.Pointer[link]
-	mu     sync.Mutex // held during an attempt
-	failed time.Time  // of the last attempt; zero after one that succeeded
+	before atomic.Uint64 // [extraLink.connects] of earlier ones
+	mu     sync.Mutex    // held during an attempt
+	failed time.Time     // of the last attempt; zero after one that succeeded
 	closed bool
 }
 
@@ -35,8 +36,10 @@ type extraLink struct {
 // what the connection is for.
 func (e *extraLink) of(b *Bus, use string) *link {
 	l := e.made.Load()
-	if l != nil && l.nc.IsClosed() && e.made.CompareAndSwap(l, nil) {
-		l = nil
+	if l != nil && l.nc.IsClosed() {
+		e.before.Add(1 + l.nc.Stats().Reconnects) // first: a count that is too high for a moment costs a look at the log
+		e.made.CompareAndSwap(l, nil)
+		l = e.made.Load()
 	}
 	if l == nil {
 		l = e.make(b, use)
@@ -63,6 +66,15 @@ func (e *extraLink) make(b *Bus, use string) *link {
 	e.failed = time.Time{}
 	e.made.Store(&l)
 	return &l
+}
+
+// connects counts how often the connection was made, by the library too. Where it has not grown, what was received is of the same servers.
+func (e *extraLink) connects() uint64 {
+	n := e.before.Load()
+	if l := e.made.Load(); l != nil {
+		n += 1 + l.nc.Stats().Reconnects
+	}
+	return n
 }
 
 // close closes the connection for good.

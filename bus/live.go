@@ -57,7 +57,32 @@ func (b *Bus) OnCommit(session events.SessionID, deliver func(LiveMessage)) (sto
 		return nil, err
 	}
 	b.subscribeRemovals()
-	return b.listen(b.names.liveAll(session), func(m *nats.Msg) { deliver(ParseLive(m)) })
+	order := arrivalOrder{reconnects: b.Reconnects()}
+	return b.listen(b.names.liveAll(session), func(m *nats.Msg) {
+		parsed := ParseLive(m)
+		parsed.Early = order.isEarly(b.Reconnects(), m.Sub)
+		deliver(parsed)
+	})
+}
+
+// arrivalOrder tells the messages of a subscription that may have arrived before the last reconnect. They are those that waited when the
+// reconnect was noticed.
+type arrivalOrder struct {
+	reconnects uint64
+	early      int // messages from here on
+}
+
+// isEarly is called with each message, while its handler has it.
+func (o *arrivalOrder) isEarly(reconnects uint64, sub *nats.Subscription) bool {
+	if reconnects != o.reconnects {
+		waiting, _, _ := sub.Pending() // an ended one has none
+		o.reconnects, o.early = reconnects, max(waiting, 1)
+	}
+	if o.early == 0 {
+		return false
+	}
+	o.early--
+	return true
 }
 
 // Close ends the subscription.
@@ -87,6 +112,7 @@ type LiveMessage struct {
 	MayEndTurn bool            // the commit ends a turn, or requests its cancel
 	AboutTasks bool            // the commit has an event of the family task
 	Removed    bool            // neither: texts of the history may have been removed
+	Early      bool            // of [Bus.OnCommit]: it arrived before a reconnect, perhaps, and may be of a history that the servers do not have any more
 }
 
 // hasKind reports whether one of a commit's kinds fits. kinds is the value of [headerKinds].

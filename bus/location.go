@@ -22,7 +22,10 @@ type location struct {
 	last   events.Seq   // of the session; 0: there is a stream without commits
 	sealed bool         // an archiver has sealed the stream
 	entry  archiveEntry // the history before the stream
-	as     incarnation  // zero: the stream takes no appends yet, or has no commit
+	as     incarnation  // zero: there is no commit
+
+	name      string // of as; empty like it
+	secondary uint64 // [extraLink.connects] of the second connection before it was located
 }
 
 // locate finds a session's history; leaders answer. Errors: [events.ErasedError], [events.ErrNoSession]; [CutOffError], with the location of
@@ -49,14 +52,14 @@ func isEmpty(loc location, err error) bool {
 // find is [Bus.locate] without the commits that only the session's row shows. It notes the incarnation, once more where the first requests
 // were answered before a removal that another reader knows, or before a reconnect.
 func (b *Bus) find(ctx context.Context, session events.SessionID) (location, error) {
-	before := b.Reconnects()
-	loc, err := b.findOnce(ctx, session)
-	if !b.incarnations.note(session, loc.as, before, false) {
-		before = b.Reconnects()
-		loc, err = b.findOnce(ctx, session)
-		b.incarnations.note(session, loc.as, before, true)
+	for certain := false; ; certain = true {
+		reconnects, secondary := b.Reconnects(), b.secondary.connects()
+		loc, err := b.findOnce(ctx, session)
+		if name, ok := b.incarnations.note(session, loc.as, reconnects, certain); ok {
+			loc.name, loc.secondary = name, secondary
+			return loc, err
+		}
 	}
-	return loc, err
 }
 
 func (b *Bus) findOnce(ctx context.Context, session events.SessionID) (location, error) {
@@ -78,6 +81,8 @@ func (b *Bus) findOnce(ctx context.Context, session events.SessionID) (location,
 		return b.locateArchived(ctx, session, entry)
 	case err != nil:
 		return location{}, noHistory(session)
+	case loc.last > 0: // an archiver has sealed it, and died
+		loc.as = incarnation{stream: loc.stream, created: end.created}
 	}
 	return loc, nil
 }
@@ -86,11 +91,12 @@ func (b *Bus) findOnce(ctx context.Context, session events.SessionID) (location,
 // the archive of earlier commits.
 func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from events.Seq) (location, error) {
 	if c, ok := b.streams.get(session); ok && c.first <= from {
-		before := b.Reconnects()
+		reconnects, secondary := b.Reconnects(), b.secondary.connects()
 		end, err := b.streamEnd(ctx, c.stream)
 		if err == nil && !end.sealed && !end.opening && end.last >= c.first {
-			loc := location{stream: c.stream, first: c.first, last: end.last, as: incarnation{stream: c.stream, created: end.created}}
-			if b.incarnations.note(session, loc.as, before, false) {
+			loc := location{stream: c.stream, first: c.first, last: end.last, as: incarnation{stream: c.stream, created: end.created}, secondary: secondary}
+			var ok bool
+			if loc.name, ok = b.incarnations.note(session, loc.as, reconnects, false); ok {
 				return loc, nil
 			}
 		}
@@ -109,12 +115,13 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 			loc.as = incarnation{stream: cmp.Or(entry.Stream, b.names.firstStream(session)), removed: removedAll}
 			return loc, entry.Erased.erasedError(session)
 		case entry.Next == "":
-			loc.as = incarnation{stream: entry.Stream, removed: len(entry.Redactions)}
+			loc.as = incarnation{stream: cmp.Or(entry.Stream, b.names.firstStream(session)), removed: len(entry.Redactions)}
 			return loc, nil
 		}
 		end, err := b.streamEnd(ctx, entry.Next)
 		if err == nil {
 			loc.stream, loc.first, loc.last, loc.sealed = entry.Next, entry.Last+1, max(entry.Last, end.last), end.sealed
+			loc.as = incarnation{stream: loc.stream, created: end.created}
 			if end.opening {
 				if err := b.checkWhole(ctx, session, &loc); err != nil {
 					if recreated {
@@ -124,7 +131,6 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entr
 				}
 			}
 			b.streams.put(session, cachedStream{loc.stream, loc.first})
-			loc.as = incarnation{stream: loc.stream, created: end.created}
 			return loc, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {

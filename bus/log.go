@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -165,8 +166,12 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 		if made {
 			return nil
 		}
+		reconnects, created := l.b.Reconnects(), time.Time{}
 		if err = l.b.reserveNew(ctx, session); err == nil {
-			err = l.b.makeStream(ctx, l.b.sessionConfig(session, firstStream))
+			created, err = l.b.makeStreamAt(ctx, l.b.sessionConfig(session, firstStream))
+		}
+		if !created.IsZero() {
+			l.b.incarnations.note(session, incarnation{stream: firstStream, created: created}, reconnects, false)
 		}
 		if err != nil {
 			return err

@@ -51,36 +51,79 @@ func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto
 			yield(events.Entry{}, fmt.Errorf("read: %w", err))
 			return
 		}
-		next, last := max(from, 1), min(loc.last, upto)
-		check, old := l.checkPlain(session, next), false
-		checked := func(e events.Entry, err error) bool {
-			if err == nil && l.b.incarnations.isOld(session, loc.as) {
-				next, old = e.Seq, true
-				return false
-			}
-			if err == nil {
-				err = check.next(ctx, e)
-			}
-			return yield(e, err) && err == nil
-		}
-		for next <= last {
-			err := l.readLocation(ctx, session, loc, &next, last, checked)
-			switch {
-			case old, errors.Is(err, events.ErrNoSession): // texts of it were removed meanwhile, or it was archived
-				old = false
-				loc, err = l.accepts(l.b.locate(ctx, session))
-			case errors.Is(err, errEnough):
-				return
-			}
-			if err != nil {
-				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
-				return
-			}
-		}
-		if err := check.end(ctx); err != nil {
-			yield(events.Entry{}, fmt.Errorf("read %s: %w", session, err))
+		r := rangeReader{l: l, session: session, loc: loc, next: max(from, 1), last: min(loc.last, upto)}
+		if err := r.read(ctx, yield); err != nil && !errors.Is(err, errEnough) {
+			yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, r.next, err))
 		}
 	}
+}
+
+// rangeReader yields commits of one history, also where it has to locate the session again meanwhile: the connection was made again, the
+// session was archived, or texts were removed. The history there may be another one, as of a server that was started on an earlier copy of its
+// store. So it has to have the last commit that was yielded.
+type rangeReader struct {
+	l       Log
+	session events.SessionID
+	loc     location
+	next    events.Seq      // to yield
+	last    events.Seq      // to yield
+	yielded events.CommitID // at next-1; empty: none
+}
+
+// errOldPlace ends the reading of a place where the session may not be any more.
+var errOldPlace = errors.New("the session has to be located again")
+
+func (r *rangeReader) read(ctx context.Context, yield func(events.Entry, error) bool) error {
+	check := r.l.checkPlain(r.session, r.next)
+	for at := r.next; at <= r.last; {
+		var end error
+		err := r.l.readLocation(ctx, r.session, r.loc, &at, r.last, func(e events.Entry, _ error) bool {
+			if end = r.accept(e); end == nil && e.Seq == r.next {
+				r.next, r.yielded = e.Seq+1, e.Commit.ID
+				if end = check.next(ctx, e); end == nil && !yield(e, nil) {
+					end = errEnough
+				}
+			}
+			return end == nil
+		})
+		switch {
+		case errors.Is(err, errEnough) && !errors.Is(end, errOldPlace):
+			err = end
+		case errors.Is(end, errOldPlace), errors.Is(err, events.ErrNoSession), err != nil && r.l.b.isOld(r.session, r.loc):
+			at, err = r.locateAgain(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return check.end(ctx)
+}
+
+// accept refuses a commit that was perhaps received from another place than the located one, or that has the sequence of the last one
+// yielded, and is another.
+func (r *rangeReader) accept(e events.Entry) error {
+	switch {
+	case r.l.b.isOld(r.session, r.loc):
+		return errOldPlace
+	case e.Seq < r.next && e.Commit.ID != r.yielded:
+		return fmt.Errorf("%s at %d: %w", r.session, e.Seq, events.ErrShorter)
+	}
+	return nil
+}
+
+// locateAgain returns where the reading goes on: at the last commit that was yielded.
+func (r *rangeReader) locateAgain(ctx context.Context) (at events.Seq, err error) {
+	if r.loc, err = r.l.accepts(r.l.b.locate(ctx, r.session)); err != nil {
+		return 0, err
+	}
+	if r.loc.last+1 < r.next {
+		return 0, fmt.Errorf("%s ends at %d: %w", r.session, r.loc.last, events.ErrShorter)
+	}
+	r.last = min(r.last, r.loc.last)
+	if r.yielded != "" {
+		return r.next - 1, nil
+	}
+	return r.next, nil
 }
 
 // errEnough is a reader that stopped.
@@ -377,9 +420,14 @@ func (l Log) CommitInFirstStream(ctx context.Context, session events.SessionID, 
 	return l.b.decodeAlone(seq, raw.data)
 }
 
-// CommitIDInFirstStream is the id of that commit, whether it is plain or encrypted. Errors: those of [Log.CommitInFirstStream].
-func (l Log) CommitIDInFirstStream(ctx context.Context, session events.SessionID, seq events.Seq) (events.CommitID, error) {
-	raw, err := l.readOne(ctx, l.b.names.firstStream(session), seq)
+// CommitIDInStream is the id of a commit in the stream of a session, whether it is plain or encrypted, in one request to any replica. Where the
+// bus does not know the stream, as before it has located the session, it asks the first one. Errors: those of [Log.CommitInFirstStream].
+func (l Log) CommitIDInStream(ctx context.Context, session events.SessionID, seq events.Seq) (events.CommitID, error) {
+	stream := l.b.names.firstStream(session)
+	if c, ok := l.b.streams.get(session); ok {
+		stream = c.stream
+	}
+	raw, err := l.readOne(ctx, stream, seq)
 	if err == nil {
 		var e events.Entry
 		if e, err = events.DecodeEntry(seq, raw.data); err == nil {

@@ -91,32 +91,32 @@ func (l *incarnations) get(session events.SessionID) (known knownIncarnation, ok
 }
 
 // note records what a reader has located after so many reconnects. Where the session is known with more removals, or there were more
-// reconnects, the reader's requests were answered before the last one: note changes nothing, and is false. certain is of a reader that has
-// located the session again since.
-func (l *incarnations) note(session events.SessionID, now incarnation, reconnects uint64, certain bool) bool {
+// reconnects, the reader's requests were answered before the last one: note changes nothing, and is not ok. certain is of a reader that has
+// located the session again since. name is that of the incarnation; empty where nothing was located.
+func (l *incarnations) note(session events.SessionID, now incarnation, reconnects uint64, certain bool) (name string, ok bool) {
 	if now.stream == "" { // nothing was located
-		return true
+		return "", true
 	}
-	if known, ok := l.get(session); ok && known.is(now) {
-		return true
+	if known, ok := l.get(session); ok && known.is(now) && known.reconnects == reconnects {
+		return known.text, true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.get(session)
 	if !certain && (reconnects != l.reconnects() || ok && now.removed < known.removed) {
-		return false
+		return "", false
 	}
-	l.put(session, now, reconnects)
-	return true
+	return l.put(session, now, reconnects), true
 }
 
-// put replaces the incarnation. The caller has mu.
-func (l *incarnations) put(session events.SessionID, now incarnation, reconnects uint64) {
+// put replaces the incarnation, and returns its name. The caller has mu.
+func (l *incarnations) put(session events.SessionID, now incarnation, reconnects uint64) string {
 	text := fmt.Sprintf("%s@%d/%d", now.stream, now.created.UnixNano(), reconnects)
 	if now.removed > 0 {
 		text += removals + strconv.Itoa(now.removed)
 	}
 	l.cache.Add(session, knownIncarnation{now, reconnects, text})
+	return text
 }
 
 func (i incarnation) is(other incarnation) bool {
@@ -139,10 +139,10 @@ func (l *incarnations) noteRemoval(session events.SessionID, removed int) {
 	}
 }
 
-// isOld reports whether texts of a session were removed since a reader located it, as far as this bus knows, or may have been.
-func (l *incarnations) isOld(session events.SessionID, located incarnation) bool {
-	known, ok := l.get(session)
-	return located.stream != "" && (!ok || known.removed != located.removed)
+// isOld reports whether the session may be elsewhere than it was located, as far as this bus knows: it was archived, continues, or has lost texts, or
+// the servers that answer may have another copy of it.
+func (b *Bus) isOld(session events.SessionID, loc location) bool {
+	return loc.name != "" && (b.Log().Incarnation(session) != loc.name || b.secondary.connects() != loc.secondary)
 }
 
 // Incarnation is a text for the session's incarnation as this bus knows it; empty where it does not. It sends no request: reads, [Bus.Hot]

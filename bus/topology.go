@@ -86,14 +86,23 @@ func (b *Bus) ensureDeltas(ctx context.Context) error {
 // makeStream creates a session's stream, unless the session already has one, of these or other settings or of another
 // name.
 func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {
-	err := b.retry(ctx, "create stream "+cfg.Name, func(ctx context.Context) error {
-		_, err := b.js.CreateStream(ctx, cfg)
+	_, err := b.makeStreamAt(ctx, cfg)
+	return err
+}
+
+// makeStreamAt is makeStream that returns when the server made the stream; zero where there was one.
+func (b *Bus) makeStreamAt(ctx context.Context, cfg jetstream.StreamConfig) (created time.Time, err error) {
+	err = b.retry(ctx, "create stream "+cfg.Name, func(ctx context.Context) error {
+		stream, err := b.js.CreateStream(ctx, cfg)
+		if err == nil {
+			created = stream.CachedInfo().Created
+		}
 		return err
 	})
 	if errors.Is(err, errHasStream) {
-		return nil
+		err = nil
 	}
-	return err
+	return created, err
 }
 
 func (b *Bus) ensureBucket(ctx context.Context, name string) error {

@@ -19,8 +19,8 @@ var (
 	// ErrInvalid is a payload that decodes but violates a rule of its kind.
 	ErrInvalid = errors.New("invalid")
 	// ErrShorter: a read starts after the sequence that follows the last one, so an older history has replaced the one that the
-	// reader knows.
-	ErrShorter = errors.New("the history is shorter than what was read of it")
+	// reader knows; or that happened while it read.
+	ErrShorter = errors.New("an older history is in the place of the one that was read")
 	// ErrNoSession is a session without a history.
 	ErrNoSession = errors.New("no such session")
 	// ErrSealed is an append to a sealed history.

@@ -20,8 +20,9 @@ type Log interface {
 	// was known. A log with limits has errors of its own for a history that it cannot store, as bus.ErrFull.
 	Append(ctx context.Context, c *Commit, expected Seq) (Seq, error)
 	// Read yields the commits from sequence from on (0 and 1 mean all), in order and without gaps, up to the last one
-	// at the start of the read. From last+1 it yields none, and from a later sequence [ErrShorter]. The error is terminal: it,
-	// [ErrNoSession], those of [Decode], or a transport error.
+	// at the start of the read. From last+1 it yields none, and from a later sequence [ErrShorter]. All are of one history: where another
+	// one took its place meanwhile, the read ends with that error too. The error is terminal: it, [ErrNoSession], those of [Decode], or a
+	// transport error.
 	Read(ctx context.Context, session SessionID, from Seq) iter.Seq2[Entry, error]
 	// Last is the sequence of the newest commit. Without a history the error is [ErrNoSession].
 	Last(ctx context.Context, session SessionID) (Seq, error)

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/states"
 	"github.com/lash-go/lash/session/turn"
@@ -18,7 +20,8 @@ import (
 // appendSigned appends a commit at the sequence of the state that it was decided on, with a head where it needs one, and folds it
 // into the cached state, whose lock the caller has. It is the only append of hosts and runs, and the only place that signs. A
 // commit without place for a head gets none, and the next one does. fold gets the commit as it is in the log, and returns the state with
-// it. Where that fails, the commit stays in the history; the entry loses its state, and the next Load folds the log.
+// it. Where that fails, the commit stays in the history; the entry loses its state, and the next Load folds the log. The same where another
+// history, which ended at that sequence, has accepted the commit: that of servers to which this process connected again meanwhile.
 //
 // What fold does, and what follows:
 //
@@ -48,7 +51,18 @@ func (h *Host) appendSigned(ctx context.Context, s *states.Entry, c *events.Comm
 	if head != nil && seq == expected && h.cfg.Signed != nil {
 		h.cfg.Signed(head)
 	}
-	if s.State, err = fold(events.Entry{Seq: seq, Commit: signed}); err != nil {
+	if on.Seq == 0 { // the append has made the stream
+		on.SetIncarnation(h.log.Incarnation(on.Session))
+	}
+	if follow.IsStale(h.b, on) {
+		if err = follow.Compare(ctx, h.b, on); err != nil {
+			err = fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
+		}
+	}
+	if err == nil {
+		s.State, err = fold(events.Entry{Seq: seq, Commit: signed})
+	}
+	if err != nil {
 		s.State = nil
 		return 0, err
 	}

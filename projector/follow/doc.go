@@ -21,6 +21,24 @@
 //  4. Several archivers archive the same session: every step can be repeated. The revision of the archive entry
 //     decides between concurrent writes, and the loser repeats its step.
 //
+// # Another history in the place of one
+//
+// A store, or a stream, may be restored from a backup under a running process, and a loss of commits accepted. What processes have of a session
+// until then, and what notices that:
+//
+//	it has                           known of its history             it is compared
+//	state of a host, a run, a        incarnation, last commit         by [Sync], [Receive] and [Compare], see sync.go
+//	projector
+//	snapshot                         sequence, commit                 by [Sync], in the stream; one that is newer than the history is dropped
+//	rows of the directory and the    sequence, generation             by a projector: rewind, where the state was reset, or a row is newer
+//	catalogues
+//	row of the index                 sequence, commit                 before it is continued
+//	plugins of a session             sequence, commit, incarnation    before their next use, with the log
+//	observation                      sequence, commit, incarnation    before each commit of the log, and after a reconnect, which drops what waits
+//	stream that continues an archive name, which is never used again  by each look at the end
+//
+// A read of the log yields commits of one history, or ends with [events.ErrShorter].
+//
 // # Erasure
 //
 //	               mark            write the tombstone          purge, mark

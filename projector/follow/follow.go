@@ -44,7 +44,7 @@ func Open(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector
 // be partial.
 func OpenBefore(ctx context.Context, b *bus.Bus, session events.SessionID, before func(*projector.State) bool) (*projector.State, error) {
 	s, _, err := restore(ctx, b, b, session)
-	if err == nil && !before(s) {
+	if err == nil && (!before(s) || isReplaced(ctx, b.Log(), session, s.Seq, s.LastCommit())) {
 		s = projector.New(session)
 	}
 	return s, err
@@ -84,51 +84,6 @@ func refuseLocked(s *projector.State, e events.Entry) error {
 	return nil
 }
 
-// SyncAfterConflict is [Sync] for a state that the log refused. It compares the state's last commit with that of the log: the
-// history may have been replaced by an older one that is as long by now.
-func SyncAfterConflict(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
-	known := s.LastCommit()
-	if known == "" {
-		return Sync(ctx, log, blobs, s)
-	}
-	same := false
-	next := log.Read(ctx, s.Session, s.Seq)
-	err := fold(ctx, func(yield func(events.Entry, error) bool) {
-		for entry, err := range next {
-			switch {
-			case err != nil || same:
-				if !yield(entry, err) {
-					return
-				}
-			case entry.Commit.ID != known:
-				return
-			default:
-				same = true
-			}
-		}
-	}, blobs, s, math.MaxUint64, refuseLocked)
-	if err == nil && !same || errors.Is(err, events.ErrShorter) {
-		return startAgain(ctx, log, blobs, s)
-	}
-	return err
-}
-
-// startAgain drops what a state has, and folds the history, which the caller has located.
-func startAgain(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
-	s.Reset()
-	s.SetIncarnation("")
-	err := Walk(ctx, log, blobs, s, math.MaxUint64, func(s *projector.State, e events.Entry) error {
-		if err := sameHistory(log, s); err != nil {
-			return err
-		}
-		return refuseLocked(s, e)
-	})
-	if err != nil {
-		return err
-	}
-	return Complete(ctx, blobs, s)
-}
-
 // At returns the complete state of a session at seq, or at its end if that is earlier. It is folded from the log, and
 // from the base of a copy.
 func At(ctx context.Context, log events.Log, blobs BlobReader, session events.SessionID, seq events.Seq) (*projector.State, error) {
@@ -142,7 +97,12 @@ func ReadAt(ctx context.Context, log events.Log, blobs BlobReader, session event
 }
 
 func upTo(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq, before func(*projector.State, events.Entry) error) (*projector.State, error) {
-	if err := Walk(ctx, log, blobs, s, seq, before); err != nil {
+	err := Walk(ctx, log, blobs, s, seq, before)
+	for errors.Is(err, events.ErrShorter) { // another history took its place meanwhile
+		s.Reset()
+		err = Walk(ctx, log, blobs, s, seq, before)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := Complete(ctx, blobs, s); err != nil {
@@ -255,9 +215,6 @@ func restore(ctx context.Context, b *bus.Bus, blobs BlobReader, session events.S
 		return projector.New(session), stored, err
 	}
 	s, err := decode(ctx, blobs, stored.Value)
-	if err == nil && ofOtherHistory(ctx, b, s) {
-		return projector.New(session), stored, nil
-	}
 	if err != nil {
 		if ctx.Err() != nil || isTransient(err) {
 			return nil, stored, err
@@ -288,16 +245,6 @@ func decode(ctx context.Context, blobs BlobReader, value []byte) (*projector.Sta
 		s.SetLastCommit(r.Commit)
 	}
 	return s, err
-}
-
-// ofOtherHistory reports whether a snapshot is of a history that was replaced by an older one since. It compares the last
-// commit with that in the session's first stream: a stream that continues a cold session has another name each time.
-func ofOtherHistory(ctx context.Context, b *bus.Bus, s *projector.State) bool {
-	if s.LastCommit() == "" {
-		return false
-	}
-	id, err := b.Log().CommitIDInFirstStream(ctx, s.Session, s.Seq)
-	return err == nil && id != s.LastCommit()
 }
 
 // Save writes a snapshot of s after its fresh segments, unless a usable snapshot that is at least as new exists. It

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 )
 
 const (
@@ -128,12 +129,11 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 	if e.State != nil && m.Seq == e.State.Seq && m.Commit != e.State.LastCommit() && e.State.LastCommit() != "" {
 		e.State = nil // an older history replaced that of the state
 	}
-	if e.State == nil || m.Seq != e.State.Seq+1 {
+	if e.State == nil || m.Seq != e.State.Seq+1 || m.Early {
 		return
 	}
-	next, err := c.b.Entry(m)
-	if err == nil && e.State.Apply(next) != nil {
-		e.State = nil
+	if next, err := c.b.Entry(m); err == nil {
+		follow.Receive(c.b, e.State, next)
 	}
 }
 

@@ -162,6 +162,7 @@ func (r *run) flush(ctx context.Context) error {
 		seq, err := r.p.cfg.Worker.AppendCommit(ctx, c, r.batch.durable, func(signed *events.Commit) (*projector.State, error) {
 			c = signed
 			err := r.state.Committed(c)
+			r.state.SetIncarnation(r.batch.durable.Incarnation()) // of the log that has the commit
 			return r.state.Clone(), err
 		})
 		if err == nil && seq == expected+1 {

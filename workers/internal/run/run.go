@@ -200,7 +200,7 @@ func (r *run) foldNextCommit(ctx context.Context) (needsWorker bool) {
 		return true
 	}
 	entry, err := r.p.cfg.Bus.Log().CommitInFirstStream(ctx, r.session, r.state.Seq+1)
-	return err == nil && r.state.Apply(entry) == nil && turn.NeedsWorker(r.state, r.now())
+	return err == nil && follow.Receive(r.p.cfg.Bus, r.state, entry) && turn.NeedsWorker(r.state, r.now())
 }
 
 // dropTurn drops a turn that another worker has taken over, with its effects: why is the cause of their end.
