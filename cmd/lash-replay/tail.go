@@ -87,8 +87,8 @@ func (t *tailing) follow(ctx context.Context, src source, untilIdle, moving bool
 		case <-time.After(tailEvery):
 		}
 		last, err := src.Log().Last(ctx, t.state.Session)
-		if err == nil && last > t.state.Seq {
-			err = follow.Walk(ctx, src.Log(), src, t.state, last, func(_ *projector.State, entry events.Entry) error { return t.print(entry) })
+		if err == nil && last != t.state.Seq {
+			err = follow.Continue(ctx, src.Log(), src, t.state, last, func(_ *projector.State, entry events.Entry) error { return t.print(entry) })
 		}
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the user has stopped it

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
@@ -64,5 +65,37 @@ func TestTailFollows(t *testing.T) {
 	}
 	if code := <-ended; code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
+	}
+}
+
+// TestTailOfReplacedHistory replaces the history that tail follows by a longer one. It lists nothing of that, and fails.
+func TestTailOfReplacedHistory(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	b := bustest.Open(t, server)
+	bustest.Write(t, b, "s", 0, 3, "old")
+	read, write := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(t.Context(), []string{"tail", "s", "--last", "1", "--nats", server.URL()}, &program.Streams{Out: write, Err: t.Output(), Env: func(string) string { return "" }})
+		_ = write.Close()
+	}()
+	lines := bufio.NewScanner(read)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "3.0 ") {
+		t.Fatalf("got %q, want the third commit", lines.Text())
+	}
+	js, err := jetstream.New(b.Conn())
+	if err == nil {
+		err = js.DeleteStream(t.Context(), "lash-s-s")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bustest.Write(t, b, "s", 0, 5, "new")
+	if lines.Scan() {
+		t.Errorf("got %q of another history", lines.Text())
+	}
+	if code := <-ended; code == 0 {
+		t.Error("got exit code 0, want an error")
 	}
 }
