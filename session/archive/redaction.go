@@ -7,10 +7,8 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
@@ -88,23 +86,12 @@ func cool(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 	case s.Status != projector.StatusClosed:
 		return fmt.Errorf("%w: its status is %q", ErrOpen, s.Status)
 	}
-	for try := 1; ; try++ { // a node may be archiving it
-		done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(ctx, id)
-		switch {
-		case err != nil || done:
-			return err
-		case try == coolTries:
-			return fmt.Errorf("%w: it has work left", ErrOpen)
-		case !delay.Sleep(ctx, coolPause):
-			return context.Cause(ctx)
-		}
+	done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(ctx, id)
+	if err == nil && !done {
+		err = fmt.Errorf("%w: it has work left", ErrOpen)
 	}
+	return err
 }
-
-const (
-	coolTries = 5
-	coolPause = 100 * time.Millisecond
-)
 
 // NamedEvent is an event that a redaction names.
 type NamedEvent struct {
