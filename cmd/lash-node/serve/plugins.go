@@ -32,7 +32,7 @@ const defaultCommandTimeout = 2 * time.Minute
 type PluginFlags struct {
 	Plugins        []string      `help:"Plugins of every session, comma-separated, as listed above. \"default\" and \"none\" are two such lists." default:"default" placeholder:"LIST"`
 	Root           string        `help:"Directory that files, shell and background work in." placeholder:"DIR" type:"path"`
-	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
+	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text: of the tool's name, as in SERVER__*, or of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
 	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
 	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
 	MCP            string        `name:"mcp" help:"File of servers of the Model Context Protocol, whose tools sessions get: JSON with mcpServers, as editors have it. References in it to variables and files are replaced. Section \"MCP servers\" of OPERATING.md has the fields." placeholder:"FILE" type:"path"`

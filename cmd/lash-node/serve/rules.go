@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lash-go/lash/session/pattern"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -42,7 +43,8 @@ func (c *Command) checkRules() error {
 	var errs []error
 	for _, rules := range c.lists() {
 		for _, rule := range rules.list {
-			if tool, _, _ := strings.Cut(rule, ":"); tool != "*" && !slices.Contains(tools, tool) {
+			tool, _, _ := strings.Cut(rule, ":")
+			if !slices.ContainsFunc(tools, func(name string) bool { return pattern.Match(tool, name, "") }) {
 				errs = append(errs, fmt.Errorf("--%s %s: %q is no tool: want some of %s, or *", rules.flag, rule, tool, strings.Join(tools, ", ")))
 			}
 		}

@@ -25,6 +25,8 @@ func TestRulesNameTools(t *testing.T) {
 		{Config{}, "spawn_agent", true},
 		{Config{}, "run_command", true}, // of the shell, which this node does not have
 		{Config{}, "*", true},
+		{Config{}, "run_*", true},
+		{Config{}, "srv__*", false}, // there are no servers
 		{mine, "shout", true},
 		{Config{}, "shout", false},
 		{Config{}, "run_comand", false},

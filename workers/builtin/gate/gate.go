@@ -29,8 +29,8 @@ const ID = "gate"
 // Options of the plugin. The options of a session replace those of the node, except that the node's Deny always
 // applies.
 //
-// A rule is the name of a tool, or the name, a colon and a pattern for the command or path of the call. In a pattern
-// * stands for any text: "read_file", "write_file:docs/*", "run_command:go test *". "*" is every tool. Deny has
+// A rule is the name of a tool, or the name, a colon and a pattern for the command or path of the call. In both * stands
+// for any text: "read_file", "write_file:docs/*", "run_command:go test *", "github__*". "*" is every tool. Deny has
 // priority over Allow, and Allow over Ask. In an Allow rule for a command, * does not match operators of the shell,
 // so that no second command can follow the allowed one.
 //
@@ -53,8 +53,8 @@ func (o Options) Check() error {
 	}{{"allow", o.Allow}, {"ask", o.Ask}, {"deny", o.Deny}} {
 		for _, rule := range of.list {
 			tool, pattern, found := strings.Cut(rule, ":")
-			switch err := events.CheckToken("tool", tool); {
-			case tool != "*" && err != nil:
+			switch err := events.CheckToken("tool", strings.ReplaceAll(tool, "*", "x")); {
+			case err != nil:
 				errs = append(errs, fmt.Errorf("%s: rule %q: want TOOL or TOOL:PATTERN: %w", of.name, rule, err))
 			case found && pattern == "":
 				errs = append(errs, fmt.Errorf("%s: rule %q: the pattern is empty", of.name, rule))

@@ -18,6 +18,11 @@ func TestRules(t *testing.T) {
 		{"run", "run", `{}`, true, true},
 		{"run", "runs", `{}`, true, false},
 		{"*", "any", `{}`, false, true},
+		{"srv__*", "srv__read", `{}`, true, true},
+		{"srv__*", "srv__read", `{}`, false, true},
+		{"srv__*", "srv_read", `{}`, true, false},
+		{"srv__read*:docs/*", "srv__read_file", `{"path":"docs/a"}`, true, true},
+		{"srv__read*:docs/*", "srv__write_file", `{"path":"docs/a"}`, true, false},
 		{"run:go test *", "run", `{"command":"go test ./..."}`, true, true},
 		{"run:go test *", "run", `{"command":" go test ./... "}`, true, true},
 		{"run:go test *", "run", `{"command":"go vet ./..."}`, true, false},
@@ -54,7 +59,7 @@ func TestRules(t *testing.T) {
 
 func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
-	if err := (Options{Allow: []string{"a", "*"}, Ask: []string{"a:b:c*"}}).Check(); err != nil {
+	if err := (Options{Allow: []string{"a", "*", "srv__*"}, Ask: []string{"a:b:c*"}}).Check(); err != nil {
 		t.Errorf("good rules: got %v", err)
 	}
 	err := Options{Allow: []string{""}, Ask: []string{"a b"}, Deny: []string{"a:"}}.Check()

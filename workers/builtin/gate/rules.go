@@ -249,6 +249,6 @@ func (o Options) allows(tool string, s subject) bool {
 func matches(rules []string, tool string, fits func(pattern string) bool) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool {
 		name, pattern, found := strings.Cut(rule, ":")
-		return (name == "*" || name == tool) && (!found || fits(pattern))
+		return match(name, tool, false) && (!found || fits(pattern))
 	})
 }
