@@ -25,6 +25,7 @@ type Record struct {
 	API       string           // HTTP or NATS
 	Operation string           // of a fixed list; empty: no operation of the list
 	Session   events.SessionID // empty: the request names none, or no valid one
+	Sessions  string           // ids of a stream of several, with spaces
 	Caller    string           // the authenticated name, as in commits; empty: not authenticated
 	Status    int              // of HTTP; 0: no response was sent, or NATS
 	Code      string           // of the refusal or failure; empty: success
@@ -42,11 +43,15 @@ type Func func(Record)
 func Log(log *zap.Logger) Func {
 	log = log.Named("access")
 	return func(r Record) {
-		log.Info("request",
+		fields := []zap.Field{
 			zap.String("api", r.API), zap.String("op", r.Operation), zap.String("session", string(r.Session)), zap.String("caller", r.Caller),
 			zap.Int("status", r.Status), zap.String("code", r.Code), zap.String("reason", r.Reason), zap.String("remote", r.Remote),
 			zap.Duration("dur", r.Duration), zap.Int64("read", r.Read), zap.Int64("written", r.Written),
-		)
+		}
+		if r.Sessions != "" {
+			fields = append(fields, zap.String("sessions", r.Sessions))
+		}
+		log.Info("request", fields...)
 	}
 }
 

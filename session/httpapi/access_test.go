@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/webpage"
 )
 
 // TestAccessLog sends requests of every outcome. Each is one log line with the caller, the operation and the outcome.
@@ -114,6 +117,39 @@ func TestAccessLogOfEveryOperation(t *testing.T) {
 		t.Errorf("got %v, want refusals and requests that had nothing to do", codes)
 	}
 	t.Log(codes)
+}
+
+// TestAccessLogOfFollowedSessions ends streams of one session and of several: the line names them.
+func TestAccessLogOfFollowedSessions(t *testing.T) {
+	t.Parallel()
+	page, err := webpage.New(webpage.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]map[string]any{
+		"?session=b:0":             {"session": "b"},
+		"?session=b:0&session=a:7": {"session": "", "sessions": "a b"},
+	} {
+		core, logs := observer.New(zap.InfoLevel)
+		cfg := config(t)
+		cfg.Page, cfg.Access = page, accesslog.Log(zap.New(core))
+		s := newServer(t, cfg)
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/follow"+query, http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		s.ServeHTTP(httptest.NewRecorder(), r)
+		lines := logs.TakeAll()
+		if len(lines) != 1 {
+			t.Fatalf("%s: got %d lines, want one", query, len(lines))
+		}
+		got := lines[0].ContextMap()
+		for name, text := range want {
+			if got["op"] != "follow" || got[name] != text {
+				t.Errorf("%s: got %v, want %s %q", query, got, name, text)
+			}
+		}
+	}
 }
 
 // texts are the string values of a log line.

@@ -138,3 +138,19 @@ func TestAgentsHost(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentsHaveNoSessions has callers of /v1/mcp ask for a stream, and end sessions: there are none, each request is one by itself.
+func TestAgentsHaveNoSessions(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Agents = func(http.Handler) http.Handler { return http.NotFoundHandler() }
+	s := newServer(t, cfg)
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		for _, id := range []string{"", "unknown"} {
+			w := ask(t, s, method, "/v1/mcp", "", "Mcp-Session-Id", id)
+			if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != http.MethodPost {
+				t.Errorf("%s of %q: got %d, %q, want 405 and POST", method, id, w.Code, w.Header().Get("Allow"))
+			}
+		}
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +51,12 @@ func follow(c *httpRequest) (reply, error) {
 			return reply{}, invalidParam("session", "must be the id of a session, a colon and a sequence")
 		}
 		cursors[events.SessionID(id)] = events.Seq(n)
+	}
+	ids, record := slices.Sorted(maps.Keys(cursors)), recordOf(c.w)
+	if len(ids) == 1 {
+		record.Session = ids[0]
+	} else {
+		record.Sessions = strings.Trim(fmt.Sprint(ids), "[]")
 	}
 	return reply{stream: c.together(cursors)}, nil
 }

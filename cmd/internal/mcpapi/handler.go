@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -21,12 +23,30 @@ const handlerWait = 45
 const maxRequest = 1 << 20
 
 // Handler serves agents over streamable HTTP, each request by itself. The caller has authenticated its requests, and refused those
-// whose host is not that of the server; api performs what their tools request, with the credentials that the requests have.
+// whose host is not that of the server; api performs what their tools request, with the credentials that the requests have. One that takes
+// JSON alone, or does not say what it takes, gets an answer without the progress of its call.
 func Handler(api http.Handler) http.Handler {
 	schemas, results := mcp.NewSchemaCache(), resultSchemas() // which a server for one request would make each time
-	return single(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
-		return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait, schemas: schemas, results: results})
-	}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest, DisableLocalhostProtection: true}))
+	handler := func(asJSON bool) http.Handler {
+		return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+			return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait, schemas: schemas, results: results})
+		}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest, DisableLocalhostProtection: true, JSONResponse: asJSON})
+	}
+	stream, whole := handler(false), handler(true)
+	return single(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepts := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
+		has := func(kinds ...string) bool {
+			return slices.ContainsFunc(kinds, func(kind string) bool { return strings.Contains(accepts, kind) })
+		}
+		next, known := whole, accepts == "" || has("application/json", "application/*")
+		if has("text/event-stream", "text/*", "*/*") {
+			next, known = stream, true
+		}
+		if known { // the protocol wants clients to take both, and the library serves no others
+			r.Header.Set("Accept", "application/json, text/event-stream")
+		}
+		next.ServeHTTP(w, r)
+	}))
 }
 
 // single refuses a list of messages, which later versions of the protocol do not have: its calls would run at once, as one

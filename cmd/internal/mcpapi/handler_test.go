@@ -87,6 +87,44 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
+// TestAcceptedTypes sends requests of callers that take JSON alone, anything, a stream, or what this server does not have.
+func TestAcceptedTypes(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(mcpapi.Handler(http.NotFoundHandler()))
+	t.Cleanup(s.Close)
+	for _, c := range []struct {
+		accept, kind string
+		status       int
+	}{
+		{"application/json, text/event-stream", "text/event-stream", http.StatusOK},
+		{"application/json", "application/json", http.StatusOK},
+		{"Application/JSON;q=0.9", "application/json", http.StatusOK},
+		{"", "application/json", http.StatusOK},
+		{"*/*", "text/event-stream", http.StatusOK},
+		{"text/event-stream", "text/event-stream", http.StatusOK},
+		{"text/html", "text/plain", http.StatusBadRequest},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if c.accept != "" {
+			r.Header.Set("Accept", c.accept)
+		}
+		got, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		kind, _, _ := strings.Cut(got.Header.Get("Content-Type"), ";")
+		if err != nil || got.StatusCode != c.status || kind != c.kind || c.status == http.StatusOK && !strings.Contains(string(data), `"run_turn"`) {
+			t.Errorf("%q: got %d %s %.100s, %v, want %d %s", c.accept, got.StatusCode, kind, data, err, c.status, c.kind)
+		}
+	}
+}
+
 // TestLeavingEndsTheWait has callers of run_turn and wait_turn leave while the API has their requests, in an older version of the protocol
 // and in the newest: each request of the API ends, and that of the caller.
 func TestLeavingEndsTheWait(t *testing.T) {
