@@ -75,6 +75,38 @@ func TestSmokeHTTP(t *testing.T) {
 	}
 }
 
+// TestLongServerComesBack has a server over HTTP be away for more tries than a command has: people read why once, and a call works within
+// seconds after it is back.
+func TestLongServerComesBack(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	own := testServer(s.runs)
+	var tries atomic.Int64
+	var away atomic.Bool
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return own }, nil)
+	server, _, _ := serveBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			tries.Add(1)
+			http.Error(w, "away", http.StatusBadGateway)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s.source(server)
+	away.Store(true)
+	harness.Equal(t, "outcome while it is away", s.result("web__once", `{"do":"x"}`).Outcome, events.OutcomeLost)
+	s.AwaitPolling("many tries", func() bool { return tries.Load() > 8 })
+	id := s.begin("web__once", `{"do":"y"}`)
+	away.Store(false)
+	back := time.Now()
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.resultOf(id).Text, "did y")
+	if took := time.Since(back); took > 10*time.Second {
+		t.Errorf("the server was used %v after it was back", took)
+	}
+	harness.Equal(t, "lines that people read", len(s.told.all()), 1)
+}
+
 // TestSilentSSE has a server that answers the request for its stream, and sends nothing: its start fails when its time is over.
 func TestSilentSSE(t *testing.T) {
 	t.Parallel()

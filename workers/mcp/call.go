@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -25,46 +26,55 @@ import (
 // maxRuns is how many runs of the server a call is sent to that may repeat.
 const maxRuns = 3
 
+// attempt is a call in one run of the server.
+type attempt struct {
+	ctx     context.Context //nolint:containedctx // of the attempt
+	caller  plugin.Call
+	clock   *clock
+	source  *Source
+	number  int                     // in the order of the starts
+	waiting int                     // questions that the server asked without naming a call; under the mutex of the run
+	asks    bool                    // the server has answered the call with questions
+	refused atomic.Pointer[refusal] // over HTTP: how the server has refused the request that has the call
+
+	mu    sync.Mutex
+	asked map[string]int // how often, by the digest of the question
+}
+
 // call performs a call of a tool. What becomes of one without an answer:
 //
 //	the server shows that it has not run     a safe failure: the call runs again once, see [plugin.Tool.Retry]
 //	it may have run, and may repeat          sent again, three times in all
 //	it may have run, and must not run twice  lost
 func (s *Source) call(ctx context.Context, t *tool, in plugin.Call, args json.RawMessage) (plugin.Result, error) {
-	ctx, clock, end := limited(ctx, time.Duration(t.TimeoutMS)*time.Millisecond)
+	limit := time.Duration(t.TimeoutMS) * time.Millisecond
+	ctx, clock, end := limited(ctx, limit)
 	defer end()
 	for sent := 1; ; {
-		run, err := s.open(ctx)
+		r, err := s.open(ctx)
 		if err != nil {
 			return plugin.Result{}, err
 		}
-		call := &activeCall{session: in.Session, caller: in, clock: clock, server: s.name, warn: s.warn}
-		r, err := s.calls.do(ctx, run, call, func(ctx context.Context, token string) (plugin.Result, error) {
-			return t.run(ctx, run.client, args, token)
+		a := &attempt{caller: in, clock: clock, source: s}
+		out, err := r.do(ctx, a, func(ctx context.Context, token string) (plugin.Result, error) {
+			return t.run(ctx, r.client, args, token)
 		})
 		said, failed := errors.AsType[*plugin.Failure](err)
 		switch {
 		case err == nil:
-			return r, nil
+			return out, nil
 		case failed:
 			return plugin.Result{}, said
 		case errors.Is(context.Cause(ctx), errLong):
-			return plugin.Result{}, failure(plugin.ClassTimeout, fmt.Sprintf("the server %s did not answer within %s", s.name, time.Duration(t.TimeoutMS)*time.Millisecond))
+			return plugin.Result{}, failure(plugin.ClassTimeout, fmt.Sprintf("the server %s did not answer within %s", s.name, limit))
 		case ctx.Err() != nil:
 			return plugin.Result{}, ctx.Err()
 		case errors.Is(err, errReplaced):
 			continue // it has no call
 		}
-		out, fate := s.judge(run, call, err)
-		switch {
-		case out != nil:
-			return plugin.Result{}, out
-		case fate == runLost: // the server is started again
-			run.end(err)
-		case fate == sessionLost:
-			s.calls.leave(run)
-		}
-		switch {
+		switch f := r.judge(a, err); {
+		case f != nil:
+			return plugin.Result{}, f
 		case !t.Effects.Repeatable() || in.Once:
 			return plugin.Result{Outcome: events.OutcomeLost, Text: projector.LostText}, nil
 		case sent >= maxRuns:
@@ -78,10 +88,11 @@ func (s *Source) call(ctx context.Context, t *tool, in plugin.Call, args json.Ra
 var errLong = errors.New("the call takes too long")
 
 // limited is a context that ends after a time, 0 is any. The clock can be stopped while people think; it then begins again.
-func limited(ctx context.Context, limit time.Duration) (of context.Context, clock *clock, end func()) {
+func limited(ctx context.Context, limit time.Duration) (of context.Context, c *clock, end func()) {
 	of, cancel := context.WithCancelCause(ctx)
-	clock = newClock(limit, func() { cancel(errLong) })
-	return of, clock, func() { clock.think(1); cancel(nil) }
+	c = &clock{limit: cmp.Or(limit, math.MaxInt64)}
+	c.timer = time.AfterFunc(c.limit, func() { cancel(errLong) })
+	return of, c, func() { c.think(1); cancel(nil) }
 }
 
 // clock ends a call after its time without the time in which people think.
@@ -90,12 +101,6 @@ type clock struct {
 	limit time.Duration
 	timer *time.Timer
 	asks  int // questions that wait
-}
-
-func newClock(limit time.Duration, end func()) *clock {
-	c := &clock{limit: cmp.Or(limit, math.MaxInt64)}
-	c.timer = time.AfterFunc(c.limit, end)
-	return c
 }
 
 // think adds questions that wait.
@@ -112,79 +117,61 @@ func (c *clock) think(n int) {
 	}
 }
 
-// fate is what an unanswered call says of the run of its server.
-type fate int
-
-const (
-	callLost    fate = iota // others go on
-	sessionLost             // the session over HTTP may be gone
-	runLost
-)
-
-// judge is the failure of a call that has not run, or that the server has refused, or answered with what cannot be read; nil: the server may
-// have run it. A server that has asked questions has received the call, whatever becomes of the answers.
-func (s *Source) judge(run *serverRun, call *activeCall, err error) (out *plugin.Failure, of fate) {
+// judge is the failure of an attempt that has not run, or that the server has refused, or answered with what cannot be read; nil: the server
+// may have run it. It ends the run where that is gone. A server that has asked questions has received the call, whatever becomes of the
+// answers.
+func (r *run) judge(a *attempt, err error) *plugin.Failure {
 	refused, answered := errors.AsType[*jsonrpc.Error](err)
 	answered = answered && !unanswered(refused)
-	over := call.refused.Load()
-	switch {
-	case over != nil && !call.asks && over.status == http.StatusTooManyRequests:
-		f := s.refusedSafely("the server " + s.name + " refused the call: " + run.server.withoutSecrets(over.text(refused)))
-		f.After = over.after
-		return f, callLost
-	case over != nil && !call.asks && over.renews(refused):
-		if over.status == http.StatusUnauthorized {
-			s.calls.leave(run)
-		} else { // the session is gone for all of its calls
-			run.end(errNoSession)
-		}
-		return s.refusedSafely("the server " + s.name + " refused the call: " + run.server.withoutSecrets(over.text(refused))), callLost
-	case answered && methodUnknown(refused) && !call.asks:
-		if run.http {
-			s.calls.leave(run)
-		}
-		return s.refusedSafely(run.server.withoutSecrets(refused.Message)), callLost
-	case answered:
-		return failure(plugin.ClassExecution, run.server.withoutSecrets(saidBy(refused))), callLost
-	case over != nil && over.status >= http.StatusInternalServerError:
-		return nil, sessionLost
-	case over != nil && over.proves() && !call.asks:
-		return failure(plugin.ClassExternal, "the server "+s.name+" refused the call: "+run.server.withoutSecrets(over.text(refused))), callLost
-	case notSent(err) && !call.asks:
-		return unavailable(s.name, "is not reached"), callLost
-	case run.ctx.Err() != nil, refused != nil: // a request over HTTP that has no answer ends alone: others go on
-		return nil, callLost
-	case run.intact():
-		return failure(plugin.ClassExternal, "the server's answer cannot be read: "+run.server.Redacted(err)), callLost
-	case errors.Is(err, mcp.ErrConnectionClosed), !run.http:
-		return nil, runLost
+	over := a.refused.Load()
+	if over == nil || a.asks && over.status < http.StatusInternalServerError {
+		over = new(refusal)
 	}
-	return nil, callLost
+	safe := func(message string) *plugin.Failure {
+		f := failure(plugin.ClassUnavailable, r.server.withoutSecrets(message))
+		f.Safe = true
+		return f
+	}
+	said := "the server " + r.source.name + " refused the call: " + over.text(refused)
+	switch {
+	case over.status == http.StatusTooManyRequests:
+		f := safe(said)
+		f.After = over.after
+		return f
+	case over.status == http.StatusUnauthorized:
+		r.leave()
+		return safe(said)
+	case over.forgets(): // the session is gone for all of its calls
+		r.end(errNoSession)
+		return safe(said)
+	case methodUnknown(refused) && !a.asks:
+		if r.pipe == nil {
+			r.leave()
+		}
+		return safe(refused.Message)
+	case answered:
+		return failure(plugin.ClassExecution, r.server.withoutSecrets(saidBy(refused)))
+	case over.status >= http.StatusInternalServerError:
+		r.leave()
+	case over.status != 0 && over.status != http.StatusRequestTimeout:
+		return failure(plugin.ClassExternal, r.server.withoutSecrets(said))
+	case notSent(err) && !a.asks:
+		return unavailable(r.source.name, "is not reached")
+	case r.ctx.Err() != nil, refused != nil: // a request over HTTP that has no answer ends alone: others go on
+	case r.intact():
+		return failure(plugin.ClassExternal, "the server's answer cannot be read: "+r.server.Redacted(err))
+	case errors.Is(err, mcp.ErrConnectionClosed), r.pipe != nil: // the server is started again
+		r.end(err)
+	}
+	return nil
 }
 
-// refusedSafely is the failure of a call that the server has not run.
-func (s *Source) refusedSafely(message string) *plugin.Failure {
-	f := failure(plugin.ClassUnavailable, message)
-	f.Safe = true
-	return f
-}
-
-// refusal is how a server over HTTP has refused the request that has a call.
+// refusal is how a server over HTTP has refused the request that has a call. The zero value is none.
 type refusal struct {
-	status  int
+	status  int           // 200, or from 400 on
 	session bool          // the request named a session
 	body    string        // the begin of it
-	login   error         // why there is no other token; nil: there is one, or none was asked for
 	after   time.Duration // before the request may come again
-}
-
-// saidBy is what an error says, with its data.
-func saidBy(e *jsonrpc.Error) string {
-	data := events.Clip(textOf(e.Data), maxUnknown, "...")
-	if data == "" || strings.Contains(e.Message, data) {
-		return e.Message
-	}
-	return e.Message + ": " + data
 }
 
 // aboutSession matches a message that says of the request's session alone that the server does not have it. A message that says something
@@ -197,11 +184,9 @@ var aboutSession = regexp.MustCompile(`(?i)^((bad request|not found|invalid requ
 // noMethod matches what a server says that does not know a method.
 var noMethod = regexp.MustCompile(`(?i)^(unknown method|method( \S+)? (is )?not (found|supported|implemented)|no such method)\b.{0,80}$`)
 
-// renews reports whether the refusal shows that the call has not run, and that it may in another session, or with a token that is read again.
-func (r *refusal) renews(said *jsonrpc.Error) bool {
+// forgets reports whether the refusal shows that the server does not have the session of the call, so that it has not run.
+func (r *refusal) forgets() bool {
 	switch r.status {
-	case http.StatusUnauthorized:
-		return true
 	case http.StatusNotFound:
 		return r.session && (!r.answers() || aboutSession.MatchString(r.message()))
 	case http.StatusBadRequest:
@@ -209,12 +194,7 @@ func (r *refusal) renews(said *jsonrpc.Error) bool {
 	case http.StatusOK:
 		return r.session && aboutSession.MatchString(r.message())
 	}
-	return said != nil && methodUnknown(said)
-}
-
-// methodUnknown reports whether a server says that it has no method for calls.
-func methodUnknown(said *jsonrpc.Error) bool {
-	return said.Code == jsonrpc.CodeMethodNotFound && noMethod.MatchString(said.Message)
+	return false
 }
 
 // answers reports whether the body is an answer to the request itself: servers that cannot say to which one have a text, or none.
@@ -234,24 +214,29 @@ func (r *refusal) message() string {
 	return strings.TrimSpace(cmp.Or(textOf(m.Message), textOf(m.Error), textOf(m.Detail), body))
 }
 
-// proves reports whether the status shows that the server has not run the call.
-func (r *refusal) proves() bool {
-	return r.status == http.StatusOK || r.status >= http.StatusBadRequest && r.status < http.StatusInternalServerError && r.status != http.StatusRequestTimeout
-}
-
 // text is what the server says.
 func (r *refusal) text(said *jsonrpc.Error) string {
-	if r.login != nil {
-		return r.login.Error()
-	}
 	if said != nil && !unanswered(said) && said.Message != "" {
 		return said.Message
 	}
-	text := r.message()
-	if r.status != http.StatusOK {
-		text = strings.TrimSuffix(fmt.Sprintf("%d %s: %s", r.status, http.StatusText(r.status), text), ": ")
+	if r.status == http.StatusOK {
+		return r.message()
 	}
-	return text
+	return strings.TrimSuffix(fmt.Sprintf("%d %s: %s", r.status, http.StatusText(r.status), r.message()), ": ")
+}
+
+// methodUnknown reports whether a server says that it has no method for calls.
+func methodUnknown(said *jsonrpc.Error) bool {
+	return said != nil && said.Code == jsonrpc.CodeMethodNotFound && noMethod.MatchString(said.Message)
+}
+
+// saidBy is what an error says, with its data.
+func saidBy(e *jsonrpc.Error) string {
+	data := events.Clip(textOf(e.Data), maxUnknown, "...")
+	if data == "" || strings.Contains(e.Message, data) {
+		return e.Message
+	}
+	return e.Message + ": " + data
 }
 
 // codeUnanswered is the code by which the client says that a request over HTTP failed on its way, or its answer. Its comment says
@@ -264,34 +249,4 @@ func unanswered(e *jsonrpc.Error) bool { return e.Code == codeUnanswered }
 func notSent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
-}
-
-// open is the run of the server. It waits for one while the server starts. Errors: a [*plugin.Failure] that says why there is none; that of
-// ctx's end.
-func (s *Source) open(ctx context.Context) (*serverRun, error) {
-	limit := time.NewTimer(s.configured().startTimeout())
-	defer limit.Stop()
-	for {
-		s.mu.Lock()
-		run, changed, soon := s.current, s.changed, s.failed == "" || time.Until(s.next) <= startLimit
-		s.mu.Unlock()
-		if run != nil && run.ctx.Err() == nil {
-			return run, nil
-		}
-		if soon {
-			select {
-			case <-changed:
-				continue
-			case <-limit.C:
-			case <-s.ctx.Done():
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		f := unavailable(s.name, "does not run")
-		if why := s.trouble(); why != "" {
-			f.Message += ": " + why
-		}
-		return nil, f
-	}
 }

@@ -134,6 +134,7 @@ func checkNames(list []Server) error {
 	return nil
 }
 
+// server reads an entry, with its references as they are now.
 func (e *entry) server(field, name string, refs references) (s Server, err error) {
 	if err := events.CheckToken(field, name); err != nil {
 		return s, err
@@ -147,32 +148,21 @@ func (e *entry) server(field, name string, refs references) (s Server, err error
 		}
 	}
 	s = Server{
-		Name: name, SSE: e.Type == "sse", Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools, BySession: own.BySession, OAuth: own.OAuth, bearer: new(atomic.Value),
+		Name: name, Command: e.Command, Args: slices.Clone(e.Args), Env: maps.Clone(e.Env), Dir: e.Dir, Sandbox: own.Sandbox,
+		URL: e.URL, SSE: e.Type == "sse", Headers: maps.Clone(e.Headers), Effects: own.Effects, Tools: own.Tools, BySession: own.BySession,
+		OAuth: own.OAuth, bearer: new(atomic.Value),
 		Timeout:      cmp.Or(time.Duration(own.TimeoutMS)*time.Millisecond, DefaultTimeout),
 		StartTimeout: cmp.Or(time.Duration(own.StartMS)*time.Millisecond, DefaultStartTimeout),
 	}
-	for i, arg := range e.Args {
-		if err := refs.resolve(fmt.Sprintf("%s.args[%d]", field, i), &arg); err != nil {
-			return s, err
-		}
-		s.Args = append(s.Args, arg)
+	client := field + ".lash.oauth."
+	err = cmp.Or(
+		refs.resolve(field+".url", &s.URL), refs.resolveAll(field+".env", s.Env), refs.resolveAll(field+".headers", s.Headers),
+		refs.resolve(client+"client_id", &s.OAuth.ClientID), refs.resolve(client+"client_secret", &s.OAuth.ClientSecret), refs.resolve(client+"file", &s.OAuth.File),
+	)
+	for i := range s.Args {
+		err = cmp.Or(err, refs.resolve(fmt.Sprintf("%s.args[%d]", field, i), &s.Args[i]))
 	}
-	if s.Env, err = refs.resolveAll(field+".env", e.Env); err != nil {
-		return s, err
-	}
-	if s.Headers, err = refs.resolveAll(field+".headers", e.Headers); err != nil {
-		return s, err
-	}
-	for name, text := range map[string]*string{"client_id": &s.OAuth.ClientID, "client_secret": &s.OAuth.ClientSecret, "file": &s.OAuth.File} {
-		if err := refs.resolve(field+".lash.oauth."+name, text); err != nil {
-			return s, err
-		}
-	}
-	s.URL = e.URL
-	if err := refs.resolve(field+".url", &s.URL); err != nil {
-		return s, err
-	}
-	return s, s.check(field, e.Type)
+	return s, cmp.Or(err, s.check(field, e.Type))
 }
 
 // check refuses a server that cannot be reached, and settings that have no meaning.
@@ -191,10 +181,8 @@ func (s *Server) check(field, kind string) error {
 		return invalid(field+".url", "want http or https, and a host")
 	case s.URL == "" && !reflect.ValueOf(s.OAuth).IsZero():
 		return invalid(field+".lash.oauth", "is for servers with a url")
-	case s.OAuth.Machine && (s.OAuth.ClientID == "" || s.OAuth.ClientSecret == ""):
-		return invalid(field+".lash.oauth.machine", "needs client_id and client_secret")
-	case s.OAuth.ClientSecret != "" && s.OAuth.Issuer == "":
-		return invalid(field+".lash.oauth.issuer", "is missing: client_secret goes to no other authorization server")
+	case s.OAuth.Check() != nil:
+		return invalid(field+".lash.oauth", "%v", s.OAuth.Check())
 	case s.Timeout < 0:
 		return invalid(field+".lash.timeout_ms", "is negative")
 	case s.StartTimeout < 0:
@@ -231,18 +219,17 @@ func (r references) resolve(field string, text *string) error {
 	return failed
 }
 
-func (r references) resolveAll(field string, texts map[string]string) (map[string]string, error) {
-	resolved := make(map[string]string, len(texts))
+func (r references) resolveAll(field string, texts map[string]string) error {
 	for name, text := range texts {
 		if name == "" || strings.ContainsAny(name, "=\x00\r\n") || strings.ContainsAny(text, "\x00\r\n") {
-			return nil, invalid(field+"."+events.Clip(name, events.MaxTokenBytes, "..."), "a name or a value has characters that it cannot have")
+			return invalid(field+"."+events.Clip(name, events.MaxTokenBytes, "..."), "a name or a value has characters that it cannot have")
 		}
 		if err := r.resolve(field+"."+name, &text); err != nil {
-			return nil, err
+			return err
 		}
-		resolved[name] = text
+		texts[name] = text
 	}
-	return resolved, nil
+	return nil
 }
 
 // value is what a reference stands for. Errors do not have it.

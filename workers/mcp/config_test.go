@@ -28,9 +28,9 @@ func TestParse(t *testing.T) {
 	want := []mcp.Server{
 		{
 			Name: "files", Command: "npx", Args: []string{"-y", "/tmp"}, Env: map[string]string{"KEY": "from a file"}, Dir: "/srv", Sandbox: []string{"bwrap", "--"}, BySession: true,
-			Headers: map[string]string{}, Effects: map[string]events.Effects{"write": "non_idempotent"}, Tools: []string{"read_*"}, Timeout: 2 * time.Second, StartTimeout: 90 * time.Second,
+			Effects: map[string]events.Effects{"write": "non_idempotent"}, Tools: []string{"read_*"}, Timeout: 2 * time.Second, StartTimeout: 90 * time.Second,
 		},
-		{Name: "web", URL: "https://h/mcp", Env: map[string]string{}, Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: mcp.DefaultTimeout, StartTimeout: mcp.DefaultStartTimeout},
+		{Name: "web", URL: "https://h/mcp", Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: mcp.DefaultTimeout, StartTimeout: mcp.DefaultStartTimeout},
 	}
 	if has, wants := text(t, got), text(t, want); err != nil || has != wants {
 		t.Errorf("got %s, %v\nwant %s", has, err, wants)

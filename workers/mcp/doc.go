@@ -37,7 +37,8 @@
 // # The life of a server
 //
 //	fault                               what the source does
-//	the server does not start, or ends  starts it again after a wait that doubles, at most six times in ten minutes
+//	the server does not start, or ends  starts it again after a wait that doubles; a command at most six times in ten minutes
+//	a call waits for one over HTTP      tries it each second
 //	it ends with a call                 the call is lost if it must not run twice; otherwise it runs again, in the next
 //	                                    run of the server, at most three times in all
 //	the node ends with a call           the next node of the turn does the same

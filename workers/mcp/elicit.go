@@ -10,12 +10,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/session/schema"
@@ -45,17 +47,17 @@ const (
 
 // guarded handles the messages that a server sends by itself. The library reads some of them unchecked, in goroutines of its own,
 // where a panic ends the process.
-func (s *Source) guarded(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, r mcp.Request) (result mcp.Result, err error) {
+func (r *run) guarded(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, in mcp.Request) (result mcp.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				s.warn("a message of the server is invalid", zap.String("method", method), zap.String("error", fmt.Sprint(p)))
+				r.source.warn("a message of the server is invalid", zap.String("method", method), zap.String("error", fmt.Sprint(p)))
 				result, err = nil, invalidMessage(method, p)
 			}
 		}()
-		switch r := r.(type) {
+		switch in := in.(type) {
 		case *mcp.ElicitRequest:
-			answer, err := s.ask(ctx, r.Params)
+			answer, err := r.ask(ctx, in.Params)
 			if err != nil {
 				return nil, err
 			}
@@ -63,7 +65,7 @@ func (s *Source) guarded(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ElicitationCompleteNotificationRequest:
 			return nil, nil //nolint:nilnil // no call waits for it
 		}
-		return next(ctx, method, r)
+		return next(ctx, method, in)
 	}
 }
 
@@ -73,23 +75,23 @@ func invalidMessage(what string, cause any) error {
 }
 
 // ask asks people what the server asks by a request of its own.
-func (s *Source) ask(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+func (r *run) ask(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	select {
-	case s.asking <- struct{}{}:
-		defer func() { <-s.asking }()
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
 	default:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%d questions wait already", questionsAtOnce)}
+		return nil, refuse("%d questions wait already", questionsAtOnce)
 	}
 	for {
-		call, err := s.calls.owner()
+		call, err := r.owner()
 		if err != nil {
-			if s.warn("a question of the server is refused: it does not say which call asks", zap.Error(err)) {
-				s.calls.print("a question of the server was refused, as it does not say which call asks: " + err.Error())
+			if r.source.warn("a question of the server is refused: it does not say which call asks", zap.Error(err)) {
+				r.print("a question of the server was refused, as it does not say which call asks: " + err.Error())
 			}
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the question does not say which call asks, and people cannot be asked: " + err.Error()}
 		}
 		answer, err := call.elicit(ctx, p)
-		s.calls.answered(call)
+		r.answered(call)
 		if !errors.Is(err, errCallEnded) {
 			return answer, err
 		}
@@ -102,20 +104,20 @@ var errCallEnded = errors.New("the call has ended")
 // elicit asks people what a server asks during a call. Their answer is that of an approval: a refusal declines, and the
 // reason of a grant has the content. Errors: a [*jsonrpc.Error] for what cannot be asked; the
 // cause of ctx's end; [errCallEnded].
-func (c *activeCall) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+func (a *attempt) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	q, err := questionOf(p)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	for text, n := q.text, 1; n <= maxAsked; n++ {
-		given, err := c.ask(ctx, text, q.details)
+		given, err := a.ask(ctx, text, q.details)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case c.ctx.Err() != nil:
+		case a.ctx.Err() != nil:
 			return nil, errCallEnded
 		case err != nil:
-			_ = c.warn("a question of the server is dismissed", zap.Error(err))
+			_ = a.source.warn("a question of the server is dismissed", zap.Error(err))
 			return &mcp.ElicitResult{Action: dismiss}, nil
 		case !given.Granted:
 			return &mcp.ElicitResult{Action: decline}, nil
@@ -239,18 +241,114 @@ func single(kind, text string) (value any, ok bool) {
 }
 
 // ask asks people. Another run of the call asks the same questions by the same ids, and those that were withdrawn by further ones.
-func (c *activeCall) ask(ctx context.Context, text string, details json.RawMessage) (given events.ToolApprovalGiven, err error) {
+func (a *attempt) ask(ctx context.Context, text string, details json.RawMessage) (given events.ToolApprovalGiven, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
-	c.clock.think(1)
-	defer c.clock.think(-1)
+	defer context.AfterFunc(a.ctx, func() { cancel(context.Cause(a.ctx)) })()
+	a.clock.think(1)
+	defer a.clock.think(-1)
 	sum := sha256.Sum256(slices.Concat([]byte(text), []byte{0}, details))
 	digest := hex.EncodeToString(sum[:])[:16]
 	for {
-		given, err = c.caller.Ask(ctx, fmt.Sprintf("elicit-%s-%d", digest, c.count(digest)), text, details)
-		if err != nil || given.Granted || given.By != wire.CallerOf(c.server) {
+		given, err = a.caller.Ask(ctx, fmt.Sprintf("elicit-%s-%d", digest, a.count(digest)), text, details)
+		if err != nil || given.Granted || given.By != wire.CallerOf(a.source.name) {
 			return given, err
 		}
 	}
+}
+
+// count counts the questions of a digest.
+func (a *attempt) count(digest string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked[digest]++
+	return a.asked[digest]
+}
+
+// maxRounds limits how often a server asks by the results of one call, maxAsks how much it asks at once.
+const (
+	maxRounds = 10
+	maxAsks   = 16
+)
+
+// busyPause is the time before a request is repeated whose result asks nothing: the server is busy.
+const busyPause = time.Second
+
+// refuse is the error of a server whose questions cannot be asked.
+func refuse(format string, args ...any) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf(format, args...)}
+}
+
+// rounds performs a call until its result asks nothing: a server may ask people by a result, or by a refusal, and gets the call again, with
+// the answers. Errors: those of do; a [*jsonrpc.Error] for what cannot be answered.
+func rounds(ctx context.Context, do func(answers mcp.InputResponseMap, state string) (*mcp.CallToolResult, error)) error {
+	var given mcp.InputResponseMap
+	state := ""
+	for range maxRounds {
+		r, err := do(given, state)
+		if pages := pagesOf(err); pages != nil {
+			opened, failed := answersOf(ctx, pages)
+			for _, answer := range opened {
+				if page, ok := answer.(*mcp.ElicitResult); !ok || page.Action != accept {
+					failed = err
+				}
+			}
+			if failed != nil {
+				return failed
+			}
+			continue
+		}
+		if err != nil || r.InputRequests == nil {
+			return err
+		}
+		if given, err = answersOf(ctx, r.InputRequests); err != nil {
+			return err
+		}
+		state = r.RequestState
+	}
+	return refuse("the server asks again after %d answers", maxRounds)
+}
+
+// pagesOf are the pages that people have to open before a call, as its refusal says; nil: it does not say so.
+func pagesOf(err error) mcp.InputRequestMap {
+	refused, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || refused.Code != mcp.CodeURLElicitationRequired {
+		return nil
+	}
+	var data struct {
+		Elicitations []*mcp.ElicitParams `json:"elicitations"`
+	}
+	if json.Unmarshal(refused.Data, &data) != nil || len(data.Elicitations) == 0 {
+		return nil
+	}
+	pages := make(mcp.InputRequestMap)
+	for i, p := range data.Elicitations {
+		pages[fmt.Sprintf("%08d", i)] = p // in their order
+	}
+	return pages
+}
+
+// answersOf asks people what a result asks, one question after the other.
+func answersOf(ctx context.Context, asks mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
+	switch {
+	case a == nil || len(asks) > maxAsks:
+		return nil, refuse("the server asks %d questions at once, limit is %d", len(asks), maxAsks)
+	case len(asks) == 0 && !delay.Sleep(ctx, busyPause):
+		return nil, context.Cause(ctx)
+	}
+	a.asks = true
+	answers := make(mcp.InputResponseMap, len(asks))
+	for _, id := range slices.Sorted(maps.Keys(asks)) {
+		p, ok := asks[id].(*mcp.ElicitParams)
+		if !ok {
+			return nil, refuse("the server asks for completions or roots, which it cannot have")
+		}
+		answer, err := a.elicit(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		answers[id] = answer
+	}
+	return answers, nil
 }

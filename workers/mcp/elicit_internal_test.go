@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
@@ -34,16 +32,14 @@ func (p patient) Ask(ctx context.Context, _, _ string, _ json.RawMessage) (event
 // before they answer: they are asked in the first one, and the server gets their answer.
 func TestQuestionOutlivesItsCall(t *testing.T) {
 	t.Parallel()
-	s := &Source{log: zap.NewNop(), warned: rate.NewLimiter(1, 1), asking: make(chan struct{}, questionsAtOnce)}
-	run := newServerRun(t)
-	s.calls.begin(run)
+	run := newTestRun(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	start := func(p patient) (end func()) {
 		started, ended, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		go func() { // ends with end
 			defer close(over)
-			_, _ = s.calls.do(ctx, run, &activeCall{session: "s", caller: plugin.Call{}.WithAsk(p.Ask), server: "srv", warn: s.warn}, func(context.Context, string) (plugin.Result, error) {
+			_, _ = run.do(ctx, &attempt{caller: plugin.Call{Session: "s"}.WithAsk(p.Ask), source: run.source}, func(context.Context, string) (plugin.Result, error) {
 				close(started)
 				<-ended
 				return plugin.Result{}, nil
@@ -56,7 +52,7 @@ func TestQuestionOutlivesItsCall(t *testing.T) {
 	endFirst, endSecond := start(first), start(second)
 	answers := make(chan *mcp.ElicitResult, 1)
 	go func() { // ends with the answer
-		answer, err := s.ask(ctx, &mcp.ElicitParams{Message: "Which one?"})
+		answer, err := run.ask(ctx, &mcp.ElicitParams{Message: "Which one?"})
 		if err != nil {
 			t.Errorf("ask: %v", err)
 		}

@@ -30,277 +30,152 @@ const (
 	othersWait   = 10 * time.Second // for the head of the answer
 )
 
-func (s *Server) overHTTP(ctx context.Context, pace *pace) (_ mcp.Transport, said func() string, err error) {
-	through := &headed{
-		server: s, headers: s.Headers, streams: rate.NewLimiter(streamsPerSecond, streamsAtOnce), pace: pace,
-		life: ctx, others: make(chan struct{}, othersAtOnce), wait: othersWait,
-	}
-	if s.OAuth.File != "" && !slices.ContainsFunc(slices.Collect(maps.Keys(s.Headers)), func(name string) bool { return strings.EqualFold(name, "authorization") }) {
-		if through.tokens, err = oauth.NewSource(s.URL, s.OAuth); err != nil {
-			return nil, nil, err
-		}
-	}
-	said = func() string { text, _ := through.said.Load().(string); return text }
-	client := &http.Client{Transport: through, CheckRedirect: sameHost}
-	if s.SSE {
-		if through.sse, err = url.Parse(s.URL); err != nil {
-			return nil, nil, err
-		}
-		return &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, said, nil
-	}
-	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, said, nil
-}
+// Streams that the client opens in a second, and at once: a server may end each of them and say that it is to come again at once.
+const (
+	streamsPerSecond = 1
+	streamsAtOnce    = 10
+)
 
-// sameHost refuses redirects to another host.
-func sameHost(r *http.Request, via []*http.Request) error {
-	if err := notElsewhere(r.URL, via[0].URL); err != nil {
-		return err
-	}
-	if len(via) > maxRedirects {
-		return errors.New("it redirects without end")
-	}
-	return nil
-}
-
-// notElsewhere refuses an address on another host than that of the server, as a redirect or the first event of SSE names it: the headers may
-// have secrets.
-func notElsewhere(at, server *url.URL) error {
-	if at.Host != server.Host || at.Scheme != server.Scheme {
-		return fmt.Errorf("it names %s://%s, which does not get its headers: give that as the url", at.Scheme, at.Host)
-	}
-	return nil
-}
-
-const maxRedirects = 10
-
-// headed sends requests with headers, and paces and bounds the answers.
-type headed struct {
-	server  *Server
-	sse     *url.URL // of the server, where it names the address of requests; nil: it does not
-	headers map[string]string
-	tokens  *oauth.Source // nil: none
-	streams *rate.Limiter // of requests that open one
-	pace    *pace
-	life    context.Context //nolint:containedctx // of the run
-	others  chan struct{}   // has an element for each request that is no call
-	wait    time.Duration   // of such a request, see othersWait
-	said    atomic.Value    // string: what the last refusal of such a request says
-}
+const (
+	maxRedirects = 10
+	maxRefusal   = 64 << 10         // bytes that are read of one
+	maxAfter     = 30 * time.Second // that a server may ask to wait before a call runs again
+)
 
 var (
 	errOthers = errors.New("it leaves too many requests open")
 	errSlow   = errors.New("it does not answer a request")
 )
 
+// web sends the requests of a run over HTTP, and paces, bounds and changes the answers.
+type web struct {
+	run     *run
+	base    http.RoundTripper
+	tokens  *oauth.Source // nil: none
+	streams *rate.Limiter // of requests that open one
+	others  chan struct{} // has an element for each request that is no call
+	said    atomic.Value  // string: what the last refusal of such a request says
+}
+
+func newWeb(r *run) *web {
+	return &web{run: r, base: http.DefaultTransport, streams: rate.NewLimiter(streamsPerSecond, streamsAtOnce), others: make(chan struct{}, othersAtOnce)}
+}
+
+// overHTTP is the transport to a server over HTTP. said is what its last refusal says.
+func (r *run) overHTTP() (_ mcp.Transport, said func() string, err error) {
+	h, s := newWeb(r), r.server
+	named := slices.ContainsFunc(slices.Collect(maps.Keys(s.Headers)), func(name string) bool { return strings.EqualFold(name, "authorization") })
+	if s.OAuth.File != "" && !named {
+		if h.tokens, err = oauth.NewSource(s.URL, s.OAuth); err != nil {
+			return nil, nil, err
+		}
+	}
+	said = func() string { text, _ := h.said.Load().(string); return text }
+	client := &http.Client{Transport: h, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return errors.New("it redirects without end")
+		}
+		return h.stays(r)
+	}}
+	if s.SSE {
+		return &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, said, nil
+	}
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, said, nil
+}
+
+// stays refuses a request to another host than that of the server, as a redirect or the first event of SSE names it: the headers may have
+// secrets.
+func (h *web) stays(r *http.Request) error {
+	server, err := url.Parse(h.run.server.URL)
+	if err == nil && (r.URL.Host != server.Host || r.URL.Scheme != server.Scheme) {
+		err = fmt.Errorf("it names %s://%s, which does not get its headers: give that as the url", r.URL.Scheme, r.URL.Host)
+	}
+	return err
+}
+
+// heading is what a request has: a request of the protocol, which may be a call, or a notification; an answer has no method.
+type heading struct {
+	ID     json.RawMessage
+	Method string
+}
+
+func headingOf(r *http.Request) (m heading) {
+	if r.GetBody != nil {
+		if body, err := r.GetBody(); err == nil {
+			_ = json.NewDecoder(body).Decode(&m) // the library's JSON
+		}
+	}
+	return m
+}
+
 // RoundTrip implements [http.RoundTripper].
-func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h *web) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := h.stays(r); err != nil {
+		return nil, err
+	}
 	if r.Method == http.MethodGet {
 		if err := h.streams.Wait(r.Context()); err != nil {
 			return nil, err
 		}
 	}
-	if h.sse != nil {
-		if err := notElsewhere(r.URL, h.sse); err != nil {
-			return nil, err
-		}
-	}
-	call, _ := r.Context().Value(activeCallKey{}).(*activeCall)
 	ctx, end := context.WithCancelCause(r.Context())
-	release := func() bool { end(nil); return true }
+	release := func() { end(nil) }
 	if r.Method != http.MethodDelete { // that one ends a session
-		release = context.AfterFunc(h.life, func() { end(context.Cause(h.life)) })
+		stop := context.AfterFunc(h.run.ctx, func() { end(context.Cause(h.run.ctx)) })
+		release = func() { stop(); end(nil) }
 	}
+	head := headingOf(r)
+	call, _ := ctx.Value(attemptKey{}).(*attempt)
+	carries := call != nil && head.Method != "" && head.ID != nil
+	h.run.answers.sent(r.Context(), string(head.ID))
 	r = r.Clone(ctx)
-	for name, value := range h.headers {
+	for name, value := range h.run.server.Headers {
 		r.Header.Set(name, value)
 	}
-	token, err := h.authorize(r)
+	if carries {
+		call.refused.Store(nil)
+	}
+	answer, err := h.authorized(r, func(r *http.Request) (*http.Response, error) { return h.send(r, call != nil, end) })
+	if err == nil {
+		err = h.read(ctx, head, r, answer)
+	}
 	if err != nil {
+		slow := errors.Is(context.Cause(ctx), errSlow)
 		release()
-		end(err)
-		return nil, err
-	}
-	carries := call != nil && r.Method == http.MethodPost && call.sent.CompareAndSwap(false, true)
-	answer, err := h.send(r, call, end)
-	var login error
-	if err == nil && h.tokens != nil && oauth.WantsAuthorization(answer) {
-		answer, login = h.renewed(r, call, token, answer, end)
-		if login != nil && !carries {
-			err = login
-		}
-	}
-	switch {
-	case err != nil:
-		release()
-		end(err)
-		if r.Method == http.MethodGet && h.sse == nil && errors.Is(context.Cause(ctx), errSlow) {
-			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil // it has no stream
+		if slow && r.Method == http.MethodGet && !h.run.server.SSE { // it has no stream
+			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
 		}
 		return nil, err
-	case carries && answer.StatusCode >= 300 && answer.StatusCode < 400:
-		call.sent.Store(false) // the next request has the call
 	}
-	switch {
-	case r.Method == http.MethodPost && answer.StatusCode == http.StatusOK:
-		relabel(answer)
-	case answer.StatusCode >= http.StatusBadRequest && notifies(r):
-		answer.StatusCode = http.StatusAccepted // the next request tells whether the session goes on
-	}
-	answer.Body = &ending{h.body(ctx, answer), func() { release(); end(nil) }}
-	switch {
-	case carries:
-		return answer, noteRefusal(call, r, answer, login, h.sse != nil)
-	case r.Method == http.MethodPost && answer.StatusCode >= http.StatusBadRequest:
-		said, err := refusalOf(r, answer)
-		h.said.Store(said.message())
-		return answer, err
-	}
+	h.note(call, carries, r, answer)
+	answer.Body = &closing{answer.Body, release}
 	return answer, nil
 }
 
-// notifies reports whether a request has a notification.
-func notifies(r *http.Request) bool {
-	if r.Method != http.MethodPost || r.GetBody == nil {
-		return false
-	}
-	body, err := r.GetBody()
-	if err != nil {
-		return false
-	}
-	var m struct {
-		ID     json.RawMessage
-		Method string
-	}
-	return json.NewDecoder(body).Decode(&m) == nil && m.ID == nil && m.Method != ""
-}
-
-// relabel gives an answer the type of content that it has: servers, and what is before them, send messages as texts, or as nothing. One that
-// is labelled as a stream is not waited for.
-func relabel(answer *http.Response) {
-	if isStream(answer) {
-		return
-	}
-	body := bufio.NewReader(answer.Body)
-	begin, _ := body.Peek(len(`event:`)) // shorter ones are no message
-	answer.Body = &ending{io.NopCloser(body), closer(answer.Body)}
-	begin = bytes.TrimSpace(bytes.TrimPrefix(begin, byteOrderMark))
-	switch {
-	case bytes.HasPrefix(begin, []byte("{")), bytes.HasPrefix(begin, []byte("[")):
-		answer.Header.Set("Content-Type", "application/json")
-	case bytes.HasPrefix(begin, []byte("data:")), bytes.HasPrefix(begin, []byte("event:")), bytes.HasPrefix(begin, []byte("id:")):
-		answer.Header.Set("Content-Type", "text/event-stream")
-	}
-}
-
-// authorize gives a request the token that there is, and returns it.
-func (h *headed) authorize(r *http.Request) (token string, err error) {
+// authorized sends a request with the token that there is. A login that is needed is a refusal, which says so.
+func (h *web) authorized(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	if h.tokens == nil {
-		return "", nil
+		return send(r)
 	}
-	if token, err = h.tokens.Token(r.Context()); err != nil {
-		return "", h.login(err)
+	answer, err := h.tokens.Do(r, func(r *http.Request) (*http.Response, error) {
+		h.run.server.bearer.Store(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		return send(r)
+	})
+	refused, ok := errors.AsType[*oauth.Refusal](err)
+	if !ok {
+		return answer, err
 	}
-	if token != "" {
-		h.server.bearer.Store(token)
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	return token, nil
-}
-
-// renewed gets another token after a refusal, and sends a request that has no call again with it. The call's own next attempt has
-// another token.
-func (h *headed) renewed(r *http.Request, call *activeCall, token string, refusal *http.Response, end context.CancelCauseFunc) (*http.Response, error) {
-	token, err := h.tokens.Renew(r.Context(), token, refusal)
-	if err != nil {
-		return refusal, h.login(err)
-	}
-	h.server.bearer.Store(token)
-	if call != nil || r.GetBody == nil && r.Body != nil && r.Body != http.NoBody {
-		return refusal, nil
-	}
-	_ = refusal.Body.Close()
-	again := r.Clone(r.Context())
-	if r.GetBody != nil {
-		if again.Body, err = r.GetBody(); err != nil {
-			return nil, err
-		}
-	}
-	again.Header.Set("Authorization", "Bearer "+token)
-	return h.send(again, call, end)
-}
-
-// login is an error of a source of tokens, with what to do.
-func (h *headed) login(err error) error {
+	text := refused.Error()
 	if errors.Is(err, oauth.ErrLogin) {
-		return fmt.Errorf("%w: lash-node mcp login %s --mcp FILE", err, h.server.Name)
+		text += ": lash-node mcp login " + h.run.server.Name + " --mcp FILE"
 	}
-	return err
-}
-
-// sessionHeader names the session of a request.
-const sessionHeader = "Mcp-Session-Id"
-
-// noteRefusal notes how a server refuses the request that has a call. Only the answer to that one says so of the call: the library sends
-// requests for the rest of an answer, and the cancel, in the call's context, too, when the server may have run it. Over SSE no answer to a
-// request is one to its call.
-func noteRefusal(call *activeCall, r *http.Request, answer *http.Response, login error, sse bool) error {
-	over := &refusal{status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", login: login}
-	switch {
-	case answer.StatusCode >= http.StatusBadRequest:
-		over, err := refusalOf(r, answer)
-		if over.login = login; !sse && over.status >= http.StatusInternalServerError && over.answers() && !aboutSession.MatchString(over.message()) {
-			answer.StatusCode = http.StatusOK // it is the answer to the call
-			answer.Header.Set("Content-Type", "application/json")
-			return err
-		}
-		call.refused.Store(over)
-		return err
-	case answer.StatusCode != http.StatusOK || isStream(answer):
-		return nil
-	}
-	body, err := io.ReadAll(answer.Body) // it is bounded
-	answer.Body = &ending{io.NopCloser(bytes.NewReader(body)), closer(answer.Body)}
-	var m struct {
-		ID    any             `json:"id"`
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(body, &m) == nil && m.Error != nil {
-		over.body = string(m.Error)
-		call.refused.Store(over)
-		if m.ID == nil {
-			answer.StatusCode = http.StatusBadRequest // the library would end the session: an error of no request
-		}
-	}
-	return err
-}
-
-// refusalOf is an answer that refuses a request.
-func refusalOf(r *http.Request, answer *http.Response) (*refusal, error) {
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxErrorText))
-	answer.Body = &ending{io.NopCloser(io.MultiReader(bytes.NewReader(body), answer.Body)), closer(answer.Body)}
-	seconds, _ := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64) // a date is rare
-	return &refusal{
-		status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", body: string(body),
-		after: time.Duration(min(max(seconds, 1), maxAfter.Seconds()) * float64(time.Second)),
-	}, err
-}
-
-// maxAfter limits the wait that a server asks for before a call runs again.
-const maxAfter = 30 * time.Second
-
-// closer is a function that closes a body.
-func closer(body io.Closer) func() { return func() { _ = body.Close() } }
-
-// isStream reports whether an answer is a stream of events.
-func isStream(answer *http.Response) bool {
-	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
-	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+	return &http.Response{StatusCode: refused.Status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{}, Request: r}, nil
 }
 
 // send sends a request. Of those that are no calls, few wait at once, and not for long.
-func (h *headed) send(r *http.Request, call *activeCall, end context.CancelCauseFunc) (*http.Response, error) {
-	if call != nil {
-		return http.DefaultTransport.RoundTrip(r)
+func (h *web) send(r *http.Request, calls bool, end context.CancelCauseFunc) (*http.Response, error) {
+	if calls {
+		return h.base.RoundTrip(r)
 	}
 	select {
 	case h.others <- struct{}{}:
@@ -308,32 +183,190 @@ func (h *headed) send(r *http.Request, call *activeCall, end context.CancelCause
 	default:
 		return nil, errOthers
 	}
-	late := time.AfterFunc(h.wait, func() { end(errSlow) })
+	late := time.AfterFunc(othersWait, func() { end(errSlow) })
 	defer late.Stop()
-	return http.DefaultTransport.RoundTrip(r)
+	return h.base.RoundTrip(r)
 }
 
-// ending is a body that ends its request when it is closed.
-type ending struct {
-	io.ReadCloser
-	end func()
+// read makes the body of an answer one that the library reads: of what it is, whatever it is labelled as. A stream is read at the pace of the
+// server; anything else is one message.
+func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *http.Response) error {
+	sent := answer.Body
+	body := bufio.NewReader(sent)
+	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+	stream := strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") && answer.StatusCode < http.StatusBadRequest
+	posted := r.Method == http.MethodPost && answer.StatusCode == http.StatusOK
+	if posted && !stream {
+		begin, _ := body.Peek(len(`event:`)) // shorter ones are no message
+		begin = bytes.TrimSpace(bytes.TrimPrefix(begin, byteOrderMark))
+		stream = slices.ContainsFunc([]string{"data:", "event:", "id:"}, func(field string) bool { return bytes.HasPrefix(begin, []byte(field)) })
+	}
+	if stream {
+		answer.Header.Set("Content-Type", "text/event-stream")
+		paced := h.run.source.pace.of(ctx, closing{io.NopCloser(body), func() { _ = sent.Close() }})
+		answer.Body = &eventStream{Closer: paced, from: bufio.NewReaderSize(paced, 32<<10), answers: &h.run.answers}
+		return nil
+	}
+	if r.Method == http.MethodGet && answer.StatusCode < http.StatusBadRequest {
+		return nil // the library does not read it
+	}
+	most := maxMessage
+	if answer.StatusCode >= http.StatusBadRequest {
+		most = maxRefusal
+	}
+	data, err := io.ReadAll(io.LimitReader(body, int64(most)+1))
+	_ = sent.Close()
+	if err == nil && len(data) > maxMessage {
+		err = errLarge
+	}
+	if err == nil {
+		err = h.run.source.pace.wait(ctx, 1, len(data))
+	}
+	data = mended(data)
+	if all := h.run.answers.messages(data); len(all) == 1 {
+		data = all[0]
+	}
+	if posted && len(data) > 0 && (data[0] == '{' || data[0] == '[') {
+		answer.Header.Set("Content-Type", "application/json")
+	}
+	if head.ID == nil && head.Method != "" && answer.StatusCode >= http.StatusBadRequest {
+		answer.StatusCode = http.StatusAccepted // of a notification: the next request tells whether the session goes on
+	}
+	answer.Body = &message{bytes.NewReader(data), data}
+	return err
+}
+
+// message is a body that has been read.
+type message struct {
+	*bytes.Reader
+	data []byte
 }
 
 // Close implements [io.Closer].
-func (e *ending) Close() error {
-	defer e.end()
-	return e.ReadCloser.Close()
+func (*message) Close() error { return nil }
+
+// note notes how a server refuses the request that has a call, or another one. Only the answer to that one says so of the call: the library
+// sends requests for the rest of an answer, and the cancel, in the call's context, too, when the server may have run it. Over SSE no answer
+// to a request is one to its call.
+func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Response) {
+	body, ok := answer.Body.(*message)
+	if !ok {
+		return
+	}
+	seconds, _ := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64) // a date is rare
+	over := &refusal{
+		status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", body: string(body.data),
+		after: time.Duration(min(max(seconds, 1), maxAfter.Seconds()) * float64(time.Second)),
+	}
+	refuses := answer.StatusCode >= http.StatusBadRequest
+	switch {
+	case !carries && refuses && (r.Method == http.MethodPost || h.run.server.SSE):
+		h.said.Store(over.message())
+	case !carries:
+	case refuses && !h.run.server.SSE && over.status >= http.StatusInternalServerError && over.answers() && !aboutSession.MatchString(over.message()):
+		answer.StatusCode = http.StatusOK // it is the answer to the call
+		answer.Header.Set("Content-Type", "application/json")
+	case refuses:
+		call.refused.Store(over)
+	case answer.StatusCode == http.StatusOK:
+		var m struct {
+			ID, Error json.RawMessage
+		}
+		if json.Unmarshal(body.data, &m) != nil || isNull(m.Error) {
+			return
+		}
+		over.body = string(m.Error)
+		call.refused.Store(over)
+		if isNull(m.ID) {
+			answer.StatusCode = http.StatusBadRequest // the library would end the session: an error of no request
+		}
+	}
 }
 
-// body reads an answer at the pace of the server. One that is no stream is one message, however many lines it has, and is bounded: the
-// client reads all of it into memory. The transport itself bounds the events of a stream.
-func (h *headed) body(ctx context.Context, answer *http.Response) io.ReadCloser {
-	paced := h.pace.of(ctx, answer.Body)
-	if isStream(answer) {
-		events := exactOf(paced, inEvents)
-		events.address = h.sse != nil
-		return events
+// sessionHeader names the session of a request.
+const sessionHeader = "Mcp-Session-Id"
+
+// closing is a body that does something after it is closed.
+type closing struct {
+	io.ReadCloser
+	after func()
+}
+
+// Close implements [io.Closer].
+func (c closing) Close() error {
+	defer c.after()
+	return c.ReadCloser.Close()
+}
+
+// eventStream reads server-sent events, and changes the messages in them.
+type eventStream struct {
+	io.Closer
+	from    *bufio.Reader
+	answers *answers
+	ready   []byte // to be returned
+	err     error  // after ready
+}
+
+// Read implements [io.Reader].
+func (e *eventStream) Read(data []byte) (int, error) {
+	for len(e.ready) == 0 {
+		if e.err != nil {
+			return 0, e.err
+		}
+		e.fill()
 	}
-	paced.whole = true
-	return exactOf(&bounded{paced, maxMessage}, inOne)
+	n := copy(data, e.ready)
+	e.ready = e.ready[n:]
+	return n, nil
+}
+
+// fill reads the next event. It begins with its fields other than data.
+func (e *eventStream) fill() {
+	var sent [][]byte // lines of data
+	size, name := 0, ""
+	for e.err == nil {
+		var line []byte
+		line, e.err = readLine(e.from, maxMessage-size)
+		size += len(line)
+		text := bytes.TrimRight(bytes.TrimPrefix(line, byteOrderMark), "\r\n")
+		if data, ok := bytes.CutPrefix(text, []byte("data:")); ok {
+			sent = append(sent, data)
+			continue
+		}
+		if value, ok := bytes.CutPrefix(text, []byte("event:")); ok {
+			name = string(bytes.TrimSpace(value))
+		}
+		if len(text) == 0 {
+			break
+		}
+		e.ready = append(append(e.ready, text...), '\n')
+	}
+	if e.err != nil && !errors.Is(e.err, io.EOF) {
+		e.ready = nil // half an event
+		return
+	}
+	if name != "endpoint" && sent != nil {
+		sent = e.change(sent)
+	}
+	for _, data := range sent {
+		e.ready = append(append(append(e.ready, "data:"...), data...), '\n')
+	}
+	e.ready = append(e.ready, '\n')
+}
+
+// change changes the message in lines of data; none: it is no message.
+func (e *eventStream) change(sent [][]byte) [][]byte {
+	data := mended(bytes.Join(sent, []byte("\n")))
+	all := e.answers.messages(data)
+	switch {
+	case len(all) == 1 && bytes.Contains(all[0], []byte("\n")):
+		var flat bytes.Buffer
+		_ = json.Compact(&flat, all[0]) // it is JSON
+		return [][]byte{flat.Bytes()}
+	case len(all) == 1:
+		return all
+	case len(data) > 0 && len(all) == 0 && (json.Valid(data) || data[0] != '{'):
+		return nil
+	}
+	return sent
 }

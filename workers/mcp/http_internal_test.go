@@ -7,9 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // TestMissingSession sends requests of a call to servers that answer with all sequences of codes. Only a 404 in answer to the request
@@ -40,11 +37,20 @@ func missing(t *testing.T, method, session string, codes ...int) bool {
 		n++
 	}))
 	defer server.Close()
-	call := &activeCall{}
-	ctx := context.WithValue(t.Context(), activeCallKey{}, call)
-	through := &headed{streams: rate.NewLimiter(rate.Inf, 1), pace: newPace(func() bool { return true }), life: t.Context(), others: make(chan struct{}, 1), wait: time.Minute}
+	call := &attempt{}
+	ctx := context.WithValue(t.Context(), attemptKey{}, call)
+	run := newTestRun(t)
+	run.server.URL = server.URL
+	through := newWeb(run)
 	for i, method := range []string{http.MethodPost, method} {
-		r, err := http.NewRequestWithContext(ctx, method, server.URL, strings.NewReader("{}"))
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`
+		switch {
+		case method == http.MethodGet:
+			body = ""
+		case i > 0 && codes[0] != http.StatusTemporaryRedirect: // the library tells the server of the end
+			body = `{"jsonrpc":"2.0","method":"notifications/cancelled"}`
+		}
+		r, err := http.NewRequestWithContext(ctx, method, server.URL, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,5 +64,5 @@ func missing(t *testing.T, method, session string, codes ...int) bool {
 		_ = answer.Body.Close()
 	}
 	over := call.refused.Load()
-	return over != nil && over.renews(nil)
+	return over != nil && over.forgets()
 }

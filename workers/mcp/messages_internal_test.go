@@ -68,18 +68,20 @@ func FuzzMessages(f *testing.F) {
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		w := &watched{transport: &mcp.IOTransport{Reader: in, Writer: out}}
-		client, err := s.client.Connect(ctx, w, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
+		run := newRun(ctx, s)
+		run.server, run.pipe = s.server.Load(), newPipe(&run.answers, out)
+		run.pipe.noise, run.pipe.busy = s.noise, s.busy
+		go run.pipe.listen(in) // ends with what the server sends
+		client, err := run.newClient().Connect(ctx, run.pipe, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := &serverRun{client: client, read: w, server: s.configured()}
-		run.ctx, run.end = context.WithCancelCause(ctx)
+		run.client = client
 		s.set(run)
 		called := make(chan struct{})
 		go func() { // ends with the session
 			defer close(called)
-			_, _ = s.calls.do(ctx, run, &activeCall{session: "s", caller: plugin.Call{}.WithAsk(people), warn: s.warn}, func(ctx context.Context, token string) (plugin.Result, error) {
+			_, _ = run.do(ctx, &attempt{caller: plugin.Call{Session: "s"}.WithAsk(people), source: s}, func(ctx context.Context, token string) (plugin.Result, error) {
 				for range 2 { // whichever of the ids it has
 					if out, err := callTool(ctx, client, "x", json.RawMessage(`{}`), token); err == nil {
 						return out, nil

@@ -1,51 +1,47 @@
 package mcp
 
 import (
-	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/time/rate"
 )
+
+// answering answers every request with a stream.
+type answering string
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(string(a)))}, nil
+}
 
 // TestAnswersShareThePace reads two answers of one server over HTTP: the second waits for the limit that the first used.
 func TestAnswersShareThePace(t *testing.T) {
 	t.Parallel()
-	body := strings.Repeat("\n", 10)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
-	shared := &pace{lines: rate.NewLimiter(0, len(body)), bytes: rate.NewLimiter(rate.Inf, 0), speed: func() speed { return speed{rate.Every(time.Hour), rate.Inf} }} // one answer, and then none
-	h := &headed{pace: shared, life: t.Context(), others: make(chan struct{}, 1), wait: time.Minute}
-	read := func() (int, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a wait beyond it fails at once
-		defer cancel()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		h := newWeb(newTestRun(t))
+		h.base = answering(strings.Repeat("\n", linesAtOnce))
+		for _, want := range []time.Duration{0, linesAtOnce / linesWhileIdle * time.Second} {
+			began := time.Now()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := h.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			if took := time.Since(began); took < want || took > want+time.Second {
+				t.Errorf("took %v, want %v", took, want)
+			}
 		}
-		answer, err := h.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = answer.Body.Close() }()
-		data, err := io.ReadAll(answer.Body)
-		return len(data), err
-	}
-	if n, err := read(); n != len(body) || err != nil {
-		t.Fatalf("first answer: got %d bytes, %v, want %d", n, err, len(body))
-	}
-	if _, err := read(); err == nil {
-		t.Error("second answer: got it whole, want it to wait for the limit of the server")
-	}
+	})
 }
 
 // TestServerIsReadSlowly reads a server that sends without end. While no call runs it is read at 100 lines a second after the first

@@ -17,7 +17,15 @@ import (
 type reader struct {
 	description string // of the server that %s names
 	schema      string
-	read        func(context.Context, *mcp.ClientSession, json.RawMessage) (plugin.Result, error)
+	read        func(context.Context, *mcp.ClientSession, reading, *outcome) error
+}
+
+// reading are the arguments of the tools that read.
+type reading struct {
+	Cursor    string            `json:"cursor"`
+	URI       string            `json:"uri"`
+	Name      string            `json:"name"`
+	Arguments map[string]string `json:"arguments"`
 }
 
 // readers are the tools that read, by the name after that of the server.
@@ -36,7 +44,7 @@ func readers() map[string]reader {
 
 // readTools are the tools that read the resources and prompts of a server which has such. A tool of the server replaces the one
 // of its name.
-func (s *Server) readTools(has *mcp.ServerCapabilities, listed []*mcp.Tool) (list []tool) {
+func (s *Server) readTools(has *mcp.ServerCapabilities, all []listed) (list []tool) {
 	var names []string
 	if has.Resources != nil {
 		names = append(names, "list_resources", "read_resource")
@@ -45,7 +53,7 @@ func (s *Server) readTools(has *mcp.ServerCapabilities, listed []*mcp.Tool) (lis
 		names = append(names, "list_prompts", "get_prompt")
 	}
 	for _, name := range names {
-		if r := readers()[name]; !slices.ContainsFunc(listed, func(t *mcp.Tool) bool { return t.Name == name }) {
+		if r := readers()[name]; !slices.ContainsFunc(all, func(t listed) bool { return t.Name == name }) {
 			list = append(list, tool{
 				Name: ToolName(s.Name, name), Of: name, Reads: true, Description: fmt.Sprintf(r.description, s.Name), Effects: events.EffectsNone,
 				Schema: json.RawMessage(r.schema), TimeoutMS: s.Timeout.Milliseconds(),
@@ -55,96 +63,87 @@ func (s *Server) readTools(has *mcp.ServerCapabilities, listed []*mcp.Tool) (lis
 	return list
 }
 
-// asJSON is a value as the text of a result.
-func asJSON(v any) (plugin.Result, error) {
-	data, err := json.Marshal(v)
-	return plugin.Result{Text: string(data)}, err
-}
-
-// reading are the arguments of the tools that read.
-type reading struct {
-	Cursor    string            `json:"cursor"`
-	URI       string            `json:"uri"`
-	Name      string            `json:"name"`
-	Arguments map[string]string `json:"arguments"`
-}
-
-func listResources(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
+// run performs a call.
+func (r *reader) run(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
 	var in reading
-	if err := json.Unmarshal(args, &in); err != nil {
-		return plugin.Result{}, err
-	}
-	page, err := client.ListResources(ctx, &mcp.ListResourcesParams{Cursor: in.Cursor})
-	if err != nil {
-		return plugin.Result{}, err
-	}
-	out := struct {
-		Resources []*mcp.Resource         `json:"resources"`
-		Templates []*mcp.ResourceTemplate `json:"resourceTemplates,omitempty"`
-		Next      string                  `json:"nextCursor,omitempty"`
-	}{Resources: page.Resources, Next: page.NextCursor}
-	if in.Cursor == "" {
-		if templates, err := client.ListResourceTemplates(ctx, nil); err == nil { // a server may have none
-			out.Templates = templates.ResourceTemplates
-		}
-	}
-	return asJSON(&out)
-}
-
-func readResource(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
-	var in reading
-	if err := json.Unmarshal(args, &in); err != nil {
-		return plugin.Result{}, err
-	}
-	r, err := client.ReadResource(ctx, &mcp.ReadResourceParams{URI: in.URI})
-	if err != nil {
-		return plugin.Result{}, err
-	}
 	var b outcome
-	for _, c := range r.Contents {
-		if c != nil {
-			b.resource(&resource{URI: c.URI, MIMEType: c.MIMEType, Text: c.Text}, c.Blob)
-		}
+	err := json.Unmarshal(args, &in)
+	if err == nil {
+		err = r.read(ctx, client, in, &b)
+	}
+	if err != nil {
+		return plugin.Result{}, err
 	}
 	return b.result(), nil
 }
 
-func listPrompts(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
-	var in reading
-	if err := json.Unmarshal(args, &in); err != nil {
-		return plugin.Result{}, err
+func listResources(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
+	once, raw := whole(ctx)
+	if _, err := client.ListResources(once, &mcp.ListResourcesParams{Cursor: in.Cursor}); err != nil {
+		return err
 	}
-	page, err := client.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: in.Cursor})
-	if err != nil {
-		return plugin.Result{}, err
+	page := struct {
+		Resources json.RawMessage `json:"resources"`
+		Templates json.RawMessage `json:"resourceTemplates,omitempty"`
+		Next      json.RawMessage `json:"nextCursor,omitempty"`
+	}{}
+	err := json.Unmarshal(*raw, &page)
+	if in.Cursor == "" {
+		once, raw := whole(ctx)
+		if _, none := client.ListResourceTemplates(once, nil); none == nil { // a server may have none
+			err = json.Unmarshal(*raw, &page)
+		}
 	}
-	return asJSON(&struct {
-		Prompts []*mcp.Prompt `json:"prompts"`
-		Next    string        `json:"nextCursor,omitempty"`
-	}{page.Prompts, page.NextCursor})
+	b.line(string(unescaped(&page)))
+	return err
 }
 
-func getPrompt(ctx context.Context, client *mcp.ClientSession, args json.RawMessage) (plugin.Result, error) {
-	var in reading
-	if err := json.Unmarshal(args, &in); err != nil {
-		return plugin.Result{}, err
+func listPrompts(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
+	once, raw := whole(ctx)
+	if _, err := client.ListPrompts(once, &mcp.ListPromptsParams{Cursor: in.Cursor}); err != nil {
+		return err
 	}
-	p, err := client.GetPrompt(ctx, &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments})
-	if err != nil {
-		return plugin.Result{}, err
+	page := struct {
+		Prompts json.RawMessage `json:"prompts"`
+		Next    json.RawMessage `json:"nextCursor,omitempty"`
+	}{}
+	err := json.Unmarshal(*raw, &page)
+	b.line(string(unescaped(&page)))
+	return err
+}
+
+func readResource(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
+	once, raw := whole(ctx)
+	if _, err := client.ReadResource(once, &mcp.ReadResourceParams{URI: in.URI}); err != nil {
+		return err
 	}
-	var b outcome
+	var r struct{ Contents []json.RawMessage }
+	err := json.Unmarshal(*raw, &r)
+	for _, content := range r.Contents {
+		b.part(unescaped(map[string]any{"type": "resource", "resource": content}))
+	}
+	return err
+}
+
+func getPrompt(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
+	once, raw := whole(ctx)
+	if _, err := client.GetPrompt(once, &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments}); err != nil {
+		return err
+	}
+	var p struct {
+		Description string
+		Messages    []struct {
+			Role    string
+			Content json.RawMessage
+		}
+	}
+	err := json.Unmarshal(*raw, &p)
 	if p.Description != "" {
 		b.line(p.Description)
 	}
 	for _, m := range p.Messages {
-		if m == nil {
-			continue
-		}
-		b.line(fmt.Sprintf("%s:", strings.TrimSpace(string(m.Role))))
-		if data, err := json.Marshal(m.Content); err == nil {
-			b.part(data)
-		}
+		b.line(strings.TrimSpace(m.Role) + ":")
+		b.parts(m.Content)
 	}
-	return b.result(), nil
+	return err
 }

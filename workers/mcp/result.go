@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -20,53 +21,49 @@ import (
 
 // callTool calls a tool of the server.
 func callTool(ctx context.Context, client *mcp.ClientSession, name string, args json.RawMessage, progress string) (plugin.Result, error) {
-	r, err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (*mcp.CallToolResult, error) {
+	var raw *json.RawMessage
+	err := rounds(ctx, func(answers mcp.InputResponseMap, state string) (*mcp.CallToolResult, error) {
 		params := &mcp.CallToolParams{Name: name, Arguments: args, InputResponses: answers, RequestState: state}
 		params.SetProgressToken(progress)
-		return client.CallTool(ctx, params)
+		once, into := whole(ctx)
+		raw = into
+		return client.CallTool(once, params)
 	})
 	if err != nil {
 		return plugin.Result{}, err
 	}
-	return resultOf(r)
+	return resultOf(*raw)
 }
 
-// rawResult is what the server sent as the result of a call, see [exactMessage].
-type rawResult struct {
-	Content    json.RawMessage `json:"content"`
-	Structured json.RawMessage `json:"structuredContent"`
-}
-
-// resultOf is the result of a call. Errors: a [*plugin.Failure] where the server says that it is one.
-func resultOf(r *mcp.CallToolResult) (plugin.Result, error) {
-	var raw rawResult
-	text, kept := r.Meta[exactKey].(string)
-	kept = kept && len(r.Content) == 0 && r.StructuredContent == nil // else the server has set the key
-	if !kept || json.Unmarshal([]byte(text), &raw) != nil {
-		raw.Content, _ = json.Marshal(r.Content) // it was too large to be kept as it was sent, and JSON
-		raw.Structured, _ = json.Marshal(r.StructuredContent)
+// resultOf is the result of a call, as the server sent it. Errors: a [*plugin.Failure] where the server says that it is one.
+func resultOf(raw json.RawMessage) (plugin.Result, error) {
+	var r struct {
+		Content    json.RawMessage `json:"content"`
+		ToolResult json.RawMessage `json:"toolResult"` // of the version 2024-10-07
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    json.RawMessage `json:"isError"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return plugin.Result{}, err
 	}
 	var b outcome
-	var parts []json.RawMessage
-	if err := json.Unmarshal(raw.Content, &parts); err != nil && len(raw.Content) > 0 {
-		parts = []json.RawMessage{raw.Content} // a server may leave out the list
+	if r.Content == nil {
+		r.Content = r.ToolResult
 	}
-	for _, part := range parts {
-		b.part(part)
+	b.parts(r.Content)
+	if !isNull(r.Structured) {
+		b.structured(r.Structured)
 	}
-	if len(raw.Structured) > 0 && string(raw.Structured) != "null" {
-		b.structured(raw.Structured)
+	if string(r.IsError) != "true" {
+		return b.result(), nil
 	}
-	if r.IsError { // which has a text alone
-		for i := range b.attachments {
-			b.line(fmt.Sprintf("[an attachment of type %q is not shown]", b.attachments[i].MediaType))
-		}
-		if text := strings.Join(b.texts, "\n"); strings.TrimSpace(text) != "" {
-			return plugin.Result{}, failure(plugin.ClassExecution, text)
-		}
-		return plugin.Result{}, failure(plugin.ClassExecution, "the server reports an error, and says nothing of it")
+	for i := range b.attachments { // a failure has a text alone
+		b.line(fmt.Sprintf("[an attachment of type %q is not shown]", b.attachments[i].MediaType))
 	}
-	return b.result(), nil
+	if text := strings.Join(b.texts, "\n"); strings.TrimSpace(text) != "" {
+		return plugin.Result{}, failure(plugin.ClassExecution, text)
+	}
+	return plugin.Result{}, failure(plugin.ClassExecution, "the server reports an error, and says nothing of it")
 }
 
 // outcome collects the parts of a result.
@@ -99,6 +96,17 @@ type resource struct {
 	Blob     string `json:"blob"`
 }
 
+// parts adds a list of parts, or one that a server has without the list.
+func (b *outcome) parts(content json.RawMessage) {
+	var list []json.RawMessage
+	if json.Unmarshal(content, &list) != nil && len(content) > 0 {
+		list = []json.RawMessage{content}
+	}
+	for _, part := range list {
+		b.part(part)
+	}
+}
+
 // part adds a part. One that cannot be read becomes a text that says so: the others stay.
 func (b *outcome) part(data json.RawMessage) {
 	var p part
@@ -120,7 +128,7 @@ func (b *outcome) part(data json.RawMessage) {
 		b.line("[resource " + p.Resource.URI + "]")
 		b.encoded(p.Resource.MIMEType, p.Resource.Blob)
 	case p.Type == "resource" && p.Resource != nil:
-		b.resource(p.Resource, nil)
+		b.line("[resource " + p.Resource.URI + "]\n" + p.Resource.Text)
 	case p.Type == "text", p.Text != "":
 		b.line(p.Text)
 	default:
@@ -140,17 +148,8 @@ func (b *outcome) unknown(what string, data json.RawMessage) {
 // maxUnknown limits the JSON of such a part.
 const maxUnknown = 4 << 10
 
-// resource adds a resource, whose content is a text or bytes.
-func (b *outcome) resource(r *resource, data []byte) {
-	if len(data) == 0 {
-		b.line("[resource " + r.URI + "]\n" + r.Text)
-		return
-	}
-	b.line("[resource " + r.URI + "]")
-	b.attach(r.MIMEType, data)
-}
-
-// encoded adds bytes in base64, which may be a URL of data, wrapped, without padding, or of the alphabet of URLs.
+// encoded adds bytes in base64, which may be a URL of data, wrapped, without padding, or of the alphabet of URLs, as an attachment, or a text.
+// Those beyond the limits are named in the text.
 func (b *outcome) encoded(mediaType, text string) {
 	if head, rest, ok := strings.Cut(text, ";base64,"); ok && strings.HasPrefix(head, "data:") {
 		text = rest
@@ -168,11 +167,6 @@ func (b *outcome) encoded(mediaType, text string) {
 		b.line(fmt.Sprintf("[a part of type %q cannot be read: its data is no base64]", events.Clip(mediaType, events.MaxTokenBytes, "...")))
 		return
 	}
-	b.attach(mediaType, data)
-}
-
-// attach adds bytes as an attachment. Those beyond the limits are named in the text.
-func (b *outcome) attach(mediaType string, data []byte) {
 	if wire.CheckMediaType("mime_type", mediaType) != nil {
 		mediaType = "application/octet-stream"
 	}
@@ -247,7 +241,7 @@ func decodeExact(text []byte) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err = dec.Decode(&v); err == nil && dec.More() {
-		err = errMore
+		err = errors.New("something follows the value")
 	}
 	return v, err
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,15 +40,20 @@ type Config struct {
 
 // Servers are the servers of a node, and what it knows of those of other nodes. It is a [plugin.Factory].
 type Servers struct {
-	cfg   Config
-	log   *zap.Logger
-	own   map[string]*Source // by name
-	fleet *fleet
+	cfg     Config
+	log     *zap.Logger
+	own     map[string]*Source // by name
+	node    events.WorkerID
+	changed chan struct{} // has an element when the node's own servers have changed
+	work    sync.WaitGroup
+	leave   func() // the other nodes
 
 	mu     sync.Mutex
-	offers map[string]*offer // what is offered of each server, by name
-	list   *catalogue        // of offers
-	older  []*catalogue      // that turns may still have, the newest first
+	offers map[string]*offer       // what is offered of each server, by name
+	list   *catalogue              // of offers
+	older  []*catalogue            // that turns may still have, the newest first
+	others map[string]announcement // the last one of each node
+	asking map[string]bool         // hashes of offers that are being asked for
 }
 
 // catalogue is what sessions get of all servers.
@@ -65,7 +71,10 @@ const maxOlder = 8
 
 // New checks the configuration. Errors: [*events.FieldError].
 func New(cfg Config) (*Servers, error) {
-	s := &Servers{cfg: cfg, log: cfg.Logger, own: make(map[string]*Source), offers: make(map[string]*offer), list: &catalogue{tools: plugin.NewTools()}}
+	s := &Servers{
+		cfg: cfg, log: cfg.Logger, own: make(map[string]*Source), node: events.WorkerID("mcp-" + rand.Text()), changed: make(chan struct{}, 1), leave: func() {},
+		offers: make(map[string]*offer), list: &catalogue{tools: plugin.NewTools()}, others: make(map[string]announcement), asking: make(map[string]bool),
+	}
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
@@ -74,19 +83,18 @@ func New(cfg Config) (*Servers, error) {
 		s.cfg.Tell = func(string) {}
 	}
 	for i := range cfg.Servers {
-		server := &cfg.Servers[i]
+		server := cfg.Servers[i]
 		if err := server.check("servers."+server.Name, ""); err != nil {
 			return nil, err
 		}
-		s.own[server.Name] = s.newSource(server)
+		s.own[server.Name] = s.newSource(&server)
 	}
-	s.fleet = newFleet(s)
 	return s, checkNames(cfg.Servers)
 }
 
 // Start starts the servers, and tells other nodes of them, until [Servers.Stop]. It does not wait for them.
 func (s *Servers) Start(ctx context.Context) error {
-	if err := s.fleet.start(ctx); err != nil {
+	if err := s.join(ctx); err != nil {
 		return err
 	}
 	for _, source := range s.own {
@@ -97,15 +105,6 @@ func (s *Servers) Start(ctx context.Context) error {
 
 // Source is the server of a name; nil: this node has none.
 func (s *Servers) Source(name string) *Source { return s.own[name] }
-
-// each does something with all servers at once, and waits for it.
-func (s *Servers) each(do func(*Source)) {
-	var all sync.WaitGroup
-	for _, source := range s.own {
-		all.Go(func() { do(source) })
-	}
-	all.Wait()
-}
 
 // Settle waits until each server has listed its tools, or has failed once, or until ctx ends. It returns the names of those
 // that have done neither.
@@ -122,15 +121,16 @@ func (s *Servers) Settle(ctx context.Context) (late []string) {
 
 // Stop ends the servers, with the calls that run. Errors: the cause of ctx's end, before they have ended.
 func (s *Servers) Stop(ctx context.Context) error {
-	s.fleet.stop()
-	var mu sync.Mutex
+	s.leave()
+	for _, source := range s.own {
+		if source.stop != nil {
+			source.stop() // all at once
+		}
+	}
 	var errs []error
-	s.each(func(source *Source) {
-		err := source.Stop(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		errs = append(errs, err)
-	})
+	for _, source := range s.own {
+		errs = append(errs, source.Stop(ctx))
+	}
 	return errors.Join(errs...)
 }
 
@@ -239,7 +239,7 @@ func (s *Servers) where(server string) plugin.Where {
 	switch {
 	case own != nil && own.running():
 		return plugin.WhereHere
-	case s.fleet.has(server):
+	case s.elsewhere(server):
 		return plugin.WhereElsewhere
 	case own != nil: // it may start, and it knows why not
 		return plugin.WhereHere

@@ -25,7 +25,7 @@ import (
 // Limits of what is read of a server's list of tools, which may have no end.
 const (
 	maxListed      = 8192     // tools
-	maxListedBytes = 16 << 20 // names, descriptions and schemas
+	maxListedBytes = 16 << 20 // of their JSON
 	maxListedName  = 1 << 10  // of one tool
 )
 
@@ -50,8 +50,7 @@ type offer struct {
 
 	Instructions string `json:",omitempty"` // for the model
 
-	hash     string   // of all that but the instructions, which other nodes may not know
-	unlisted []string // see [Source.Unlisted]
+	hash string // of all that but the instructions, which other nodes may not know
 }
 
 // tool is a tool of a server, or reads of it.
@@ -67,8 +66,8 @@ type tool struct {
 
 // run performs a call with the arguments of a model. progress is the token of its notifications.
 func (t *tool) run(ctx context.Context, client *mcp.ClientSession, args json.RawMessage, progress string) (plugin.Result, error) {
-	if t.Reads {
-		return readers()[t.Of].read(ctx, client, args)
+	if r, ok := readers()[t.Of]; ok && t.Reads {
+		return r.run(ctx, client, args)
 	}
 	return callTool(ctx, client, t.Of, args, progress)
 }
@@ -111,10 +110,10 @@ func (s *Server) offerOf(ctx context.Context, client *mcp.ClientSession) (*offer
 	if has == nil {
 		has = &mcp.ServerCapabilities{}
 	}
-	var listed []*mcp.Tool
+	var all []listed
 	if has.Tools != nil || has.Resources == nil && has.Prompts == nil { // a server may say of nothing that it has it
 		var err error
-		listed, err = o.list(ctx, client)
+		all, err = o.list(ctx, client)
 		refused, answered := errors.AsType[*jsonrpc.Error](err)
 		switch {
 		case answered && !unanswered(refused) && (has.Tools == nil || methodUnknown(refused)):
@@ -123,9 +122,11 @@ func (s *Server) offerOf(ctx context.Context, client *mcp.ClientSession) (*offer
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(listed, func(a, b *mcp.Tool) int { return cmp.Compare(a.Name, b.Name) })
-	o.unlisted = s.unlisted(listed)
-	for _, t := range append(s.readTools(has, listed), s.declared(listed)...) {
+	slices.SortStableFunc(all, func(a, b listed) int { return cmp.Compare(a.Name, b.Name) })
+	for _, name := range s.unlisted(all) {
+		o.leave(name, "the server lists no such tool: correct tools or effects of its field lash")
+	}
+	for _, t := range append(s.readTools(has, all), s.declared(all)...) {
 		if why := o.admit(&t); why != "" {
 			o.leave(t.Of, "%s", why)
 		}
@@ -156,84 +157,115 @@ func (o *offer) admit(t *tool) (why string) {
 	return ""
 }
 
-// list reads the list of a server's tools, with what is used of each.
-func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (listed []*mcp.Tool, err error) {
+// list reads the list of a server's tools.
+func (o *offer) list(ctx context.Context, client *mcp.ClientSession) (all []listed, err error) {
 	known, asked := make(map[string]bool), map[string]bool{"": true} // tools, and cursors
 	for bytes, cursor := 0, ""; ; asked[cursor] = true {
-		var all []*mcp.Tool
-		page, err := client.ListTools(context.WithValue(ctx, pageKey{}, &all), &mcp.ListToolsParams{Cursor: cursor})
+		once, raw := whole(ctx)
+		allowed, err := client.ListTools(once, &mcp.ListToolsParams{Cursor: cursor})
 		if refused, answered := errors.AsType[*jsonrpc.Error](err); answered && cursor != "" && !unanswered(refused) {
-			o.leave("", "the list is cut after %d tools: its next page has an error: %s", len(listed), refused.Message)
-			return listed, nil
+			o.leave("", "the list is cut after %d tools: its next page has an error: %s", len(all), refused.Message)
+			return all, nil
+		}
+		var page struct {
+			Tools []json.RawMessage `json:"tools"`
+			Next  json.RawMessage   `json:"nextCursor"`
+		}
+		if err == nil {
+			err = json.Unmarshal(*raw, &page)
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range all {
-			if t == nil {
-				o.leave("", "it is null")
-				continue
-			}
-			schema, err := json.Marshal(t.InputSchema)
-			if err != nil {
-				return nil, err // it was JSON
-			}
-			if bytes += len(t.Name) + len(t.Description) + len(schema); len(listed) >= maxListed || bytes > maxListedBytes {
+		for _, one := range page.Tools {
+			t := readListed(one)
+			if bytes += len(one); len(all) >= maxListed || bytes > maxListedBytes {
 				o.leave(t.Name, "the list is cut after %d tools, or %d bytes: this one and those after it", maxListed, maxListedBytes)
-				return listed, nil
+				return all, nil
 			}
-			same := fmt.Sprintf("%q %q %s %v", t.Name, t.Description, schema, t.Meta[brokenKey])
+			same := fmt.Sprintf("%q", t)
 			if known[same] && cursor != "" {
 				continue // of a page that came before
 			}
 			known[same] = true
 			switch {
-			case len(t.Name) > maxListedName || len(schema) > maxToolsBytes:
-				o.leave(t.Name, "its name has %d bytes and its schema %d, limits are %d and %d", len(t.Name), len(schema), maxListedName, maxToolsBytes)
-			case t.Meta[brokenKey] != nil:
-				o.leave(t.Name, "it cannot be read: %v", t.Meta[brokenKey])
-			case t.Meta[taskKey] != nil:
-				o.leave(t.Name, "it runs as a task only (its taskSupport is required), and tasks are not supported")
-			case !slices.Contains(page.Tools, t):
+			case t.fault != "":
+				o.leave(t.Name, "%s", t.fault)
+			case !slices.ContainsFunc(allowed.Tools, func(other *mcp.Tool) bool { return other.Name == t.Name }):
 				o.leave(t.Name, "the protocol does not allow its x-mcp-header")
 			default:
-				listed = append(listed, used(t, schema))
+				all = append(all, t)
 			}
 		}
-		if cursor = page.NextCursor; asked[cursor] { // servers answer the last page with its own cursor
-			return listed, nil
+		if cursor = textOf(page.Next); asked[cursor] { // servers answer the last page with its own cursor
+			return all, nil
 		}
 	}
 }
 
-type pageKey struct{}
-
-// unfiltered keeps all tools of a page: the library leaves out those whose x-mcp-header is invalid.
-func unfiltered(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-		result, err := next(ctx, method, r)
-		all, ok := ctx.Value(pageKey{}).(*[]*mcp.Tool)
-		if page, is := result.(*mcp.ListToolsResult); ok && is && err == nil {
-			*all = page.Tools
-			page.TTLMs = 0 // a list that is read again is the server's
-		}
-		return result, err
-	}
+// listed is a tool as a server lists it, with what is used of it.
+type listed struct {
+	Name, Description string
+	Schema            json.RawMessage
+	claim             events.Effects // that the server claims
+	fault             string         // why sessions cannot have it
 }
 
-// used is what is used of a listed tool, without the memory of the rest.
-func used(t *mcp.Tool, schema []byte) *mcp.Tool {
-	u := &mcp.Tool{Name: strings.Clone(t.Name), Description: strings.Clone(events.Clip(strings.ToValidUTF8(t.Description, "\uFFFD"), maxDescription, "...")), InputSchema: json.RawMessage(schema)}
-	if a := t.Annotations; a != nil {
-		u.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: a.ReadOnlyHint, IdempotentHint: a.IdempotentHint}
+// readListed reads a tool. What it has beside its name may be of any form.
+func readListed(data json.RawMessage) (t listed) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return listed{fault: "it cannot be read: " + err.Error()}
 	}
-	return u
+	if fields == nil {
+		return listed{fault: "it is null"}
+	}
+	if name := fields["name"]; name != nil && json.Unmarshal(name, &t.Name) != nil {
+		return listed{fault: fmt.Sprintf("it cannot be read: its name is %.40s", name)}
+	}
+	var description string
+	_ = json.Unmarshal(fields["description"], &description) // it may be none
+	t.Description = strings.Clone(events.Clip(strings.ToValidUTF8(description, "\uFFFD"), maxDescription, "..."))
+	parsed, _ := decodeExact(fields["inputSchema"]) // it is JSON, or missing
+	t.Schema = unescaped(parsed)
+	var may struct{ ReadOnlyHint, IdempotentHint bool }
+	t.claim = events.EffectsNonIdempotent
+	switch err := json.Unmarshal(fields["annotations"], &may); {
+	case err == nil && may.ReadOnlyHint:
+		t.claim = events.EffectsNone
+	case err == nil && may.IdempotentHint:
+		t.claim = events.EffectsIdempotent
+	}
+	var execution struct{ TaskSupport string }
+	_ = json.Unmarshal(fields["execution"], &execution)
+	switch {
+	case len(t.Name) > maxListedName || len(t.Schema) > maxToolsBytes:
+		t.fault = fmt.Sprintf("its name has %d bytes and its schema %d, limits are %d and %d", len(t.Name), len(t.Schema), maxListedName, maxToolsBytes)
+	case strings.EqualFold(execution.TaskSupport, "required"):
+		t.fault = "it runs as a task only (its taskSupport is required), and tasks are not supported"
+	}
+	return t
+}
+
+// named are the tools of a list that the library gets: it refuses all where it cannot read one.
+func named(tools json.RawMessage) json.RawMessage {
+	var all []json.RawMessage
+	if json.Unmarshal(tools, &all) != nil {
+		return tools
+	}
+	list := []any{}
+	for _, one := range all {
+		if t := readListed(one); t.fault == "" {
+			list = append(list, map[string]any{"name": t.Name, "inputSchema": t.Schema})
+		}
+	}
+	return unescaped(list)
 }
 
 // unlisted are the configured names and patterns that match no listed tool.
-func (s *Server) unlisted(listed []*mcp.Tool) (list []string) {
+func (s *Server) unlisted(all []listed) (list []string) {
 	for _, name := range slices.Concat(s.Tools, slices.Sorted(maps.Keys(s.Effects))) {
-		if !slices.Contains(list, name) && !slices.ContainsFunc(listed, func(t *mcp.Tool) bool { return pattern.Match(name, t.Name, "") }) {
+		if !slices.Contains(list, name) && !slices.ContainsFunc(all, func(t listed) bool { return pattern.Match(name, t.Name, "") }) {
 			list = append(list, name)
 		}
 	}
@@ -241,37 +273,28 @@ func (s *Server) unlisted(listed []*mcp.Tool) (list []string) {
 }
 
 // declared are the tools that the server lists and the operator admits.
-func (s *Server) declared(listed []*mcp.Tool) (list []tool) {
-	for _, t := range listed {
+func (s *Server) declared(all []listed) (list []tool) {
+	for _, t := range all {
 		if len(s.Tools) > 0 && !slices.ContainsFunc(s.Tools, func(p string) bool { return pattern.Match(p, t.Name, "") }) {
 			continue
 		}
-		one := tool{Name: ToolName(s.Name, t.Name), Of: t.Name, Description: t.Description, Effects: s.effects(t), TimeoutMS: s.Timeout.Milliseconds()}
-		one.Schema, _ = t.InputSchema.(json.RawMessage)
-		list = append(list, one)
+		list = append(list, tool{
+			Name: ToolName(s.Name, t.Name), Of: t.Name, Description: t.Description, Schema: t.Schema, Effects: s.effects(t.Name, t.claim), TimeoutMS: s.Timeout.Milliseconds(),
+		})
 	}
 	return list
 }
 
 // effects are what the server claims of a tool, or what the operator says if that is stricter.
-func (s *Server) effects(t *mcp.Tool) events.Effects {
-	claimed := events.EffectsNonIdempotent
-	if a := t.Annotations; a != nil {
+func (s *Server) effects(name string, claim events.Effects) events.Effects {
+	for p, said := range s.Effects {
 		switch {
-		case a.ReadOnlyHint:
-			claimed = events.EffectsNone
-		case a.IdempotentHint:
-			claimed = events.EffectsIdempotent
-		}
-	}
-	for name, said := range s.Effects {
-		switch {
-		case !pattern.Match(name, t.Name, ""):
+		case !pattern.Match(p, name, ""):
 		case said == nonIdempotent:
 			return events.EffectsNonIdempotent
-		case claimed == events.EffectsNone:
-			claimed = said
+		case claim == events.EffectsNone:
+			claim = said
 		}
 	}
-	return claimed
+	return claim
 }

@@ -1,14 +1,13 @@
 package mcp
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
 )
@@ -17,7 +16,6 @@ import (
 // the strictest one holds.
 func TestEffects(t *testing.T) {
 	t.Parallel()
-	only, again := &mcp.ToolAnnotations{ReadOnlyHint: true}, &mcp.ToolAnnotations{IdempotentHint: true}
 	const none, idempotent, once = events.EffectsNone, events.EffectsIdempotent, events.EffectsNonIdempotent
 	for name, c := range map[string]struct {
 		said string
@@ -36,9 +34,10 @@ func TestEffects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, claim := range []*mcp.ToolAnnotations{only, again, nil} {
+		for i, claim := range []string{`{"readOnlyHint":true}`, `{"idempotentHint":true}`, `{}`} {
 			for range 20 { // the order of a map is random
-				if got := servers[0].effects(&mcp.Tool{Name: "read", Annotations: claim}); got != c.want[i] {
+				tool := readListed(json.RawMessage(`{"name":"read","annotations":` + claim + `}`))
+				if got := servers[0].effects(tool.Name, tool.claim); got != c.want[i] {
 					t.Errorf("%s of claim %d: got %q, want %q", name, i, got, c.want[i])
 				}
 			}
@@ -88,5 +87,32 @@ func TestInstructionsOfServers(t *testing.T) {
 	}
 	if a, b := (&offer{Server: "a", Instructions: "x"}).seal().hash, (&offer{Server: "a"}).seal().hash; a != b {
 		t.Error("instructions change the hash of an offer")
+	}
+}
+
+// TestToolsAsTheyAreListed reads tools of servers that differ from the protocol: what is used of each, and what the library gets.
+func TestToolsAsTheyAreListed(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]listed{
+		`{"name":"t","annotations":{"readOnlyHint":"true"},"description":["a"],"icons":{},"title":5,"_meta":[]}`: {Name: "t"},
+		`{"name":"t","description":"d","inputSchema":{"type":"object","maximum":9007199254740993}}`:              {Name: "t", Description: "d", Schema: json.RawMessage(`{"maximum":9007199254740993,"type":"object"}`)},
+		`{"name":5}`: {fault: "it cannot be read: its name is 5"},
+		`null`:       {fault: "it is null"},
+		`{"name":"t","execution":{"taskSupport":"required"}}`: {Name: "t", fault: "it runs as a task only (its taskSupport is required), and tasks are not supported"},
+	} {
+		if want.fault == "" || want.Name != "" {
+			want.claim = events.EffectsNonIdempotent
+			if want.Schema == nil {
+				want.Schema = json.RawMessage("null")
+			}
+		}
+		got := readListed(json.RawMessage(sent))
+		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", sent, got, want)
+		}
+		library := string(named(json.RawMessage("[" + sent + "]")))
+		if want.fault == "" != strings.Contains(library, `"name":"t"`) {
+			t.Errorf("%s: the library gets %s", sent, library)
+		}
 	}
 }

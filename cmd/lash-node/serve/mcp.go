@@ -75,12 +75,6 @@ func (c *Command) startMCP(ctx context.Context, s *program.Streams, n *Node, log
 	late := n.mcp.Settle(once)
 	cancel()
 	over()
-	for i := range c.mcp {
-		name := c.mcp[i].Name
-		for _, tool := range n.mcp.Source(name).Unlisted() {
-			s.Printf("MCP server %s lists no tool %q: correct tools or effects of its field lash in %s; GET /v1/sessions/SESSION/tools lists what it has", name, tool, c.MCP)
-		}
-	}
 	if len(late) > 0 {
 		s.Printf("MCP server %s has not listed its tools yet: sessions get them when it has; the log says when, or why not", strings.Join(late, ", "))
 	}

@@ -70,7 +70,7 @@ func TestMCP(t *testing.T) {
 	}
 	defer n.Stop()
 	for _, name := range []string{"nose", "nothing"} {
-		if want := fmt.Sprintf("MCP server notes lists no tool %q: ", name); strings.Count(said.String(), want) != 1 || strings.Contains(said.String(), `tool "not*"`) {
+		if want := fmt.Sprintf("MCP server notes: tool %s is left out: the server lists no such tool", name); strings.Count(said.String(), want) != 1 || strings.Contains(said.String(), "tool not* ") {
 			t.Errorf("got %q, want %q", said.String(), want)
 		}
 	}

@@ -133,31 +133,16 @@ func useTools(ctx context.Context, endpoint string, s *oauth.Source) error {
 	return nil
 }
 
-// authorized sends requests with the tokens of a source, and once again with another token after a refusal.
+// authorized sends requests with the tokens of a source.
 type authorized struct {
 	source *oauth.Source
 	err    error // of the source
 }
 
 func (a *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
-	token, err := a.source.Token(r.Context())
-	for again := false; ; again = true {
-		if err != nil {
-			a.err = err
-			return nil, err
-		}
-		sent := r.Clone(r.Context())
-		if r.GetBody != nil {
-			sent.Body, _ = r.GetBody()
-		}
-		if token != "" {
-			sent.Header.Set("Authorization", "Bearer "+token)
-		}
-		answer, failed := http.DefaultTransport.RoundTrip(sent)
-		if failed != nil || again || !oauth.WantsAuthorization(answer) {
-			return answer, failed
-		}
-		token, err = a.source.Renew(r.Context(), token, answer)
-		_ = answer.Body.Close()
+	answer, err := a.source.Do(r, http.DefaultTransport.RoundTrip)
+	if err != nil {
+		a.err = err
 	}
+	return answer, err
 }

@@ -33,7 +33,7 @@ var ErrNoLogin = errors.New("the server takes requests without a login")
 // [ErrNoLogin], and what the servers or the person refused.
 func Login(ctx context.Context, endpoint string, cfg Config, p Person) error {
 	client := &http.Client{Timeout: requestWait}
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return err
 	}
 	old, err := read(cfg.File)

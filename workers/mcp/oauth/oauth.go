@@ -46,8 +46,8 @@ func (c *Config) LoggedIn() time.Time {
 	return f.LoggedIn
 }
 
-// check refuses credentials that are incomplete, and a secret that any server could name a receiver for.
-func (c *Config) check() error {
+// Check refuses credentials that are incomplete, and a secret that any server could name a receiver for.
+func (c *Config) Check() error {
 	switch {
 	case c.Machine && (c.ClientID == "" || c.ClientSecret == ""):
 		return errors.New("machine needs client_id and client_secret")
@@ -73,7 +73,7 @@ const requestWait = 30 * time.Second
 
 // NewSource makes the source for the server at an endpoint. Errors: credentials of a machine that are incomplete.
 func NewSource(endpoint string, cfg Config) (*Source, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	s := &Source{cfg: cfg, endpoint: endpoint, client: &http.Client{Timeout: requestWait}}
@@ -86,6 +86,50 @@ func NewSource(endpoint string, cfg Config) (*Source, error) {
 		HTTPClient:  s.client,
 	})
 	return s, err
+}
+
+// Refusal is a request that was not sent, or was refused, for want of a token.
+type Refusal struct {
+	Status int // of the refusal; 401 where the request was not sent
+	Err    error
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap returns the cause: [ErrLogin], or one of the authorization server.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Do sends a request with the token that there is, and once again with another one after a refusal. Errors: those of send; a [*Refusal].
+func (s *Source) Do(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	token, err := s.Token(r.Context())
+	if err != nil {
+		return nil, &Refusal{http.StatusUnauthorized, err}
+	}
+	answer, err := send(authorized(r, token))
+	if err != nil || !wantsAuthorization(answer) {
+		return answer, err
+	}
+	_ = answer.Body.Close()
+	if token, err = s.Renew(r.Context(), token, answer); err != nil {
+		return nil, &Refusal{answer.StatusCode, err}
+	}
+	again := authorized(r, token)
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	return send(again)
+}
+
+// authorized is a request with a token; empty: without one.
+func authorized(r *http.Request, token string) *http.Request {
+	r = r.Clone(r.Context())
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r
 }
 
 // Token is the access token of the next request, renewed if it is about to expire; empty where there is none yet. Errors: [ErrLogin], and those
@@ -187,8 +231,8 @@ func (s *Source) keep(ctx context.Context, answer *http.Response) error {
 
 const challengeHeader = "Www-Authenticate"
 
-// WantsAuthorization reports whether an answer is a refusal that another token may change: 401, or 403 for want of a scope.
-func WantsAuthorization(answer *http.Response) bool {
+// wantsAuthorization reports whether an answer is a refusal that another token may change: 401, or 403 for want of a scope.
+func wantsAuthorization(answer *http.Response) bool {
 	if answer.StatusCode != http.StatusForbidden {
 		return answer.StatusCode == http.StatusUnauthorized
 	}

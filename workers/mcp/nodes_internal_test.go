@@ -14,16 +14,16 @@ func TestServersOfOneName(t *testing.T) {
 	}
 	s.offers["srv"] = &offer{Server: "srv", hash: "one"}
 	node := func(name, hash string, at time.Time) {
-		s.fleet.others[name] = heard{announcement{Node: name, Servers: map[string]string{"srv": hash}}, at}
+		s.others[name] = announcement{Node: name, Servers: map[string]string{"srv": hash}, at: at}
 	}
 	now := time.Now()
 	node("a", "one", now)
 	node("b", "two", now)
-	if s.fleet.lacks("srv", "one") || s.fleet.lacks("srv", "two") {
+	if s.lacksLocked("srv", "one") || s.lacksLocked("srv", "two") {
 		t.Error("want what is there to stay")
 	}
 	node("a", "one", now.Add(-2*goneAfter))
-	if !s.fleet.lacks("srv", "two") {
+	if !s.lacksLocked("srv", "two") {
 		t.Error("after the first node is gone: want what the other one has")
 	}
 }

@@ -3,20 +3,30 @@ package mcp
 import (
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 )
 
-func newServerRun(t *testing.T) *serverRun {
+func newTestRun(t *testing.T) *run {
 	t.Helper()
-	run := &serverRun{}
-	run.ctx, run.end = context.WithCancelCause(t.Context())
-	t.Cleanup(func() { run.end(nil) })
-	return run
+	s := &Source{log: zap.NewNop(), warned: rate.NewLimiter(1, 1), name: "srv"}
+	s.pace = newPace(s.busy)
+	r := newRun(t.Context(), s)
+	r.server = &Server{}
+	t.Cleanup(func() { r.end(nil) })
+	return r
+}
+
+func attemptIn(session events.SessionID) *attempt {
+	return &attempt{caller: plugin.Call{Session: session}}
 }
 
 // TestOwnerOfQuestions has a call end, and then the server ask while another call runs: the question is that call's unless
@@ -36,11 +46,9 @@ func TestOwnerOfQuestions(t *testing.T) {
 		"lost_answer_of_own": {&jsonrpc.Error{Code: codeUnanswered}, false, "s2", true},
 		"cancelled_own":      {errors.New("it was cancelled"), true, "s2", true},
 	} {
-		var c calls
-		run := newServerRun(t)
-		c.begin(run)
+		run := newTestRun(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := c.do(ctx, run, &activeCall{session: tc.session}, func(context.Context, string) (plugin.Result, error) {
+		_, err := run.do(ctx, attemptIn(tc.session), func(context.Context, string) (plugin.Result, error) {
 			if tc.cancelled {
 				cancel()
 			}
@@ -50,32 +58,32 @@ func TestOwnerOfQuestions(t *testing.T) {
 		if !errors.Is(err, tc.ended) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.ended)
 		}
-		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (plugin.Result, error) {
-			_, _ = c.do(t.Context(), run, &activeCall{session: "s3"}, func(context.Context, string) (plugin.Result, error) {
-				if call, err := c.owner(); call != nil || !errors.Is(err, errSessions) {
+		_, err = run.do(t.Context(), attemptIn("s2"), func(context.Context, string) (plugin.Result, error) {
+			_, _ = run.do(t.Context(), attemptIn("s3"), func(context.Context, string) (plugin.Result, error) {
+				if call, err := run.owner(); call != nil || !errors.Is(err, errSessions) {
 					t.Errorf("%s: a question while calls of two sessions run has an owner", name)
 				}
 				return plugin.Result{}, nil
 			})
-			second := &activeCall{session: "s2"}
-			_, _ = c.do(t.Context(), run, second, func(context.Context, string) (plugin.Result, error) {
-				call, _ := c.owner()
+			second := attemptIn("s2")
+			_, _ = run.do(t.Context(), second, func(context.Context, string) (plugin.Result, error) {
+				call, _ := run.owner()
 				if (call == second) != tc.asks {
 					t.Errorf("%s: a question while two calls of a session run: got %+v, want the second call: %t", name, call, tc.asks)
 				}
 				if !tc.asks {
 					return plugin.Result{}, nil
 				}
-				c.answered(second)
-				if next, _ := c.owner(); next != second {
+				run.answered(second)
+				if next, _ := run.owner(); next != second {
 					t.Errorf("%s: after the answer: got %+v, want the second call again", name, next)
 				}
-				if next, _ := c.owner(); next == second || next == nil {
+				if next, _ := run.owner(); next == second || next == nil {
 					t.Errorf("%s: the next question: got %+v, want the first call, which has none", name, next)
 				}
 				return plugin.Result{}, nil
 			})
-			if call, err := c.owner(); (call != nil) != tc.asks || !tc.asks && !errors.Is(err, errAbandoned) {
+			if call, err := run.owner(); (call != nil) != tc.asks || !tc.asks && !errors.Is(err, errAbandoned) {
 				t.Errorf("%s: a question has an owner: got %v, %v, want %t", name, call, err, tc.asks)
 			}
 			if run.ctx.Err() != nil {
@@ -89,9 +97,27 @@ func TestOwnerOfQuestions(t *testing.T) {
 		if renewed := errors.Is(context.Cause(run.ctx), errRenew); renewed == tc.asks {
 			t.Errorf("%s: the server is started again: got %t", name, renewed)
 		}
-		_, err = c.do(t.Context(), run, &activeCall{session: "s2"}, func(context.Context, string) (plugin.Result, error) { return plugin.Result{}, nil })
+		_, err = run.do(t.Context(), attemptIn("s2"), func(context.Context, string) (plugin.Result, error) { return plugin.Result{}, nil })
 		if errors.Is(err, errReplaced) == tc.asks {
 			t.Errorf("%s: a call after that: got %v", name, err)
+		}
+	}
+}
+
+// TestUnreadableLineIsNoAnswer: the library's error of a line that it cannot read has the type of a server's refusal. The calls that then end
+// must not take it for one: they may have run.
+func TestUnreadableLineIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, output := range map[string]string{"line": `{"jsonrpc":"2.0","id":{},"method":"x"}` + "\n", "end": ""} {
+		run := newTestRun(t)
+		run.pipe = newPipe(&run.answers, nil)
+		go run.pipe.listen(strings.NewReader(output)) // ends with the output
+		_, err := run.pipe.Read(t.Context())
+		if _, answered := errors.AsType[*jsonrpc.Error](err); err == nil || answered || run.intact() || errors.Is(err, io.EOF) != (output == "") {
+			t.Errorf("%s: got %v, want an error that is no answer, and a broken connection", name, err)
+		}
+		if f := run.judge(&attempt{}, err); f != nil || run.ctx.Err() == nil {
+			t.Errorf("%s: got the failure %+v, want none, and the end of the run", name, f)
 		}
 	}
 }
