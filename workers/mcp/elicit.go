@@ -192,12 +192,12 @@ func (q *question) defaults() map[string]any {
 	return all
 }
 
-// content is what the reason of an answer says: the JSON of an object, or the value of the only field.
+// content is what the reason of an answer says, the JSON of an object or the value of the only field, with the defaults of the other fields.
 func (q *question) content(reason string) (map[string]any, error) {
 	if q.form == nil {
 		return nil, nil //nolint:nilnil // there is no content
 	}
-	content := make(map[string]any)
+	content := q.defaults()
 	reason = strings.TrimSpace(reason)
 	names := slices.Sorted(maps.Keys(q.form.Properties))
 	switch {
@@ -205,19 +205,13 @@ func (q *question) content(reason string) (map[string]any, error) {
 		if err := json.Unmarshal([]byte(reason), &content); err != nil {
 			return nil, fmt.Errorf("the text is no JSON: %w", err)
 		}
+	case reason == "" && len(content) > 0:
 	case len(names) == 1:
-		if field := q.form.Properties[names[0]]; reason == "" && field.Default != nil {
-			break // the default
-		} else if value, ok := single(field.Type, reason); ok {
+		if value, ok := single(q.form.Properties[names[0]].Type, reason); ok {
 			content[names[0]] = value
 		}
 	case reason != "":
 		return nil, fmt.Errorf("want the JSON of an object with %s", strings.Join(names, ", "))
-	}
-	for name, value := range q.defaults() {
-		if _, given := content[name]; !given {
-			content[name] = value
-		}
 	}
 	form, err := schema.Compile("requestedSchema", q.form)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,24 +78,29 @@ func (r *reader) run(ctx context.Context, client *mcp.ClientSession, args json.R
 	return b.result(), nil
 }
 
+// picked are some fields of a result, as the server sent them.
+func picked(result json.RawMessage, names ...string) (map[string]json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	err := json.Unmarshal(result, &fields)
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
+	return fields, err
+}
+
 func listResources(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
 	once, raw := whole(ctx)
 	if _, err := client.ListResources(once, &mcp.ListResourcesParams{Cursor: in.Cursor}); err != nil {
 		return err
 	}
-	page := struct {
-		Resources json.RawMessage `json:"resources"`
-		Templates json.RawMessage `json:"resourceTemplates,omitempty"`
-		Next      json.RawMessage `json:"nextCursor,omitempty"`
-	}{}
-	err := json.Unmarshal(*raw, &page)
-	if in.Cursor == "" {
+	page, err := picked(*raw, "resources", "nextCursor")
+	if in.Cursor == "" && err == nil {
 		once, raw := whole(ctx)
 		if _, none := client.ListResourceTemplates(once, nil); none == nil { // a server may have none
-			err = json.Unmarshal(*raw, &page)
+			var more map[string]json.RawMessage
+			more, err = picked(*raw, "resourceTemplates")
+			maps.Copy(page, more)
 		}
 	}
-	b.line(string(unescaped(&page)))
+	b.line(string(unescaped(page)))
 	return err
 }
 
@@ -103,12 +109,8 @@ func listPrompts(ctx context.Context, client *mcp.ClientSession, in reading, b *
 	if _, err := client.ListPrompts(once, &mcp.ListPromptsParams{Cursor: in.Cursor}); err != nil {
 		return err
 	}
-	page := struct {
-		Prompts json.RawMessage `json:"prompts"`
-		Next    json.RawMessage `json:"nextCursor,omitempty"`
-	}{}
-	err := json.Unmarshal(*raw, &page)
-	b.line(string(unescaped(&page)))
+	page, err := picked(*raw, "prompts", "nextCursor")
+	b.line(string(unescaped(page)))
 	return err
 }
 

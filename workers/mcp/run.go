@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,7 @@ type run struct {
 	source  *Source
 	server  *Server // as this run has it
 	client  *mcp.ClientSession
+	replied atomic.Bool // the server has answered a call
 	answers answers
 	pipe    *pipe         // nil: over HTTP
 	asking  chan struct{} // has an element for each question that waits
@@ -60,13 +62,12 @@ type run struct {
 	// answer. The server may still work on them, and ask for them.
 	abandoned map[events.SessionID]bool
 	muted     bool // a question was refused, as it may be one of an abandoned call
-	replied   bool // the server has answered a call
 	leaving   bool // the run ends with its last call
 	over      bool // no call is added
 }
 
 func newRun(ctx context.Context, s *Source) *run {
-	r := &run{source: s, asking: make(chan struct{}, questionsAtOnce), calls: make(map[string]*attempt)}
+	r := &run{source: s, asking: make(chan struct{}, questionsAtOnce), calls: make(map[string]*attempt), abandoned: make(map[events.SessionID]bool)}
 	r.ctx, r.end = context.WithCancelCause(ctx)
 	return r
 }
@@ -185,12 +186,10 @@ func (r *run) remove(token string, a *attempt, abandoned bool) {
 	defer r.mu.Unlock()
 	r.source.working.Add(-1)
 	delete(r.calls, token)
-	r.replied = r.replied || !abandoned
 	if abandoned {
-		if r.abandoned == nil {
-			r.abandoned = make(map[events.SessionID]bool)
-		}
 		r.abandoned[a.caller.Session] = true
+	} else {
+		r.replied.Store(true)
 	}
 	if (r.muted || r.leaving) && len(r.calls) == 0 && !r.over {
 		r.over = true
@@ -207,13 +206,6 @@ func (r *run) leave() {
 	}
 }
 
-// hasReplied reports whether the server has answered a call.
-func (r *run) hasReplied() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.replied
-}
-
 // Why a question of the server belongs to no call.
 var (
 	errNoCall    = errors.New("no call runs")
@@ -228,8 +220,7 @@ var (
 func (r *run) owner() (found *attempt, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sessions := make(map[events.SessionID]bool)
-	maps.Copy(sessions, r.abandoned)
+	sessions := maps.Clone(r.abandoned)
 	for _, a := range r.calls {
 		switch {
 		case a.ctx.Err() != nil: // it is about to be abandoned

@@ -170,7 +170,7 @@ func (s *Source) serve() {
 			continue
 		}
 		now, remote := time.Now(), r.server.URL != ""
-		if r.hasReplied() || remote && now.Sub(starts[len(starts)-1]) > startLimit {
+		if r.replied.Load() || remote && now.Sub(starts[len(starts)-1]) > startLimit {
 			starts = nil
 		}
 		wait := nextStart(starts, now, remote)

@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -198,5 +199,40 @@ func TestNoLogin(t *testing.T) {
 	cfg.ClientID, cfg.ClientSecret, cfg.Issuer = "c", "s", "https://other.example"
 	if err := oauth.Login(t.Context(), g.URL+"/mcp", cfg, oauth.Person{Show: oauthtest.Browse}); err == nil || !strings.Contains(err.Error(), "does not match") {
 		t.Errorf("another issuer: got %v, want a refusal", err)
+	}
+}
+
+// TestDo sends a request that is refused once: it is sent again with another token. Where there is none, a person is needed.
+func TestDo(t *testing.T) {
+	t.Parallel()
+	g, cfg := oauthtest.Guard(t, nil), file(t)
+	s := login(t, g, cfg)
+	do := func(refusals int) (sent []string, status int, err error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/mcp", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.Do(r, func(r *http.Request) (*http.Response, error) {
+			body, _ := io.ReadAll(r.Body)
+			sent = append(sent, r.Header.Get("Authorization")+" "+string(body))
+			status := http.StatusOK
+			if len(sent) <= refusals {
+				status = http.StatusUnauthorized
+			}
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}, nil
+		})
+		if err == nil {
+			status = answer.StatusCode
+			_ = answer.Body.Close()
+		}
+		return sent, status, err
+	}
+	if sent, status, err := do(1); err != nil || status != http.StatusOK || !slices.Equal(sent, []string{"Bearer access-secret-1 x", "Bearer access-secret-2 x"}) {
+		t.Errorf("got %q, %d, %v, want it sent again with the next token", sent, status, err)
+	}
+	g.Revoke(true)
+	_, _, err := do(1)
+	if refused, ok := errors.AsType[*oauth.Refusal](err); !ok || refused.Status != http.StatusUnauthorized || !errors.Is(err, oauth.ErrLogin) {
+		t.Errorf("got %v, want a refusal that says that a login is needed", err)
 	}
 }
