@@ -125,13 +125,20 @@ func TestSilentSSE(t *testing.T) {
 	harness.WantError(t, "stop", servers.Stop(s.Ctx), nil)
 }
 
-// TestServerRefusesOptionalRequests has servers that refuse what they need not take: notifications, and the request for a stream.
+// TestServerRefusesOptionalRequests has servers that refuse what they need not take, or do not end their answer to it: notifications, and
+// the request for a stream.
 func TestServerRefusesOptionalRequests(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(r *http.Request, body string) int{
 		"notifications": func(r *http.Request, body string) int {
 			if strings.Contains(body, `"notifications/`) {
 				return http.StatusBadRequest
+			}
+			return 0
+		},
+		"notifications_without_end": func(_ *http.Request, body string) int {
+			if strings.Contains(body, `"notifications/`) {
+				return http.StatusOK
 			}
 			return 0
 		},
@@ -154,11 +161,15 @@ func TestServerRefusesOptionalRequests(t *testing.T) {
 				if strings.Contains(string(body), `"method":"initialize"`) {
 					began.Add(1)
 				}
-				if code := refuse(r, string(body)); code != 0 {
+				switch code := refuse(r, string(body)); code {
+				case 0:
+					handler.ServeHTTP(w, r)
+				case http.StatusOK:
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				default:
 					http.Error(w, "no", code)
-					return
 				}
-				handler.ServeHTTP(w, r)
 			}))
 			s.source(server)
 			for n := range 3 {

@@ -207,11 +207,12 @@ func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *h
 		answer.Body = &eventStream{Closer: paced, from: bufio.NewReaderSize(paced, 32<<10), answers: &h.run.answers}
 		return nil
 	}
-	if r.Method == http.MethodGet && answer.StatusCode < http.StatusBadRequest {
+	refuses := answer.StatusCode >= http.StatusBadRequest
+	if !refuses && (head.ID == nil || head.Method == "") || r.Method != http.MethodPost && !h.run.server.SSE {
 		return nil // the library does not read it
 	}
 	most := maxMessage
-	if answer.StatusCode >= http.StatusBadRequest {
+	if refuses {
 		most = maxRefusal
 	}
 	data, err := io.ReadAll(io.LimitReader(body, int64(most)+1))
@@ -229,7 +230,7 @@ func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *h
 	if posted && len(data) > 0 && (data[0] == '{' || data[0] == '[') {
 		answer.Header.Set("Content-Type", "application/json")
 	}
-	if head.ID == nil && head.Method != "" && answer.StatusCode >= http.StatusBadRequest {
+	if refuses && head.ID == nil && head.Method != "" {
 		answer.StatusCode = http.StatusAccepted // of a notification: the next request tells whether the session goes on
 	}
 	answer.Body = &message{bytes.NewReader(data), data}
