@@ -66,7 +66,7 @@ func (p patient) Complete(ctx context.Context, req llm.Request, sink func(llm.De
 	return p.Provider.Complete(ctx, req, sink)
 }
 
-func provider() (*openai.Provider, error) {
+func provider() (*llm.Endpoint, error) {
 	return openai.New(openai.Config{APIKey: os.Getenv("OPENAI_API_KEY"), BaseURL: os.Getenv("OPENAI_BASE_URL")})
 }
 

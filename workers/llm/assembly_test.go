@@ -153,7 +153,7 @@ func TestAssemblyEnds(t *testing.T) {
 		"end":              {[]llm.Update{end("end_turn")}, events.StopEnd, ""},
 		"end_with_calls":   {[]llm.Update{call, end("end_turn")}, events.StopToolUse, ""},
 		"limit_with_calls": {[]llm.Update{call, end("length")}, events.StopOutputLimit, ""},
-		"refused":          {[]llm.Update{{Refused: true}, end("completed")}, events.StopContentFilter, "the model refused"},
+		"refused":          {[]llm.Update{{Pieces: []llm.Piece{{Kind: events.PartText, Text: "no", Refused: true}}}, end("completed")}, events.StopContentFilter, "the model refused"},
 		"filter":           {[]llm.Update{end("content_filter")}, events.StopContentFilter, "why [redacted]"},
 		"unknown":          {[]llm.Update{end("steered")}, events.StopUnknown, "why [redacted]"},
 		"none_after_known": {[]llm.Update{end("stop"), end("")}, events.StopEnd, ""},
@@ -179,14 +179,24 @@ func TestVendorFieldsOfEndpoint(t *testing.T) {
 	if err != nil || len(res.Parts) != 1 {
 		t.Fatalf("got %+v and %v, want one part", res.Parts, err)
 	}
-	own := (&llm.Endpoint{Name: "p", Base: "https://host/v1"}).Own(res.Parts[0])
+	own := ownOf(t, "p", "https://host/v1", "m", res.Parts[0])
 	want := llm.Vendor{From: "p host", Model: "m", ID: "r", Fields: map[string]json.RawMessage{"signature": json.RawMessage(`"SIG"`), "n": json.RawMessage("[1]")}}
 	if !reflect.DeepEqual(own, want) {
 		t.Errorf("got %+v, want %+v", own, want)
 	}
-	for _, other := range []*llm.Endpoint{{Name: "q", Base: "https://host/v1"}, {Name: "p", Base: "https://host:1/v1"}} {
-		if own := other.Own(res.Parts[0]); own.Fields != nil {
-			t.Errorf("%s: got %+v, want nothing", other.Base, own)
+	for _, other := range [][3]string{{"q", "https://host/v1", "m"}, {"p", "https://host:1/v1", "m"}, {"p", "https://host/v1", "n"}} {
+		if own := ownOf(t, other[0], other[1], other[2], res.Parts[0]); own.Fields != nil {
+			t.Errorf("%s: got %+v, want nothing", other, own)
 		}
 	}
+}
+
+// ownOf is what a model of an endpoint wants back with a part.
+func ownOf(t *testing.T, name, base, model string, part events.Part) llm.Vendor {
+	t.Helper()
+	p, err := llm.Prepare(name, base, llm.Request{Model: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Own(part)
 }

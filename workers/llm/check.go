@@ -14,8 +14,13 @@ const (
 	maxListedModels = 40
 )
 
-// ModelError is a model that no call can name, because there is none or the provider refuses the key, or that the
-// provider's list lacks.
+// Lister is a [Provider] that can list its models. Its errors are those of Complete. An endpoint without a list is an
+// error of [KindRequest].
+type Lister interface {
+	Models(ctx context.Context) ([]string, error)
+}
+
+// ModelError is a model that is missing, or that the provider's list lacks, or a key that the provider refuses.
 type ModelError struct {
 	Provider string
 	Model    string   // empty: missing
@@ -24,24 +29,23 @@ type ModelError struct {
 }
 
 func (e *ModelError) Error() string {
-	switch {
-	case e.Err != nil && e.Model == "":
-		return fmt.Sprintf("no model is named, and %s gives no list to choose from: %v", e.Provider, e.Err)
-	case e.Err != nil:
+	switch named := e.Model != ""; {
+	case e.Err != nil && named:
 		return fmt.Sprintf("%s gives no list of models: %v", e.Provider, e.Err)
-	case e.Model == "":
-		return fmt.Sprintf("no model is named: %s has %s", e.Provider, ShortList(e.Models))
+	case e.Err != nil:
+		return fmt.Sprintf("no model is named, and %s gives no list to choose from: %v", e.Provider, e.Err)
+	case named:
+		return fmt.Sprintf("%s has no model %q; it has %s", e.Provider, e.Model, ShortList(e.Models))
 	}
-	return fmt.Sprintf("%s has no model %q; it has %s", e.Provider, e.Model, ShortList(e.Models))
+	return fmt.Sprintf("no model is named: %s has %s", e.Provider, ShortList(e.Models))
 }
 
 // Unwrap returns the error of the provider's list.
 func (e *ModelError) Unwrap() error { return e.Err }
 
-// CheckModel refuses a missing model, and any model where the provider refuses the key. It accepts every model of a provider
-// that is no [Lister]. It passes to warn, which may be nil, why a named model may not answer: the provider's list lacks it,
-// which lists of gateways do for models that they have, as a [*ModelError]; or the error of the list, as the provider may be
-// down. It waits up to 10 s. Errors: a [*ModelError].
+// CheckModel refuses a missing model, and any model where the provider refuses the key, with a [*ModelError]. It accepts every
+// model of a provider that is no [Lister]. It passes to warn, which may be nil, why a named model may not answer: a
+// [*ModelError] where the list lacks it, as lists of gateways do, or the error of the list. It waits up to 10 s.
 func CheckModel(ctx context.Context, p Provider, model string, warn func(error)) error {
 	lister, ok := p.(Lister)
 	if !ok {

@@ -17,8 +17,6 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-func identity(id events.CallID) string { return string(id) }
-
 func call(id events.CallID) events.Part {
 	return events.Part{Kind: events.PartToolCall, Call: id, Tool: "f", Args: []byte("{}")}
 }
@@ -50,13 +48,13 @@ func ids(messages []events.Message) (calls []events.CallID, results map[events.C
 
 func TestDialogPairsCallsAndResults(t *testing.T) {
 	t.Parallel()
-	got, err := new(llm.Endpoint).Dialog([]events.Message{
+	got, err := llm.Dialog([]events.Message{
 		say(events.RoleAssistant, call("a"), call("b"), call("a"), call("")),
 		say(events.RoleSystem, events.Part{Kind: events.PartText, Text: "note"}),
 		say(events.RoleUser, result("a", "1"), result("a", "3"), result("x", "orphan")),
 		say(events.RoleUser, result("b", "2")),
 		say(events.RoleUser),
-	}, identity)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +88,7 @@ func TestDialogKeepsItsBeginning(t *testing.T) {
 		for i := range rapid.IntRange(1, 12).Draw(t, "turns") {
 			id := rapid.SampledFrom([]events.CallID{"", "a", "call_1", "call_2", "call_3"}).Draw(t, "id")
 			history = append(history, say(events.RoleAssistant, call(id)), say(events.RoleUser, result(id, strconv.Itoa(i))))
-			got, err := new(llm.Endpoint).Dialog(history, identity)
+			got, err := llm.Dialog(history)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,9 +134,12 @@ func TestRetryAfterWithoutDate(t *testing.T) {
 
 func TestToolNames(t *testing.T) {
 	t.Parallel()
-	offer := new(llm.Endpoint).Offer(&llm.Request{Tools: []llm.Tool{{Name: "fs.read"}}})
+	p, err := llm.Prepare("p", "https://host", llm.Request{Tools: []llm.Tool{{Name: "fs.read"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for in, want := range map[string]string{"fs.read": "fs.read", "fs.write": "fs_write", "": "unknown", "é x": "__x"} {
-		if got := offer.ToolName(in); got != want {
+		if got := p.ToolName(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -163,7 +164,7 @@ func TestDialogOrder(t *testing.T) {
 			}
 			history = append(history, m)
 		}
-		got, err := new(llm.Endpoint).Dialog(history, identity)
+		got, err := llm.Dialog(history)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,12 @@
 package llm
 
+import "github.com/lash-go/lash/events"
+
 // What tests need beside the interface.
 var (
 	RetryAfter = retryAfter
 	Redact     = redact
-	RawBody    = func(body []byte, key string) string { return rawBody(body, (&Endpoint{Key: key}).redact) }
+	RawBody    = func(body []byte, key string) string { return rawBody(body, (&Endpoint{secrets: []string{key}}).redact) }
 )
 
 // Class is the kind of a failure inside a stream.
@@ -16,13 +18,32 @@ const (
 	MaxEvent      = maxEvent
 )
 
+// Dialog is the dialog of messages for an endpoint that takes all ids.
+func Dialog(messages []events.Message) ([]events.Message, error) {
+	return bare("p", "https://host/v1").dialog(messages)
+}
+
+// Prepare is a request for the endpoint of a name at a base.
+func Prepare(name, base string, req Request) (*Prepared, error) {
+	return bare(name, base).prepare(req)
+}
+
 // Assemble joins updates to a response.
 func Assemble(sink func(Delta), updates ...Update) (Response, error) {
-	a := newAssembly(&Endpoint{Name: "p", Base: "https://host/v1", Key: "sk-secret"}, &Request{Model: "m"}, sink)
+	p := &Prepared{Request: Request{Model: "m"}, endpoint: bare("p", "https://host/v1")}
+	a := newAssembly(p, sink)
 	for _, u := range updates {
 		if err := a.add(u); err != nil {
 			return a.end(err)
 		}
 	}
 	return a.end(nil)
+}
+
+func bare(name, base string) *Endpoint {
+	e, err := NewEndpoint(Wire{Name: name, KeyHeader: "Authorization", CallID: func(id events.CallID) string { return string(id) }}, Config{APIKey: "sk-secret", BaseURL: base})
+	if err != nil {
+		panic(err)
+	}
+	return e
 }

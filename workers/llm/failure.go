@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,28 +33,29 @@ func ParseFailure(body []byte) (Failure, bool) {
 	return f, ok
 }
 
-// FailureIn is the error of an event that is not one of its wire's own; ok is false if it is none.
-func FailureIn(e ServerEvent) (f Failure, ok bool) {
-	f, ok = ParseFailure(e.Data)
-	return f, ok || e.Name == "error"
-}
-
-// UnknownEvent is what an event of a type that its wire does not have says: nothing, or that the endpoint failed, where it is a
-// problem of RFC 9457, whose type is a URI.
-func UnknownEvent(e ServerEvent) (u Update) {
-	members := membersOf(e.Data)
-	if status, err := strconv.Atoi(told(members["status"])); err == nil && status >= http.StatusBadRequest && IsSet(firstOf(members["title"], members["detail"])) {
-		f, _ := ParseFailure(e.Data)
-		u.Failure = &f
+// decode is what an event says in its wire. It is a failure if it says so, or is none of the wire's own and has the text of one,
+// or is a problem of RFC 9457, whose type is a URI.
+func (e *Endpoint) decode(event ServerEvent) (u Update, err error) {
+	malformed := Decode(event.Data, &event.Members)
+	m := event.Members
+	event.Type = cmp.Or(m.Label("type"), event.Name)
+	if malformed == nil {
+		u, err = e.wire.Decode(event)
 	}
-	return u
+	status, _ := strconv.Atoi(m.Label("status"))
+	problem := status >= http.StatusBadRequest && IsSet(firstOf(m["title"], m["detail"]))
+	named := event.Name == "error" || event.Type == "error"
+	says := named || problem || event.Type == "response.error" || m.Label("object") == "error" || IsSet(m["error"])
+	if (says || u.Unknown || malformed != nil) && u.Failure == nil {
+		if f, ok := ParseFailure(event.Data); ok || named {
+			return Update{Failure: &f}, nil
+		}
+	}
+	return u, cmp.Or(malformed, err)
 }
 
 func parseFailure(body []byte) (Failure, bool) {
-	var list []json.RawMessage
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
-		body = list[0]
-	}
+	body = first(body)
 	members := membersOf(body)
 	if members == nil {
 		return Failure{}, false
@@ -78,14 +80,22 @@ func parseFailure(body []byte) (Failure, bool) {
 	return f, f.Message != ""
 }
 
-// membersOf are the members of an object, or of the first one of a list, by their names in lower case, without _ in them. They are
-// nil for other JSON.
-func membersOf(body []byte) map[string]json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil || members == nil {
+// first is the first element of a list, and any other JSON.
+func first(raw json.RawMessage) json.RawMessage {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		return list[0]
+	}
+	return raw
+}
+
+// membersOf are the members of an object by their names in lower case, without _ in them; nil for other JSON.
+func membersOf(body []byte) Members {
+	members := MembersOf(body)
+	if members == nil {
 		return nil
 	}
-	out := make(map[string]json.RawMessage, len(members))
+	out := make(Members, len(members))
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		out[strings.ToLower(strings.ReplaceAll(name, "_", ""))] = members[name]
 	}
@@ -96,25 +106,20 @@ func membersOf(body []byte) map[string]json.RawMessage {
 func IsSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func innerFailure(body []byte) Failure {
-	var list []json.RawMessage
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
-		body = list[0]
-	}
+	body = first(body)
 	members := membersOf(body)
 	if members == nil {
 		return Failure{Message: plain(body)}
 	}
-	first := func(names ...string) string {
+	text := func(names ...string) (text string) {
 		for _, name := range names {
-			if text := told(members[name]); text != "" {
-				return text
-			}
+			text = cmp.Or(text, told(members[name]))
 		}
-		return ""
+		return text
 	}
 	f := Failure{
-		Message: first("message", "msg", "errormsg", "errormessage", "errmsg", "statusmsg", "faultstring", "detail", "errordescription", "reason", "title"),
-		Type:    first("type", "status", "errortype"), Code: first("code", "errorcode", "errcode", "statuscode"),
+		Message: text("message", "msg", "errormsg", "errormessage", "errmsg", "statusmsg", "faultstring", "detail", "errordescription", "reason", "title"),
+		Type:    text("type", "status", "errortype"), Code: text("code", "errorcode", "errcode", "statuscode"),
 	}
 	for _, status := range []string{f.Type, told(members["status"])} {
 		if _, err := strconv.Atoi(status); err == nil { // of an HTTP response
@@ -127,32 +132,25 @@ func innerFailure(body []byte) Failure {
 	if inner, ok := parseFailure(firstOf(members["error"], members["errors"])); ok && f.Message == "" {
 		f.Message, f.Type, f.Code = inner.Message, cmp.Or(f.Type, inner.Type), cmp.Or(f.Code, inner.Code)
 	}
-	var place []Label
-	if json.Unmarshal(members["loc"], &place) == nil && len(place) > 0 { // of a request's member
+	if place := list(decoded(members["loc"])); len(place) > 0 { // of a request's member
 		f.Message = fmt.Sprintf("%s %v", f.Message, place)
 	}
-	var meta struct{ Raw json.RawMessage } // OpenRouter's: what its provider sent
-	if json.Unmarshal(members["metadata"], &meta) == nil && IsSet(meta.Raw) {
-		f.Message = strings.TrimSpace(f.Message + ": " + plain(meta.Raw))
+	if raw := MembersOf(members["metadata"])["raw"]; IsSet(raw) { // OpenRouter's: what its provider sent
+		f.Message = strings.TrimSpace(f.Message + ": " + plain(raw))
 	}
 	return f
 }
 
 func firstOf(list ...json.RawMessage) json.RawMessage {
-	for _, raw := range list {
-		if IsSet(raw) {
-			return raw
-		}
+	if at := slices.IndexFunc(list, IsSet); at >= 0 {
+		return list[at]
 	}
 	return nil
 }
 
 // told is the text of a member of an error: that of a string, or of an error, or of the first one of a list.
 func told(raw json.RawMessage) string {
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
-		raw = list[0]
-	}
+	raw = first(raw)
 	if f, ok := parseFailure(raw); ok {
 		return f.Message
 	}
@@ -163,20 +161,14 @@ func told(raw json.RawMessage) string {
 func innermost(text string) string {
 	const depth = 4
 	for range depth {
-		at := strings.IndexByte(text, '{')
-		if at < 0 {
-			return text
-		}
+		before, _, _ := strings.Cut(text, "{")
 		var inner json.RawMessage
-		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&inner) != nil {
-			return text
-		}
+		_ = json.NewDecoder(strings.NewReader(text[len(before):])).Decode(&inner)
 		f, ok := parseFailure(inner)
 		if !ok || f.Message == "" {
-			return text
+			break
 		}
-		text = strings.TrimRight(text[:at], " :-\n") + ": " + f.Message
-		text = strings.TrimPrefix(text, ": ")
+		text = strings.TrimPrefix(strings.TrimRight(before, " :-\n")+": "+f.Message, ": ")
 	}
 	return text
 }
@@ -193,25 +185,24 @@ func plain(raw json.RawMessage) string {
 // kinds are the classes of types and codes, spelled with letters only, without "error" or "exception" at the end. Sources:
 // https://docs.anthropic.com/en/api/errors, https://platform.openai.com/docs/guides/error-codes,
 // https://cloud.google.com/apis/design/errors, https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html.
-var kinds = map[string]ErrorKind{ //nolint:gochecknoglobals // a table that is only read
-	"insufficientquota": KindAuth, "billinghardlimitreached": KindAuth, "billingnotactive": KindAuth, "billing": KindAuth,
-	"invalidapikey": KindAuth, "authentication": KindAuth, "invalidauthentication": KindAuth, "unauthenticated": KindAuth, "unauthorized": KindAuth,
-	"permission": KindAuth, "permissiondenied": KindAuth, "accessdenied": KindAuth,
-
-	"contextlengthexceeded": KindOverflow, "exceedcontextsize": KindOverflow, "requesttoolarge": KindOverflow, "modelmaxprompttokensexceeded": KindOverflow,
-
-	"ratelimitexceeded": KindRateLimit, "ratelimit": KindRateLimit, "overloaded": KindServer,
-
-	"invalidrequest": KindRequest, "badrequest": KindRequest, "validation": KindRequest, "invalidprompt": KindRequest, "invalidargument": KindRequest,
-	"notfound": KindRequest, "modelnotfound": KindRequest, "resourcenotfound": KindRequest, "dataresidencymismatch": KindRequest,
+var kinds = map[ErrorKind]string{ //nolint:gochecknoglobals // a table that is only read
+	KindAuth: "insufficientquota billinghardlimitreached billingnotactive billing invalidapikey authentication invalidauthentication " +
+		"unauthenticated unauthorized permission permissiondenied accessdenied",
+	KindOverflow:  "contextlengthexceeded exceedcontextsize requesttoolarge modelmaxprompttokensexceeded",
+	KindRateLimit: "ratelimitexceeded ratelimit",
+	KindServer:    "overloaded",
+	KindRequest: "invalidrequest badrequest validation invalidprompt invalidargument notfound modelnotfound resourcenotfound " +
+		"dataresidencymismatch",
 }
+
+// forbidden matches the codes of a policy, and of images that are not accepted.
+var forbidden = regexp.MustCompile("image|_policy(_violation)?$")
 
 // named is the class that the type or the code names, the first one of some.
 func (f Failure) named(some ...ErrorKind) (kind ErrorKind) {
 	for _, name := range []string{f.Code, f.Type} {
-		name = lettersOf(name)
-		name = strings.TrimSuffix(strings.TrimSuffix(name, "error"), "exception")
-		if kind := kinds[name]; slices.Contains(some, kind) {
+		name = strings.TrimSuffix(strings.TrimSuffix(lettersOf(name), "error"), "exception")
+		if kind := meaning(kinds, name); slices.Contains(some, kind) {
 			return kind
 		}
 	}
@@ -235,9 +226,17 @@ func (f Failure) kind(status int) ErrorKind {
 		return KindOverflow
 	case f.named(KindRateLimit, KindServer) != "":
 		return f.named(KindRateLimit, KindServer)
-	case status >= http.StatusMultipleChoices && status < 600:
-		return statusKind(status)
-	case f.named(KindRequest) != "", f.forbidden():
+	case status == http.StatusTooManyRequests:
+		return KindRateLimit
+	case status == http.StatusRequestTimeout:
+		return KindTransport
+	case status == http.StatusRequestEntityTooLarge:
+		return KindOverflow
+	case status >= http.StatusInternalServerError && status < 600:
+		return KindServer
+	case status >= http.StatusMultipleChoices && status < http.StatusInternalServerError:
+		return KindRequest
+	case f.named(KindRequest) != "", forbidden.MatchString(f.Code):
 		return KindRequest
 	}
 	return KindServer
@@ -247,26 +246,4 @@ func (f Failure) kind(status int) ErrorKind {
 func (f Failure) status() int {
 	n, _ := strconv.Atoi(f.Code)
 	return n
-}
-
-// forbidden reports whether the code is that of a policy, or of an image that is not accepted.
-func (f Failure) forbidden() bool {
-	return strings.Contains(f.Code, "image") || strings.HasSuffix(f.Code, "_policy") || strings.HasSuffix(f.Code, "_policy_violation")
-}
-
-// statusKind is the class of an HTTP status, for a response without a better reason.
-func statusKind(status int) ErrorKind {
-	switch {
-	case status == http.StatusTooManyRequests:
-		return KindRateLimit
-	case status >= 500:
-		return KindServer
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
-		return KindAuth
-	case status == http.StatusRequestTimeout:
-		return KindTransport
-	case status == http.StatusRequestEntityTooLarge:
-		return KindOverflow
-	}
-	return KindRequest
 }

@@ -1,6 +1,5 @@
-// Package llm is the interface to models: [Provider], the provider-neutral request, response and error, and the rule
-// which errors are retried. The adapters are packages of their own and pass llmtest.TestProvider. The package imports
-// events only.
+// Package llm is the interface to models: [Provider], its requests, responses and errors, and [Endpoint], a provider for the
+// HTTP API of a [Wire]. The adapters are packages of their own and pass llmtest.TestProvider. The package imports events only.
 package llm
 
 import (
@@ -14,11 +13,10 @@ import (
 
 // Provider requests replies from a model.
 //
-// Complete may be called from many goroutines. It returns when the reply is complete. Before that it calls sink,
-// which may be nil, for each delta, in order, from one goroutine. When ctx ends it returns promptly with an error for
-// which errors.Is(err, context.Cause(ctx)) or errors.Is(err, ctx.Err()) holds. Every other error is an [*Error]. With
-// an error the response has only the usage and the model, as far as the provider reported them. Complete does not
-// retry.
+// Complete may be called from many goroutines. Until the reply is complete it calls sink, which may be nil, for each delta, in
+// order, from one goroutine. When ctx ends it returns promptly with an error for which errors.Is(err, context.Cause(ctx)) or
+// errors.Is(err, ctx.Err()) holds. Every other error is an [*Error]. With an error the response has at most the usage and the
+// model. Complete does not retry.
 type Provider interface {
 	// ID names the provider in configuration and histories: "openai".
 	ID() string
@@ -81,13 +79,12 @@ type Response struct {
 	Parts  []events.Part // text, reasoning and tool_call parts, in the model's order
 	Stop   events.StopReason
 	Usage  events.Usage
-	Model  string // as reported by the provider
-	ID     string // of the reply, as reported by the provider; may be empty
+	Model  string // as the provider reports it, which it may not
+	ID     string // of the reply, likewise
 	Detail string // diagnostic of a bad stop, at most 4000 characters
 
-	Accepted bool // a recorded reply that its agent went on with: [Response.Finished] takes it as it is
-
-	Foreign int64 // parts of the request whose signatures and fields were left out: they are those of another endpoint or model
+	Accepted bool  // a recorded reply that its agent went on with: [Response.Finished] takes it as it is
+	Foreign  int64 // parts of the request whose signatures and fields were left out: they are those of another endpoint or model
 }
 
 // Delta is a part of a reply, for display. Only the Response is recorded.
@@ -109,9 +106,7 @@ const (
 	KindOverflow  ErrorKind = "context_overflow" // the prompt does not fit the window
 	KindMalformed ErrorKind = "malformed"        // the provider violated its own format
 
-	// KindUnfinished is a reply that no turn may act on, see [Response.Finished]. The same request is made once more, no
-	// oftener.
-	KindUnfinished ErrorKind = "unfinished"
+	KindUnfinished ErrorKind = "unfinished" // no turn may act on the reply, see [Response.Finished]; the request is made once more
 )
 
 // Error is a failed call.
@@ -139,8 +134,7 @@ func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case KindTransport, KindRateLimit, KindServer, KindMalformed, KindUnfinished:
 		return true
-	case KindAuth, KindRequest, KindOverflow:
+	default:
 		return false
 	}
-	return false
 }

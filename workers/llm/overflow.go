@@ -7,11 +7,14 @@ import (
 	"strings"
 )
 
-// limitNamed matches a limit that an error names, in tokens.
-var limitNamed = regexp.MustCompile(`(?i)(?:maximum|limit|window|up to|less than|<=|>)[^0-9]{0,40}([0-9][0-9,]{3,})`)
+// What an error names in tokens: a limit, and any number.
+var (
+	limitNamed = regexp.MustCompile(`(?i)(?:maximum|limit|window|up to|less than|<=|>)[^0-9]{0,40}([0-9][0-9,]{3,})`)
+	numbers    = regexp.MustCompile(`[0-9][0-9,]{3,}`)
+)
 
-// numbers matches the numbers of an error, in tokens.
-var numbers = regexp.MustCompile(`[0-9][0-9,]{3,}`)
+// maxTold is above the tokens of any prompt.
+const maxTold = 50_000_000
 
 // Fits is the share of a prompt that fits, from 0 to 1, as the text of an overflow tells it by the limit and what was requested; 1 where it
 // does not tell both.
@@ -29,9 +32,6 @@ func (e *Error) Fits() float64 {
 	}
 	return min(limit/largest, 1)
 }
-
-// maxTold is above the tokens of any prompt.
-const maxTold = 50_000_000
 
 func tokens(text string) float64 {
 	n, _ := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64) // digits

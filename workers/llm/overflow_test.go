@@ -1,7 +1,6 @@
 package llm_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,10 +24,12 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(a.body))}, nil
 }
 
-func (a *answers) call(t *testing.T, e *llm.Endpoint) *llm.Error {
+// call is the error of a request, with headers and a query.
+func (a *answers) call(t *testing.T, cfg llm.Config) *llm.Error {
 	t.Helper()
-	e.Base, e.Client = "https://host/v1", &http.Client{Transport: a}
-	_, err := e.Complete(context.Background(), &llm.Request{}, "x", map[string]any{}, func(llm.ServerEvent) (llm.Update, error) { return llm.Update{}, nil }, nil)
+	cfg.BaseURL, cfg.HTTPClient = "https://host/v1", &http.Client{Transport: a}
+	wire := llm.Wire{Path: "x", KeyHeader: "Authorization", KeyScheme: "Bearer ", Encode: encoded(llm.Object{})}
+	_, err := opened(t, wire, cfg).Complete(t.Context(), llm.Request{}, nil)
 	failure, _ := errors.AsType[*llm.Error](err)
 	if failure == nil {
 		t.Fatalf("got %v, want an error", err)
@@ -58,7 +59,7 @@ func TestOverflows(t *testing.T) {
 			for _, typ := range []string{"", "api_error", "invalid_request_error", "BadRequestError"} {
 				for _, prefix := range []string{"", "anthropic error: ", "litellm.BadRequestError: "} {
 					a := &answers{status: status, body: fmt.Sprintf(`{"error":{"type":%q,"message":%q}}`, typ, prefix+words)}
-					if got := a.call(t, new(llm.Endpoint)); got.Kind != llm.KindOverflow || got.Retryable() || !strings.Contains(got.Message, words) {
+					if got := a.call(t, llm.Config{}); got.Kind != llm.KindOverflow || got.Retryable() || !strings.Contains(got.Message, words) {
 						t.Errorf("%d %s %s: got %v", status, typ, prefix+words, got)
 					}
 				}
@@ -70,7 +71,7 @@ func TestOverflows(t *testing.T) {
 		"You exceeded your quota of input tokens: maximum number of tokens per day",
 	} {
 		a := &answers{status: http.StatusTooManyRequests, body: fmt.Sprintf(`{"error":{"message":%q}}`, words)}
-		if got := a.call(t, new(llm.Endpoint)); got.Kind != llm.KindRateLimit {
+		if got := a.call(t, llm.Config{}); got.Kind != llm.KindRateLimit {
 			t.Errorf("%s: got %v, want a rate limit", words, got)
 		}
 	}
@@ -102,7 +103,7 @@ func TestKinds(t *testing.T) {
 		`{"error":{"message":"try again later, in 3 parts"}}`:                                   0,
 	} {
 		a := &answers{status: http.StatusTooManyRequests, body: body}
-		if got := a.call(t, new(llm.Endpoint)); got.RetryAfter != want {
+		if got := a.call(t, llm.Config{}); got.RetryAfter != want {
 			t.Errorf("%s: got %v, want %v", body, got.RetryAfter, want)
 		}
 	}
@@ -131,10 +132,9 @@ func TestFits(t *testing.T) {
 // TestEndpointSettings: headers and a query are in each request, and in no error.
 func TestEndpointSettings(t *testing.T) {
 	t.Parallel()
-	e := (&llm.Endpoint{Key: "key", Header: http.Header{"Authorization": {"Bearer key"}}}).With(
-		http.Header{"api-key": {"hunter2-header"}, "authorization": {"Basic hunter2-other"}}, map[string][]string{"api-version": {"hunter2-query"}})
+	cfg := llm.Config{APIKey: "key", Header: http.Header{"api-key": {"hunter2-header"}, "authorization": {"Basic hunter2-other"}}, Query: map[string][]string{"api-version": {"hunter2-query"}}}
 	a := &answers{status: 400, body: `{"error":"no: hunter2-header, hunter2-query and Basic hunter2-other"}`}
-	if got := a.call(t, e); strings.Contains(fmt.Sprintf("%+v", *got), "hunter2") || strings.Count(got.Message, "[redacted]") != 3 {
+	if got := a.call(t, cfg); strings.Contains(fmt.Sprintf("%+v", *got), "hunter2") || strings.Count(got.Message, "[redacted]") != 3 {
 		t.Errorf("got %+v, want no secrets", *got)
 	}
 	if got, want := a.seen.URL.String(), "https://host/v1/x?api-version=hunter2-query"; got != want {
@@ -144,8 +144,7 @@ func TestEndpointSettings(t *testing.T) {
 		t.Errorf("headers: got %v", h)
 	}
 	for _, header := range []http.Header{{"a b": {"x"}}, {"": {"x"}}, {"A": {"hunter2\n"}}} {
-		e := (&llm.Endpoint{Base: "https://host", Header: http.Header{}}).With(header, nil)
-		if err := e.Check(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := llm.NewEndpoint(llm.Wire{}, llm.Config{BaseURL: "https://host", Header: header}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: got %v, want an error without the value", header, err)
 		}
 	}

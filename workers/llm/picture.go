@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/lash-go/lash/events"
 )
@@ -30,20 +29,12 @@ const (
 	maxEdge        = 8000          // pixels of an edge
 	maxEdgeOfMany  = 2000          // pixels of an edge in a request of more than many attachments
 	many           = 20
+	maxScaled      = 64 // pictures that are kept
 )
-
-// scaled are pictures that were scaled for a request: most requests of a session have the same ones.
-type scaled struct {
-	mu   sync.Mutex
-	list map[[sha256.Size]byte]events.Part // by the original's bytes
-}
-
-// maxScaled limits the pictures of [scaled].
-const maxScaled = 64
 
 // attached puts the attachments of messages in the form that APIs take: as a URL, or in base64, as the kind that its bytes
 // are, and below the limits. A text takes the place of any other. The newest ones stay.
-func (s *scaled) attached(messages []events.Message) []events.Message {
+func (e *Endpoint) attached(messages []events.Message) []events.Message {
 	bytes, count, limit := 0, 0, maxEdge
 	for _, m := range messages {
 		for _, p := range m.Parts {
@@ -56,29 +47,34 @@ func (s *scaled) attached(messages []events.Message) []events.Message {
 		limit = maxEdgeOfMany
 	}
 	count = 0
-	for i := len(messages) - 1; i >= 0; i-- {
-		parts := messages[i].Parts
-		if !slices.ContainsFunc(parts, isAttachment) {
+	return replaced(messages, func(p events.Part) events.Part {
+		if p = e.attachment(p, limit); !isAttachment(p) {
+			return p
+		}
+		if count+1 > maxCount || bytes+len(p.Text) > maxAttachments {
+			return leftOut(p, fmt.Sprintf("a request has at most %d attachments, of %d bytes together", maxCount, maxAttachments))
+		}
+		count, bytes = count+1, bytes+len(p.Text)
+		return p
+	})
+}
+
+// replaced are messages with other parts in place of their attachments, of which the last one is the first that by gets. The
+// input is not changed.
+func replaced(messages []events.Message, by func(events.Part) events.Part) []events.Message {
+	out := slices.Clone(messages)
+	for i, m := range slices.Backward(out) {
+		if !slices.ContainsFunc(m.Parts, isAttachment) {
 			continue
 		}
-		parts = slices.Clone(parts)
-		for j := len(parts) - 1; j >= 0; j-- {
-			if !isAttachment(parts[j]) {
-				continue
+		out[i].Parts = slices.Clone(m.Parts)
+		for j, p := range slices.Backward(out[i].Parts) {
+			if isAttachment(p) {
+				out[i].Parts[j] = by(p)
 			}
-			p := s.attachment(parts[j], limit)
-			switch {
-			case !isAttachment(p):
-			case count+1 > maxCount, bytes+len(p.Text) > maxAttachments:
-				p = leftOut(p, fmt.Sprintf("a request has at most %d attachments, of %d bytes together", maxCount, maxAttachments))
-			default:
-				count, bytes = count+1, bytes+len(p.Text)
-			}
-			parts[j] = p
 		}
-		messages[i].Parts = parts
 	}
-	return messages
+	return out
 }
 
 func isAttachment(p events.Part) bool { return p.Kind == events.PartAttachment }
@@ -89,7 +85,7 @@ func leftOut(p events.Part, why string) events.Part {
 }
 
 // attachment is one attachment by itself, whose edges have at most limit pixels.
-func (s *scaled) attachment(p events.Part, limit int) events.Part {
+func (e *Endpoint) attachment(p events.Part, limit int) events.Part {
 	if isURL(p.Text) {
 		return p
 	}
@@ -102,7 +98,7 @@ func (s *scaled) attachment(p events.Part, limit int) events.Part {
 			data = []byte(plain)
 		}
 	}
-	if plain, ok := fromBase64(data); ok {
+	if plain, err := fromBase64(data); err == nil {
 		data = plain
 	}
 	if kind := kindOf(data); kind != "" {
@@ -114,7 +110,7 @@ func (s *scaled) attachment(p events.Part, limit int) events.Part {
 		return leftOut(p, "it is empty")
 	case !strings.HasPrefix(p.MediaType, "image/"):
 	case len(p.Text) > maxPicture, longer(data) > limit:
-		return s.scale(p, data)
+		return cached(e.scaled, sha256.Sum256(data), func() events.Part { return shrink(p, data) })
 	}
 	return p
 }
@@ -130,24 +126,15 @@ func longer(data []byte) int {
 
 func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
 
+// standard makes base64 of any alphabet, in lines, that of the standard.
+var standard = strings.NewReplacer("\n", "", "\r", "", " ", "", "\t", "", "-", "+", "_", "/") //nolint:gochecknoglobals // a table that is only read
+
 // fromBase64 decodes base64 of any alphabet, with or without padding and line ends. The bytes of a picture are no base64.
-func fromBase64(data []byte) ([]byte, bool) {
+func fromBase64(data []byte) ([]byte, error) {
 	if plain, err := base64.StdEncoding.DecodeString(string(data)); err == nil {
-		return plain, true
+		return plain, nil
 	}
-	text := strings.TrimRight(strings.Map(func(r rune) rune {
-		switch r {
-		case '\n', '\r', ' ', '\t':
-			return -1
-		case '-':
-			return '+'
-		case '_':
-			return '/'
-		}
-		return r
-	}, string(data)), "=")
-	plain, err := base64.RawStdEncoding.DecodeString(text)
-	return plain, err == nil
+	return base64.RawStdEncoding.DecodeString(strings.TrimRight(standard.Replace(string(data)), "="))
 }
 
 // kindOf is the media type of bytes that begin as those of a picture or a document do; empty for others.
@@ -159,25 +146,7 @@ func kindOf(data []byte) string {
 	return ""
 }
 
-// scale makes a picture smaller than the limit, or a text in its place.
-func (s *scaled) scale(p events.Part, data []byte) events.Part {
-	key := sha256.Sum256(data)
-	s.mu.Lock()
-	have, ok := s.list[key]
-	s.mu.Unlock()
-	if ok {
-		return have
-	}
-	small := shrink(p, data)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.list == nil || len(s.list) >= maxScaled {
-		s.list = map[[sha256.Size]byte]events.Part{}
-	}
-	s.list[key] = small
-	return small
-}
-
+// shrink makes a picture smaller than the limit, or a text in its place.
 func shrink(p events.Part, data []byte) events.Part {
 	large := fmt.Sprintf("it has %d bytes in base64, limit is %d, and %d pixels at its longer edge", len(p.Text), maxPicture, longer(data))
 	cfg, _, err := image.DecodeConfig(bytes.NewReader(data))
@@ -250,18 +219,28 @@ func (e *Error) OfAttachment() bool {
 // WithoutAttachments are messages with a text in place of each attachment that was refused. It returns their number. The
 // input is not changed.
 func WithoutAttachments(messages []events.Message, refused func(events.Part) bool) (list []events.Message, n int) {
-	list = slices.Clone(messages)
-	for i := range list {
-		if !slices.ContainsFunc(list[i].Parts, isAttachment) {
-			continue
+	list = replaced(messages, func(p events.Part) events.Part {
+		if !refused(p) {
+			return p
 		}
-		parts := slices.Clone(list[i].Parts)
-		for j, p := range parts {
-			if isAttachment(p) && refused(p) {
-				parts[j], n = leftOut(p, "the model's endpoint refused it"), n+1
-			}
-		}
-		list[i].Parts = parts
-	}
+		n++
+		return leftOut(p, "the model's endpoint refused it")
+	})
 	return list, n
+}
+
+// URLOf is an attachment as a URL: its own, or one of its data.
+func URLOf(p events.Part) string {
+	if isURL(p.Text) {
+		return p.Text
+	}
+	return "data:" + p.MediaType + ";base64," + p.Text
+}
+
+// Shown is the text of a part, or one in place of an attachment that the API does not take.
+func Shown(p events.Part) string {
+	if isAttachment(p) {
+		return fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", p.MediaType)
+	}
+	return p.Text
 }

@@ -19,7 +19,7 @@ import (
 // sentAs is what becomes of an attachment in a request.
 func sentAs(t *testing.T, media, text string) events.Part {
 	t.Helper()
-	got, err := new(llm.Endpoint).Dialog([]events.Message{say(events.RoleUser, events.Part{Kind: events.PartAttachment, MediaType: media, Text: text})}, identity)
+	got, err := llm.Dialog([]events.Message{say(events.RoleUser, events.Part{Kind: events.PartAttachment, MediaType: media, Text: text})})
 	if err != nil || len(got) != 1 || len(got[0].Parts) != 1 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -111,7 +111,7 @@ func TestPicturesWithLongEdges(t *testing.T) {
 			for j := range parts {
 				parts[j] = events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: b.String()}
 			}
-			got, err := new(llm.Endpoint).Dialog([]events.Message{say(events.RoleUser, parts...)}, identity)
+			got, err := llm.Dialog([]events.Message{say(events.RoleUser, parts...)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestManyPictures(t *testing.T) {
 		for range c.count {
 			history = append(history, say(events.RoleUser, events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: strings.Repeat("iVBORw0KGgoA", c.size/12)}))
 		}
-		got, err := new(llm.Endpoint).Dialog(history, identity)
+		got, err := llm.Dialog(history)
 		if err != nil {
 			t.Fatal(err)
 		}

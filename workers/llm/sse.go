@@ -4,27 +4,30 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 )
 
 // maxEvent limits the bytes of one server-sent event.
 const maxEvent = 32 << 20
 
+var errTooLarge = Malformed("an event of more than 32 MiB")
+
 // ServerEvent is one server-sent event.
 type ServerEvent struct {
-	Name string // empty without a field "event"
-	Data []byte // the lines of the fields "data", joined by line feeds; valid until the next event is read
-	Bare bool   // JSON outside of any field
+	Name    string  // empty without a field "event"
+	Data    []byte  // the lines of the fields "data", joined by line feeds; valid until the next event is read
+	Bare    bool    // JSON outside of any field
+	Type    string  // for [Wire.Decode]: the member "type", or else the name
+	Members Members // for it too: of the data
 }
 
-// EventReader reads server-sent events. Source: https://html.spec.whatwg.org/multipage/server-sent-events.html. It has no
-// use for the fields "id" and "retry": a reply is not resumed. Beside the form of its source it reads a field "error", which is an
-// event of that name, JSON alone, lines of data that are an event each without an empty line between them, and a last event that
-// is whole without one.
+// EventReader reads server-sent events, without the fields "id" and "retry": a reply is not resumed. Source:
+// https://html.spec.whatwg.org/multipage/server-sent-events.html. It also reads a field "error", which is an event of that name,
+// JSON alone, lines of data that are an event each without an empty line between them, and a last event that is whole without
+// one. A page of a web server is an error.
 type EventReader struct {
 	in    *bufio.Reader
-	begun bool
+	begun bool // a line that is not blank was read
 	cr    bool // the last line ended with CR: a LF that follows is a part of that end
 	again bool // the next line is line
 	large bool // JSON of several lines was looked for: once, as it may have to be read again
@@ -48,13 +51,20 @@ func (r *EventReader) Next() (ServerEvent, error) {
 			e.Data = r.data[:len(r.data)-1]
 			return e, nil
 		}
-		if err != nil {
-			return ServerEvent{}, err
+		if !r.begun {
+			line = bytes.TrimPrefix(line, []byte("\uFEFF"))
 		}
-		if len(line) == 0 {
+		text := bytes.TrimSpace(line)
+		switch {
+		case err != nil:
+			return ServerEvent{}, err
+		case len(line) == 0:
 			e = ServerEvent{}
 			continue
+		case !r.begun && bytes.HasPrefix(text, []byte("<")):
+			return ServerEvent{}, &Error{Kind: KindMalformed, Message: "the endpoint answered with a web page"}
 		}
+		r.begun = r.begun || len(text) > 0
 		if lines == 0 && (line[0] == '{' || line[0] == '[') { // no field: an endpoint that fails forgets the form
 			if document := r.document(line); document != nil {
 				return ServerEvent{Name: e.Name, Data: document, Bare: true}, nil
@@ -71,7 +81,7 @@ func (r *EventReader) Next() (ServerEvent, error) {
 				e.Name = "error"
 			}
 			if len(r.data)+len(value) > maxEvent {
-				return ServerEvent{}, tooLarge()
+				return ServerEvent{}, errTooLarge
 			}
 			if lines == 1 && wholeData(r.data) {
 				e.Data, r.again = r.data[:len(r.data)-1], true
@@ -112,41 +122,21 @@ func (r *EventReader) next() ([]byte, error) {
 		r.again = false
 		return r.line, nil
 	}
-	r.line = r.line[:0]
-	if !r.begun {
-		r.begun = true
-		if mark, _ := r.in.Peek(3); string(mark) == "\uFEFF" {
-			_, _ = r.in.Discard(len(mark))
-		}
-	}
-	for {
-		if _, err := r.in.Peek(1); err == io.EOF && len(r.line) > 0 {
+	for r.line = r.line[:0]; len(r.line) <= maxEvent; {
+		c, err := r.in.ReadByte()
+		after := r.cr
+		r.cr = c == '\r'
+		switch {
+		case err == io.EOF && len(r.line) > 0:
 			return r.line, nil
-		} else if err != nil {
+		case err != nil:
 			return nil, err
+		case c == '\n' && after: // of CR LF
+		case c == '\n', c == '\r':
+			return r.line, nil
+		default:
+			r.line = append(r.line, c)
 		}
-		chunk, _ := r.in.Peek(r.in.Buffered())
-		if r.cr && chunk[0] == '\n' {
-			r.cr = false
-			_, _ = r.in.Discard(1)
-			continue
-		}
-		r.cr = false
-		end := bytes.IndexAny(chunk, "\r\n")
-		if end < 0 {
-			r.line = append(r.line, chunk...)
-			_, _ = r.in.Discard(len(chunk))
-			if len(r.line) > maxEvent {
-				return nil, tooLarge()
-			}
-			continue
-		}
-		r.line, r.cr = append(r.line, chunk[:end]...), chunk[end] == '\r'
-		_, _ = r.in.Discard(end + 1)
-		return r.line, nil
 	}
-}
-
-func tooLarge() error {
-	return Malformed(fmt.Sprintf("an event of more than %d bytes", maxEvent))
+	return nil, errTooLarge
 }

@@ -23,14 +23,15 @@ func (e endless) Read(p []byte) (int, error) {
 
 func (endless) Close() error { return nil }
 
-// TestEndlessStream expects a stream without an end to fail as malformed.
-func TestEndlessStream(t *testing.T) {
+// TestLongEndlessStream expects a stream without an end to fail as malformed.
+func TestLongEndlessStream(t *testing.T) {
 	t.Parallel()
-	events, event := 0, "data: "+strings.Repeat("x", 1<<10)+"\n\n"
-	_, err := answering(endless(event)).Complete(t.Context(), &llm.Request{}, "x", nil, func(llm.ServerEvent) (llm.Update, error) {
+	events, event := 0, "event: "+strings.Repeat("x", 1<<10)+"\ndata: {}\n\n"
+	wire := llm.Wire{Encode: encoded(nil), Decode: func(llm.ServerEvent) (llm.Update, error) {
 		events++
 		return llm.Update{}, nil
-	}, nil)
+	}}
+	_, err := opened(t, wire, llm.Config{BaseURL: "https://host/v1/", HTTPClient: answering(endless(event))}).Complete(t.Context(), llm.Request{}, nil)
 	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.KindMalformed || events < llm.MaxReplyBytes/len(event) {
 		t.Errorf("got %v after %d events, want a malformed reply, after at least those of the largest reply", err, events)
 	}
@@ -41,11 +42,25 @@ type round func(*http.Request) (*http.Response, error)
 
 func (f round) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering is an endpoint whose responses have a body.
-func answering(body io.ReadCloser) *llm.Endpoint {
-	return &llm.Endpoint{Base: "https://host/v1/", Client: &http.Client{Transport: round(func(r *http.Request) (*http.Response, error) {
+// answering is a client whose responses have a body.
+func answering(body io.ReadCloser) *http.Client {
+	return &http.Client{Transport: round(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
-	})}}
+	})}
+}
+
+// encoded makes every request one body.
+func encoded(body llm.Object) func(*llm.Prepared) (llm.Object, error) {
+	return func(*llm.Prepared) (llm.Object, error) { return body, nil }
+}
+
+func opened(t *testing.T, wire llm.Wire, cfg llm.Config) *llm.Endpoint {
+	t.Helper()
+	e, err := llm.NewEndpoint(wire, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // TestRequest sends nothing but what the endpoint was given, and what every request has.
@@ -53,7 +68,8 @@ func TestRequest(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	body := ""
-	e := &llm.Endpoint{Base: "https://host/a%2Fb/v1/", Header: http.Header{"X-Own": {"1"}}, Client: &http.Client{Transport: round(func(r *http.Request) (*http.Response, error) {
+	wire := llm.Wire{Path: "chat/completions", Models: "models?limit=1", Header: http.Header{"X-Own": {"1"}}, Encode: encoded(llm.Object{"t": "<a&b>"})}
+	e := opened(t, wire, llm.Config{BaseURL: "https://host/a%2Fb/v1/", HTTPClient: &http.Client{Transport: round(func(r *http.Request) (*http.Response, error) {
 		got = r
 		if r.Body != nil {
 			var b strings.Builder
@@ -63,8 +79,8 @@ func TestRequest(t *testing.T) {
 			_, body, _ = strings.Cut(b.String(), "\r\n\r\n")
 		}
 		return nil, errors.New("no network")
-	})}}
-	_, _ = e.Complete(t.Context(), &llm.Request{}, "chat/completions", map[string]any{"t": "<a&b>"}, nil, nil)
+	})}})
+	_, _ = e.Complete(t.Context(), llm.Request{}, nil)
 	if want := "https://host/a%2Fb/v1/chat/completions"; got.URL.String() != want {
 		t.Errorf("got %s, want %s", got.URL, want)
 	}
@@ -73,7 +89,7 @@ func TestRequest(t *testing.T) {
 	}
 	want := map[string]string{"X-Own": "1", "User-Agent": "lash", "Content-Type": "application/json", "Accept": "text/event-stream, application/json;q=0.5"}
 	checkHeader(t, got.Header, want)
-	_, _ = e.Models(t.Context(), "models", "limit=1")
+	_, _ = e.Models(t.Context())
 	if want := "https://host/a%2Fb/v1/models?limit=1"; got.URL.String() != want {
 		t.Errorf("got %s, want %s", got.URL, want)
 	}

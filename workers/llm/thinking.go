@@ -1,23 +1,17 @@
 package llm
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
 )
 
 // tags are what thinking stands between where an endpoint passes a model's own text on.
-var tags = []struct{ open, end string }{ //nolint:gochecknoglobals // a table that is only read
-	{"<think>", "</think>"},
-	{"<thinking>", "</thinking>"},
-	{"<thought>", "</thought>"},
-	{"<reasoning>", "</reasoning>"},
-	{"<seed:think>", "</seed:think>"},
-	{"<|START_THINKING|>", "<|END_THINKING|>"},
-	{"<|begin_of_thought|>", "<|end_of_thought|>"},
-	{"<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"},
-	{"[THINK]", "[/THINK]"},
-	{"◁think▷", "◁/think▷"},
+var tags = []string{ //nolint:gochecknoglobals // a table that is only read
+	"<think> </think>", "<thinking> </thinking>", "<thought> </thought>", "<reasoning> </reasoning>", "<seed:think> </seed:think>",
+	"<|START_THINKING|> <|END_THINKING|>", "<|begin_of_thought|> <|end_of_thought|>", "[THINK] [/THINK]", "◁think▷ ◁/think▷",
+	"<|channel|>analysis<|message|> <|end|><|start|>assistant<|channel|>final<|message|>",
 }
 
 const blanks = " \t\r\n"
@@ -39,8 +33,12 @@ const (
 	speaking
 )
 
-// say adds text to a part of text.
+// say adds whole characters to a part. Those of a text may be thinking.
 func (a *assembly) say(part *assembled, text string) {
+	if part.part.Kind != events.PartText {
+		a.append(part, text)
+		return
+	}
 	for text = part.tagged.held + text; text != ""; {
 		t := &part.tagged
 		t.held = ""
@@ -80,10 +78,11 @@ func (a *assembly) say(part *assembled, text string) {
 func opening(text string) (open, end string, wait bool) {
 	text = strings.TrimLeft(text, blanks)
 	for _, tag := range tags {
-		if strings.HasPrefix(text, tag.open) {
-			return tag.open, tag.end, false
+		open, end, _ := strings.Cut(tag, " ")
+		if strings.HasPrefix(text, open) {
+			return open, end, false
 		}
-		wait = wait || strings.HasPrefix(tag.open, text)
+		wait = wait || strings.HasPrefix(open, text)
 	}
 	return "", "", wait
 }
@@ -104,12 +103,7 @@ func tagAt(text, tag string) (at int, found bool) {
 // before begins a part of thinking before one of text.
 func (a *assembly) before(part *assembled) *assembled {
 	thought := &assembled{part: events.Part{Kind: events.PartReasoning}}
-	a.latest[events.PartReasoning] = thought
-	for i, p := range a.parts {
-		if p == part {
-			a.parts = append(a.parts[:i:i], append([]*assembled{thought}, a.parts[i:]...)...)
-			break
-		}
-	}
+	a.known[place{kind: events.PartReasoning}] = thought
+	a.parts = slices.Insert(a.parts, slices.Index(a.parts, part), thought)
 	return thought
 }

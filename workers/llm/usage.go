@@ -1,10 +1,10 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 )
@@ -14,64 +14,34 @@ type Counts struct{ Input, Output, CacheRead, CacheWrite, Reasoning *Number }
 
 // add replaces the counts that c tells. Those of the prompt stay where a later event tells 0 of them.
 func (c Counts) add(to *events.Usage) {
-	for _, n := range []struct {
-		told  *Number
-		to    *int64
-		grows bool
-	}{
-		{c.Input, &to.Input, false},
-		{c.Output, &to.Output, true},
-		{c.CacheRead, &to.CacheRead, false},
-		{c.CacheWrite, &to.CacheWrite, false},
-		{c.Reasoning, &to.Reasoning, true},
-	} {
-		if n.told != nil && (*n.told > 0 || n.grows) {
-			*n.to = int64(*n.told)
+	set := func(told *Number, to *int64, least Number) {
+		if told != nil && *told >= least {
+			*to = int64(*told)
 		}
 	}
-}
-
-// usage has the counts of all wires, by all names that they have.
-type usage struct {
-	PromptTokens     *Number `json:"prompt_tokens"`
-	InputTokens      *Number `json:"input_tokens"`
-	CompletionTokens *Number `json:"completion_tokens"`
-	OutputTokens     *Number `json:"output_tokens"`
-	TotalTokens      *Number `json:"total_tokens"`
-
-	CachedTokens             *Number `json:"cached_tokens"`
-	PromptCacheHitTokens     *Number `json:"prompt_cache_hit_tokens"`
-	CacheReadInputTokens     *Number `json:"cache_read_input_tokens"`
-	CacheCreationInputTokens *Number `json:"cache_creation_input_tokens"`
-	ReasoningTokens          *Number `json:"reasoning_tokens"`
-
-	PromptTokensDetails     tokenDetails `json:"prompt_tokens_details"`
-	InputTokensDetails      tokenDetails `json:"input_tokens_details"`
-	CompletionTokensDetails tokenDetails `json:"completion_tokens_details"`
-	OutputTokensDetails     tokenDetails `json:"output_tokens_details"`
-}
-
-type tokenDetails struct {
-	CachedTokens     *Number `json:"cached_tokens"`
-	CacheWriteTokens *Number `json:"cache_write_tokens"`
-	ReasoningTokens  *Number `json:"reasoning_tokens"`
-	ThinkingTokens   *Number `json:"thinking_tokens"`
+	set(c.Input, &to.Input, 1)
+	set(c.Output, &to.Output, 0)
+	set(c.CacheRead, &to.CacheRead, 1)
+	set(c.CacheWrite, &to.CacheWrite, 1)
+	set(c.Reasoning, &to.Reasoning, 0)
 }
 
 // CountsOf reads a usage of any wire. inside says whether the wire counts cached tokens in those of the prompt; a total
 // decides it where there is one, and whether the reasoning is in the output. What is no usage tells nothing.
 func CountsOf(raw json.RawMessage, inside bool) Counts {
-	var u usage
-	if !IsSet(raw) || json.Unmarshal(raw, &u) != nil && u == (usage{}) {
-		return Counts{}
+	u := []Members{MembersOf(raw)}
+	for name, details := range u[0] {
+		if strings.HasSuffix(name, "_tokens_details") {
+			u = append(u, MembersOf(details))
+		}
 	}
+	total := largest(u, "total_tokens")
 	c := Counts{
-		Input:      largest(u.PromptTokens, u.InputTokens),
-		Output:     largest(u.CompletionTokens, u.OutputTokens),
-		CacheRead:  largest(u.PromptTokensDetails.CachedTokens, u.InputTokensDetails.CachedTokens, u.CacheReadInputTokens, u.PromptCacheHitTokens, u.CachedTokens),
-		CacheWrite: largest(u.PromptTokensDetails.CacheWriteTokens, u.InputTokensDetails.CacheWriteTokens, u.CacheCreationInputTokens),
-		Reasoning: largest(u.CompletionTokensDetails.ReasoningTokens, u.OutputTokensDetails.ReasoningTokens, u.CompletionTokensDetails.ThinkingTokens,
-			u.OutputTokensDetails.ThinkingTokens, u.ReasoningTokens),
+		Input:      largest(u, "prompt_tokens", "input_tokens"),
+		Output:     largest(u, "completion_tokens", "output_tokens"),
+		CacheRead:  largest(u, "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens"),
+		CacheWrite: largest(u, "cache_write_tokens", "cache_creation_input_tokens"),
+		Reasoning:  largest(u, "reasoning_tokens", "thinking_tokens"),
 	}
 	in, out, cached, thought := value(c.Input), value(c.Output), value(c.CacheRead)+value(c.CacheWrite), value(c.Reasoning)
 	switch {
@@ -80,7 +50,7 @@ func CountsOf(raw json.RawMessage, inside bool) Counts {
 	case in+out+cached == 0: // of no prompt
 		return Counts{}
 	}
-	if rest := value(u.TotalTokens) - in - out; u.TotalTokens != nil {
+	if rest := value(total) - in - out; total != nil {
 		switch rest {
 		case 0:
 			inside = true
@@ -102,10 +72,12 @@ func CountsOf(raw json.RawMessage, inside bool) Counts {
 }
 
 // largest is the largest count of one thing under its names: gateways tell 0 under some.
-func largest(list ...*Number) (most *Number) {
-	for _, n := range list {
-		if most == nil || value(n) > *most {
-			most = n
+func largest(u []Members, names ...string) (most *Number) {
+	for _, counts := range u {
+		for _, name := range names {
+			if n := counts.Number(name); most == nil || value(n) > *most {
+				most = n
+			}
 		}
 	}
 	return most
@@ -122,30 +94,22 @@ func value(n *Number) Number {
 // is nil without one.
 func UsageIn(event []byte) json.RawMessage {
 	const depth = 4
-	if !bytes.Contains(event, []byte(`"usage"`)) {
-		return nil
-	}
-	return usageIn(event, depth)
-}
-
-func usageIn(raw json.RawMessage, depth int) json.RawMessage {
-	var list []json.RawMessage
-	if depth > 0 && json.Unmarshal(raw, &list) != nil {
-		var members map[string]json.RawMessage
-		if json.Unmarshal(raw, &members) != nil {
-			return nil
+	within := []json.RawMessage{event}
+	for range depth {
+		var inner []json.RawMessage
+		for _, raw := range within {
+			members := MembersOf(raw)
+			if IsSet(members["usage"]) {
+				return members["usage"]
+			}
+			var list []json.RawMessage
+			_ = json.Unmarshal(raw, &list) // an object is none
+			inner = append(inner, list...)
+			for _, name := range slices.Sorted(maps.Keys(members)) {
+				inner = append(inner, members[name])
+			}
 		}
-		if IsSet(members["usage"]) {
-			return members["usage"]
-		}
-		for _, name := range slices.Sorted(maps.Keys(members)) {
-			list = append(list, members[name])
-		}
-	}
-	for _, one := range list {
-		if usage := usageIn(one, depth-1); usage != nil {
-			return usage
-		}
+		within = inner
 	}
 	return nil
 }

@@ -32,22 +32,20 @@ func TestValues(t *testing.T) {
 	}
 	_, err := llm.TextOf(json.RawMessage(`{"a":1}`))
 	checkMalformed(t, "an object as a text", err)
-	type object struct {
-		Label  llm.Label
-		Number llm.Number
+	for in, want := range map[string]string{`{"a":"b"}`: "b", `{"a":429}`: "429", `{"a":{"b":1}}`: "", `{"a":null}`: "", `{}`: "", `[1]`: ""} {
+		if got := llm.MembersOf([]byte(in)).Label("a"); got != want {
+			t.Errorf("label in %s: got %q, want %q", in, got, want)
+		}
 	}
-	for in, want := range map[string]object{
-		`{"label":"a"}`: {Label: "a"}, `{"label":429}`: {Label: "429"}, `{"label":{"a":1}}`: {}, `{"label":null,"number":null}`: {},
-		`{"number":3}`: {Number: 3}, `{"number":3.9}`: {Number: 3}, `{"number":"3"}`: {Number: 3}, `{"number":-1}`: {Number: -1},
-		`{"number":1e300}`: {Number: 1 << 53}, `{"number":[1]}`: {}, `{"number":"NaN"}`: {},
+	for in, want := range map[string]llm.Number{
+		"3": 3, "3.9": 3, `"3"`: 3, "-1": -1, "1e300": 1 << 53, "[1]": 0, `"NaN"`: 0, "null": -2,
 	} {
-		var got object
-		if err := llm.Decode([]byte(in), &got); err != nil || got != want {
-			t.Errorf("%s: got %+v and %v, want %+v", in, got, err, want)
+		if got := llm.MembersOf([]byte(`{"a":` + in + `}`)).Number("a"); got == nil && want != -2 || got != nil && *got != want {
+			t.Errorf("number %s: got %v, want %d; -2 is none", in, got, want)
 		}
 	}
 	for _, in := range []string{"[1]", `{"lab`, ""} {
-		checkMalformed(t, in, llm.Decode([]byte(in), &object{}))
+		checkMalformed(t, in, llm.Decode([]byte(in), &llm.Members{}))
 	}
 }
 

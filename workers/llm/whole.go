@@ -1,63 +1,51 @@
 package llm
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
+	"cmp"
 	"strings"
 
 	"github.com/lash-go/lash/events"
 )
 
-// Codes of errors of kind [KindUnfinished].
-const (
-	CodeEmpty      = "empty_response" // neither text nor a call: thinking alone is no answer
-	CodeUnknownEnd = "unknown_end"    // no end, one of unknown meaning, or one that says calls without a call
-	CodeCutCall    = "cut_call"       // a call whose arguments are no JSON
-)
-
-// Finished refuses a reply that no turn may act on: no call of it runs, and its text is no answer. A reply that its limit, a
-// filter or a full window ended is finished: its end says what it lacks. The error is an [*Error] of kind unfinished.
-func (r *Response) Finished() error {
-	if r.Accepted {
-		return nil
-	}
-	calls, says := 0, false
-	for _, p := range r.Parts {
-		switch p.Kind {
-		case events.PartToolCall:
-			calls++
-			if args := bytes.TrimSpace(p.Args); len(args) > 0 && !json.Valid(args) && p.Blob.IsZero() && r.ends() {
-				return unfinished(CodeCutCall, "the arguments of the call of %s are cut off or no JSON: the call did not run", p.Tool)
-			}
-		case events.PartText:
-			says = says || strings.TrimSpace(p.Text) != "" || !p.Blob.IsZero()
-		case events.PartReasoning, events.PartToolResult, events.PartAttachment:
+// missing are the pieces of a whole reply that were not received before it: the calls after as many as were, and what its texts
+// add. It completes calls that have no arguments.
+func (a *assembly) missing(whole []Piece) (list []Piece) {
+	said := map[events.PartKind]string{}
+	var calls []*assembled
+	for _, part := range a.parts {
+		if part.part.Kind == events.PartToolCall {
+			calls = append(calls, part)
+		} else {
+			said[part.part.Kind] += part.said.String()
 		}
 	}
-	switch {
-	case r.Stop == events.StopUnknown:
-		return unfinished(CodeUnknownEnd, "the reply has no known end%s", after(": ", r.Detail))
-	case !r.ends():
-		return nil
-	case calls == 0 && !says:
-		return unfinished(CodeEmpty, "the reply is empty: it has neither text nor a call")
-	case calls == 0 && r.Stop == events.StopToolUse:
-		return unfinished(CodeUnknownEnd, "the reply ends as one with calls, and has none")
+	for _, p := range whole {
+		switch {
+		case p.Kind == events.PartToolCall && len(calls) > 0:
+			if part := calls[0]; part.said.Len() == 0 && p.Text != "" {
+				part.whole, part.part.Tool = p.Text, cmp.Or(part.part.Tool, p.Tool)
+			}
+			calls = calls[1:]
+		case p.Kind == events.PartToolCall, p.Kind != "" && said[p.Kind] == "":
+			p.Begin = true
+			list = append(list, p)
+		case p.Kind != "" && p.Text != "":
+			list = append(list, Piece{Kind: p.Kind, Text: a.added(p.Text, said[p.Kind])})
+		}
 	}
-	return nil
+	return list
 }
 
-// ends reports whether the model ended the reply.
-func (r *Response) ends() bool { return r.Stop == events.StopEnd || r.Stop == events.StopToolUse }
-
-func unfinished(code, format string, args ...any) error {
-	return &Error{Kind: KindUnfinished, Code: code, Message: Clip(fmt.Sprintf(format, args...))}
-}
-
-func after(mark, text string) string {
-	if text == "" {
+// added is what a whole text adds to what was said. Some endpoints send whole replies in place of pieces, each with all text until
+// then, or with the next text alone. After pieces a whole text is a repetition: it adds its rest where it begins with them.
+func (a *assembly) added(whole, said string) string {
+	rest, grown := strings.CutPrefix(whole, said)
+	switch {
+	case grown && !a.texts:
+		return rest
+	case a.streamed:
 		return ""
 	}
-	return mark + text
+	a.texts = true
+	return whole
 }

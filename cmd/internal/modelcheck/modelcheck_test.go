@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/cmd/internal/modelcheck"
+	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/openai"
 )
 
@@ -55,7 +56,7 @@ func able(body string, in request) (pieces []string, end string) {
 }
 
 // serve starts a server that refuses some requests.
-func serve(t *testing.T, refuse func(body string) string) *openai.Provider {
+func serve(t *testing.T, refuse func(body string) string) *llm.Endpoint {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

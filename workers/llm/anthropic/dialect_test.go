@@ -20,7 +20,7 @@ const key = "sk-ant-test-secret"
 
 // bundle is a provider and the requests to its endpoint.
 type bundle struct {
-	*anthropic.Provider
+	*llm.Endpoint
 	url    string
 	body   string
 	header http.Header
@@ -39,11 +39,11 @@ func setup(t *testing.T, status int, body string) *bundle {
 	}))
 	t.Cleanup(s.Close)
 	b.url = s.URL
-	b.Provider = open(t, anthropic.Config{APIKey: key, BaseURL: s.URL, HTTPClient: s.Client()})
+	b.Endpoint = open(t, anthropic.Config{APIKey: key, BaseURL: s.URL, HTTPClient: s.Client()})
 	return b
 }
 
-func open(t *testing.T, cfg anthropic.Config) *anthropic.Provider {
+func open(t *testing.T, cfg anthropic.Config) *llm.Endpoint {
 	t.Helper()
 	p, err := anthropic.New(cfg)
 	if err != nil {

@@ -12,183 +12,101 @@ import (
 // redactedField is the data of a reasoning part in place of a text that the API withholds.
 const redactedField = "redacted"
 
-// streamEvent has the fields of all events. Those of a text are raw where another field says whether it is one.
-type streamEvent struct {
-	Type         llm.Label
-	Message      reply
-	Index        llm.Number
-	ContentBlock contentBlock `json:"content_block"`
-	Delta        struct {
-		Type        llm.Label
-		Text        json.RawMessage
-		Thinking    json.RawMessage
-		PartialJSON json.RawMessage `json:"partial_json"`
-		Signature   json.RawMessage
-		StopReason  llm.Label `json:"stop_reason"`
-		StopDetails struct {
-			Explanation llm.Label
-		} `json:"stop_details"`
-	}
-	Usage json.RawMessage
-	Error json.RawMessage
-}
+// unsigned marks thinking, which some endpoints send without a signature and want back.
+var unsigned = llm.Members{llm.SignatureField: llm.Quote("")} //nolint:gochecknoglobals // a table that is only read
 
-// reply is the message of the first event, or a whole reply.
-type reply struct {
-	ID         llm.Label
-	Model      llm.Label
-	Content    json.RawMessage
-	StopReason llm.Label `json:"stop_reason"`
-	Usage      json.RawMessage
-}
-
-type contentBlock struct {
-	Type      llm.Label
-	Text      json.RawMessage
-	Thinking  json.RawMessage
-	Signature json.RawMessage
-	Data      llm.Label
-	ID        llm.Label
-	Name      llm.Label
-	Input     json.RawMessage
-}
-
-// decode reads an event of a stream, or a whole message. An event without a type has its name.
+// decode reads an event of a stream, or a whole message.
 func decode(e llm.ServerEvent) (u llm.Update, err error) {
-	var ev streamEvent
-	malformed := llm.Decode(e.Data, &ev)
-	name := cmp.Or(string(ev.Type), e.Name)
-	if name == "" || name == "error" || e.Name == "error" || llm.IsSet(ev.Error) {
-		if f, ok := llm.FailureIn(llm.ServerEvent{Name: name, Data: e.Data}); ok || e.Name == "error" {
-			return llm.Update{Failure: &f}, nil
-		}
-	}
-	switch name {
+	ev := e.Members
+	index := cmp.Or(ev.Number("index"), new(llm.Number))
+	switch e.Type {
 	case "":
-		err = llm.Malformed("an event without a type")
+		u.Unknown, err = true, llm.Malformed("an event without a type")
 	case "message":
-		return whole(e.Data)
+		return whole(ev)
 	case "message_start":
-		u.Model, u.ID, u.Usage = string(ev.Message.Model), string(ev.Message.ID), llm.CountsOf(ev.Message.Usage, false)
+		message, failed := ev.Object("message")
+		u.Model, u.ID, u.Usage, err = message.Label("model"), message.Label("id"), llm.CountsOf(message["usage"], false), failed
 	case "content_block_start":
-		u.Pieces, err = begin(ev.ContentBlock, &ev.Index)
+		block, failed := ev.Object("content_block")
+		u.Pieces, err = pieces(block, llm.Piece{Begin: true, Index: index})
+		err = cmp.Or(failed, err)
 	case "content_block_delta":
-		u.Pieces, err = delta(ev)
+		delta, failed := ev.Object("delta")
+		u.Pieces, err = pieces(delta, llm.Piece{Index: index})
+		err = cmp.Or(failed, err)
 	case "message_delta":
-		u.Usage = llm.CountsOf(ev.Usage, false)
-		u.End = end(ev.Delta.StopReason, ev.Delta.StopDetails.Explanation)
+		delta, failed := ev.Object("delta")
+		details := llm.MembersOf(delta["stop_details"])
+		u.Usage, u.End, err = llm.CountsOf(ev["usage"], false), end(delta, details.Label("explanation")), failed
 	case "message_stop":
 		u.Done, u.End, u.Usage = true, &llm.End{Detail: "no stop_reason"}, llm.CountsOf(llm.UsageIn(e.Data), false)
 	default: // ping, content_block_stop and what the API may add, with any fields
-		if ev.Type != "" {
-			return llm.UnknownEvent(e), nil
-		}
 	}
-	return u, cmp.Or(malformed, err)
+	return u, err
 }
 
 // end is nil without a reason.
-func end(reason, explanation llm.Label) *llm.End {
+func end(of llm.Members, explanation string) *llm.End {
+	reason := of.Label("stop_reason")
 	if reason == "" {
 		return nil
 	}
-	return &llm.End{Reason: string(reason), Detail: "stop_reason: " + string(reason) + " " + string(explanation)}
+	return &llm.End{Reason: reason, Detail: "stop_reason: " + reason + " " + explanation}
 }
 
 // whole is the message of an endpoint that does not stream.
-func whole(data []byte) (u llm.Update, err error) {
-	var r reply
-	if err := llm.Decode(data, &r); err != nil {
-		return u, err
+func whole(r llm.Members) (u llm.Update, err error) {
+	u.Model, u.ID, u.Usage, u.End = r.Label("model"), r.Label("id"), llm.CountsOf(r["usage"], false), end(r, "")
+	blocks := []llm.Members{{"type": llm.Quote("text"), "text": r["content"]}}
+	if bytes.HasPrefix(r["content"], []byte("[")) {
+		blocks = nil
+		err = llm.Decode(r["content"], &blocks)
 	}
-	u.Model, u.ID, u.Usage, u.End = string(r.Model), string(r.ID), llm.CountsOf(r.Usage, false), end(r.StopReason, "")
-	var blocks []contentBlock
-	if text := bytes.TrimLeft(r.Content, " \t\r\n"); !bytes.HasPrefix(text, []byte("[")) {
-		blocks = []contentBlock{{Type: "text", Text: text}}
-	} else if err := llm.Decode(text, &blocks); err != nil {
-		return u, err
-	}
-	for i, block := range blocks {
+	for i, b := range blocks {
 		at := llm.Number(i)
-		pieces, err := begin(block, &at)
-		if err != nil {
-			return u, err
-		}
-		u.Pieces = append(u.Pieces, pieces...)
+		list, failed := pieces(b, llm.Piece{Begin: true, Index: &at})
+		u.Pieces, err = append(u.Pieces, list...), cmp.Or(err, failed)
 	}
-	return u, nil
+	return u, err
 }
 
-// begin begins a block. Those of server tools are left out.
-func begin(c contentBlock, index *llm.Number) ([]llm.Piece, error) {
-	p := llm.Piece{Begin: true, Index: index}
-	var err error
-	switch c.Type {
-	case "text":
-		p.Kind = events.PartText
-		return said(p, c.Text)
-	case "thinking":
-		p.Kind, p.Fields = events.PartReasoning, unsigned
-		if p.Signature, err = llm.TextOf(c.Signature); err != nil {
+// pieces are those of a block, or of a delta: p with what it says. Blocks of server tools are left out, and deltas of other types,
+// such as citations.
+func pieces(b llm.Members, p llm.Piece) (list []llm.Piece, err error) {
+	name := b.Label("type")
+	for _, member := range []string{"text", "thinking", "partial_json"} { // some deltas have no type
+		if name == "" && llm.IsSet(b[member]) {
+			name = member
+		}
+	}
+	switch p.Kind = llm.KindOf(name); {
+	case p.Kind == events.PartText:
+		return said(p, b["text"])
+	case p.Kind == events.PartReasoning:
+		if p.Signature, err = llm.TextOf(b["signature"]); err != nil {
 			return nil, err
 		}
-		return said(p, c.Thinking)
-	case "redacted_thinking":
-		p.Kind, p.Fields = events.PartReasoning, map[string]json.RawMessage{redactedField: llm.Quote(string(c.Data))}
-	case "tool_use": // some endpoints do not stream the input
-		p.Kind, p.Call, p.Tool, p.Whole = events.PartToolCall, events.CallID(c.ID), string(c.Name), true
-		p.Text, err = llm.ArgumentsOf(c.Input)
-	}
-	return []llm.Piece{p}, err
-}
-
-// unsigned marks thinking, which some endpoints send without a signature and want back.
-var unsigned = map[string]json.RawMessage{llm.SignatureField: llm.Quote("")} //nolint:gochecknoglobals // a table that is only read
-
-// delta are the pieces of a delta; there are none in citations and in what the API may add.
-func delta(ev streamEvent) (list []llm.Piece, err error) {
-	p := llm.Piece{Index: &ev.Index}
-	d := ev.Delta
-	switch cmp.Or(d.Type, typeOf(d.Text, "text_delta"), typeOf(d.Thinking, "thinking_delta"), typeOf(d.PartialJSON, "input_json_delta")) {
-	case "text_delta":
-		p.Kind = events.PartText
-		return said(p, d.Text)
-	case "thinking_delta":
-		p.Kind = events.PartReasoning
-		if list, err = said(p, d.Thinking); list[0].Text != "" {
-			list[0].Fields = unsigned
-		}
-		return list, err
-	case "signature_delta":
-		p.Kind = events.PartReasoning
-		p.Signature, err = llm.TextOf(d.Signature)
-	case "input_json_delta":
-		p.Kind = events.PartToolCall
-		p.Text, err = llm.ArgumentsOf(d.PartialJSON)
-	default:
+		p.Fields = unsigned
+		return said(p, b["thinking"])
+	case p.Kind == events.PartToolCall && p.Begin: // some endpoints do not stream the input
+		p.Call, p.Tool, p.Whole = events.CallID(b.Label("id")), b.Label("name"), true
+		p.Text, err = llm.ArgumentsOf(b["input"])
+	case p.Kind == events.PartToolCall:
+		p.Text, err = llm.ArgumentsOf(b["partial_json"])
+	case name == "redacted_thinking":
+		p.Kind, p.Fields = events.PartReasoning, llm.Members{redactedField: llm.Quote(b.Label("data"))}
+	case !p.Begin:
 		return nil, nil
 	}
 	return []llm.Piece{p}, err
 }
 
-// typeOf is the type of a delta that has a member and no type.
-func typeOf(member json.RawMessage, name llm.Label) llm.Label {
-	if llm.IsSet(member) {
-		return name
-	}
-	return ""
-}
-
-// said is p with a text, and pieces of other kinds that stand in it.
+// said is p with a text, or the pieces that stand in it.
 func said(p llm.Piece, text json.RawMessage) ([]llm.Piece, error) {
-	pieces, _, err := llm.Fragments(p.Kind, text)
-	list := []llm.Piece{p}
-	for _, one := range pieces {
-		if one.Kind == p.Kind {
-			list[0].Text += one.Text
-		} else {
-			list = append(list, one)
-		}
+	list, err := llm.Fragments(p, text)
+	if len(list) == 0 {
+		list = []llm.Piece{p}
 	}
 	return list, err
 }

@@ -23,7 +23,7 @@ const key = "sk-test-secret"
 
 // bundle is a provider and the requests to its endpoint.
 type bundle struct {
-	*openai.Provider
+	*llm.Endpoint
 	url    string
 	body   map[string]any
 	header http.Header
@@ -50,11 +50,11 @@ func setupStatus(t *testing.T, status int, media, body string) *bundle {
 	}))
 	t.Cleanup(s.Close)
 	b.url = s.URL
-	b.Provider = open(t, openai.Config{APIKey: key, BaseURL: s.URL + "/v1", HTTPClient: s.Client()})
+	b.Endpoint = open(t, openai.Config{APIKey: key, BaseURL: s.URL + "/v1", HTTPClient: s.Client()})
 	return b
 }
 
-func open(t *testing.T, cfg openai.Config) *openai.Provider {
+func open(t *testing.T, cfg openai.Config) *llm.Endpoint {
 	t.Helper()
 	p, err := openai.New(cfg)
 	if err != nil {

@@ -31,7 +31,7 @@ func openedResponses(t *testing.T, baseURL, key string, client *http.Client) llm
 
 // responsesBundle is a provider and the requests to its endpoint.
 type responsesBundle struct {
-	*openai.Responses
+	*llm.Endpoint
 	path string
 	body string
 }
@@ -48,11 +48,11 @@ func setupResponses(t *testing.T, status int, stream string) *responsesBundle {
 		_, _ = io.WriteString(w, stream)
 	}))
 	t.Cleanup(s.Close)
-	b.Responses = openResponses(t, openai.Config{APIKey: key, BaseURL: s.URL + "/v1", HTTPClient: s.Client()})
+	b.Endpoint = openResponses(t, openai.Config{APIKey: key, BaseURL: s.URL + "/v1", HTTPClient: s.Client()})
 	return b
 }
 
-func openResponses(t *testing.T, cfg openai.Config) *openai.Responses {
+func openResponses(t *testing.T, cfg openai.Config) *llm.Endpoint {
 	t.Helper()
 	p, err := openai.NewResponses(cfg)
 	if err != nil {

@@ -1,0 +1,165 @@
+package openai
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// What an endpoint refuses, or misses, in messages of the assistant: a field by its name, and reasoning that another one did not
+// send.
+const (
+	refuses         = "refuses "
+	missesReasoning = "misses reasoning"
+)
+
+// encode is the body of a Chat Completions request.
+func encode(p *llm.Prepared) (object, error) {
+	out := object{"model": p.Model, "stream": true, "stream_options": object{"include_usage": true}}
+	if p.Effort != "" {
+		out["reasoning_effort"] = p.Effort
+	}
+	switch {
+	case p.MaxOutputTokens <= 0:
+	case p.Official:
+		out["max_completion_tokens"] = p.MaxOutputTokens // reasoning models reject the old name
+	default:
+		out["max_tokens"] = p.MaxOutputTokens // some endpoints know only this name
+	}
+	p.Sample(out)
+	if v, err := strconv.ParseInt(string(p.Sampling.Seed), 10, 64); err == nil {
+		out["seed"] = v
+	}
+	if len(p.Sampling.Stop) > 0 {
+		out["stop"] = p.Sampling.Stop
+	}
+	declare(out, p, func(f object) object { return object{"type": "function", "function": f} })
+	if f := format(p.Output); f != nil {
+		form := object{"type": f["type"]}
+		if delete(f, "type"); len(f) > 0 {
+			form["json_schema"] = f
+		}
+		out["response_format"] = form
+	}
+	called := false
+	reply := func(m events.Message) []object {
+		called = called || slices.ContainsFunc(m.Parts, func(part events.Part) bool { return part.Kind == events.PartToolCall })
+		return []object{assistant(p, m, called)}
+	}
+	messages := converted(p.Messages, reply, func(m events.Message) []object { return user(p, m) })
+	for _, m := range messages {
+		if field := reasoningFields[0]; m["role"] == "assistant" && m[field] == nil && p.Learned(missesReasoning) != nil {
+			m[field] = ""
+		}
+	}
+	out["messages"] = messages
+	return out, nil
+}
+
+// received is said between results and a message of the user: templates of some models take none right after a result.
+const received = "[results received]"
+
+// user converts results to tool messages and the rest to one user message.
+func user(p *llm.Prepared, m events.Message) []object {
+	out, said := parted(m, func(part events.Part) object {
+		return object{"role": "tool", "tool_call_id": part.Call, "name": p.ToolName(part.Tool), "content": part.Text}
+	}, piece)
+	if len(said) == 0 {
+		return out
+	}
+	if len(out) > 0 {
+		out = append(out, object{"role": "assistant", "content": received})
+	}
+	if slices.ContainsFunc(m.Parts, func(part events.Part) bool { return part.Kind == events.PartAttachment }) {
+		return append(out, object{"role": "user", "content": said})
+	}
+	return append(out, object{"role": "user", "content": paragraphs(m.Parts)}) // many endpoints have no pieces
+}
+
+func piece(part events.Part) object {
+	if part.Kind == events.PartAttachment && strings.HasPrefix(part.MediaType, "image/") {
+		return object{"type": "image_url", "image_url": object{"url": llm.URLOf(part)}}
+	}
+	return object{"type": "text", "text": llm.Shown(part)}
+}
+
+// assistant converts a reply. This dialect has no reasoning. Endpoints that require it back do so from the first call of the
+// conversation on, and receive it there.
+func assistant(p *llm.Prepared, m events.Message, called bool) object {
+	out := object{"role": "assistant"}
+	var calls []object
+	for _, part := range m.Parts {
+		own := p.Own(part).Fields
+		switch part.Kind {
+		case events.PartToolCall:
+			function := object{"name": p.ToolName(part.Tool), "arguments": string(p.Args(part))}
+			call := object{"id": part.Call, "type": "function", "function": function}
+			giveBack(p, own, out, call, function)
+			calls = append(calls, call)
+		case events.PartReasoning:
+			giveBack(p, own, out, nil, nil)
+			if field := reasoningField(own); field != "" && called && p.Learned(refuses+field) == nil {
+				before, _ := out[field].(string)
+				out[field] = before + part.Text
+			}
+		default: // the text has all others
+		}
+	}
+	if len(calls) > 0 {
+		out["tool_calls"] = calls
+	}
+	if text := m.Text(); text != "" {
+		out["content"] = text
+	}
+	return out
+}
+
+// giveBack adds vendor fields to a message, and to a call with its function.
+func giveBack(p *llm.Prepared, fields llm.Members, message, call, function object) {
+	for name, value := range fields {
+		to, field := call, name
+		if after, ok := strings.CutPrefix(name, messagePrefix); ok {
+			to, field = message, after
+		} else if after, ok := strings.CutPrefix(name, functionPrefix); ok {
+			to, field = function, after
+		}
+		if to != nil && p.Learned(refuses+field) == nil {
+			to[field] = value
+		}
+	}
+}
+
+// reasoningField is the field in which the endpoint sent a part of reasoning; empty for those of other endpoints.
+func reasoningField(own llm.Members) string {
+	if field := own.Label(textField); slices.Contains(reasoningFields, field) {
+		return field
+	}
+	return ""
+}
+
+var words = regexp.MustCompile(`\w+`)
+
+// learn reports whether a refusal tells which field of the assistant's messages the endpoint refuses, or misses.
+func learn(p *llm.Prepared, failed *llm.Error) (news bool) {
+	named := words.FindAllString(failed.Message, -1)
+	if slices.Contains(named, "missing") || slices.Contains(named, "Missing") || strings.Contains(failed.Message, "must be passed") {
+		return slices.Contains(named, reasoningFields[0]) && p.Learn(missesReasoning, true)
+	}
+	for _, m := range p.Messages {
+		for _, part := range m.Parts {
+			own := p.Own(part).Fields
+			fields := []string{reasoningField(own)}
+			for name := range own {
+				fields = append(fields, strings.TrimPrefix(strings.TrimPrefix(name, messagePrefix), functionPrefix))
+			}
+			for _, field := range fields {
+				news = slices.Contains(named, field) && p.Learn(refuses+field, true) || news
+			}
+		}
+	}
+	return news
+}
