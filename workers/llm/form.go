@@ -10,7 +10,7 @@ import (
 // they do not know. Arguments are checked against the schema itself, so its form may accept more.
 //
 // The form of a schema has the keywords below, of which anyOf is alone, and in which every schema is an object, every type a
-// name, every array has items, and every name of a property is one that endpoints take:
+// name, every array has items, every object below the top has properties, and their names are those that endpoints take:
 //
 //	type description properties required items enum (of texts) anyOf nullable additionalProperties (false)
 //	minimum maximum minLength maxLength minItems maxItems
@@ -79,16 +79,15 @@ func renamed(data []byte, names map[string]string) json.RawMessage {
 }
 
 func rename(v any, names map[string]string) any {
+	for i, inner := range list(v) {
+		list(v)[i] = rename(inner, names)
+	}
+	if object(v) == nil {
+		return v
+	}
 	out := Object{}
-	for name, value := range object(v) {
-		out[cmp.Or(names[name], name)] = rename(value, names)
+	for name, inner := range object(v) {
+		out[cmp.Or(names[name], name)] = rename(inner, names)
 	}
-	inner := list(v)
-	for i := range inner {
-		inner[i] = rename(inner[i], names)
-	}
-	if object(v) != nil {
-		return out
-	}
-	return v
+	return out
 }

@@ -302,6 +302,10 @@ func (n *node) members() {
 		if set && !open {
 			n.to["additionalProperties"] = false
 		}
+		if n.depth > 0 && len(object(n.to["properties"])) == 0 { // Gemini refuses an object without them
+			n.left["type"] = "object"
+			maps.DeleteFunc(n.to, func(key string, _ any) bool { return applies[key] == "object" || key == "type" })
+		}
 	case "array":
 		if items := list(n.from["items"]); items != nil {
 			n.left["items"] = items

@@ -45,6 +45,8 @@ func checkForm(at string, raw json.RawMessage) error {
 		return fmt.Errorf("%s is of type %s", at, *s.Type)
 	case s.AnyOf != nil && (at == "schema" || s.Type != nil || s.Properties != nil || s.Enum != nil || len(s.AnyOf) < 2):
 		return fmt.Errorf("%s has anyOf beside others, or with one choice, or at the top", at)
+	case s.Type != nil && *s.Type == "object" && len(s.Properties) == 0 && at != "schema":
+		return fmt.Errorf("%s is an object without properties", at)
 	case s.Type != nil && *s.Type == "array" && s.Items == nil:
 		return fmt.Errorf("%s is an array without items", at)
 	case s.Enum != nil && (s.Type == nil || *s.Type != "string" || slices.Contains(s.Enum, "")):
