@@ -25,8 +25,9 @@ type assembly struct {
 	events  int // received
 	content int // pieces and ends received
 
-	parts []*assembled
-	known map[place]*assembled
+	parts  []*assembled
+	known  map[place]*assembled
+	others []Update // of another choice
 
 	reported Response // the usage, the model and the ID
 	refused  bool
@@ -75,6 +76,11 @@ func newAssembly(p *Prepared, sink func(Delta)) *assembly {
 // add takes an update over. The error is an [*Error] of kind malformed.
 func (a *assembly) add(u Update) error {
 	a.events++
+	if u.Choice != 0 {
+		a.others = append(a.others, u)
+		a.content += len(u.Pieces)
+		u = Update{Model: u.Model, ID: u.ID, Usage: u.Usage}
+	}
 	a.reported.Model, a.reported.ID = cmp.Or(a.reported.Model, u.Model), cmp.Or(a.reported.ID, u.ID)
 	a.refused = a.refused || slices.ContainsFunc(u.Pieces, func(p Piece) bool { return p.Refused && p.Text != "" })
 	u.Usage.add(&a.reported.Usage)
@@ -92,6 +98,20 @@ func (a *assembly) add(u Update) error {
 		a.content++
 	}
 	return nil
+}
+
+// choose adds the updates of the first other choice where the one that was requested did not come.
+func (a *assembly) choose() (err error) {
+	if len(a.parts) > 0 || a.ended != nil && a.ended.Reason != "" {
+		return nil
+	}
+	for _, u := range a.others {
+		if u.Choice == a.others[0].Choice && err == nil {
+			u.Choice, u.Usage = 0, Counts{}
+			err = a.add(u)
+		}
+	}
+	return err
 }
 
 func (a *assembly) piece(p Piece) error {

@@ -55,22 +55,19 @@ func (e *Endpoint) dialog(messages []events.Message) ([]events.Message, error) {
 }
 
 // said are the parts that have something to say, with valid text.
-func said(parts []events.Part) []events.Part {
-	list := make([]events.Part, 0, len(parts))
+func said(parts []events.Part) (list []events.Part) {
 	for _, p := range parts {
-		if isAttachment(p) {
-			list = append(list, p)
-			continue
-		}
-		p.Text = strings.ToValidUTF8(p.Text, string(utf8.RuneError))
 		blank := strings.TrimSpace(p.Text) == ""
 		switch {
+		case isAttachment(p):
 		case p.Kind == events.PartText && blank:
 			continue
 		case p.Kind == events.PartToolResult && blank:
 			p.Text = noOutput
 		case p.Kind == events.PartToolCall:
 			p.Args = arguments(p.Args)
+		default:
+			p.Text = strings.ToValidUTF8(p.Text, string(utf8.RuneError))
 		}
 		list = append(list, p)
 	}

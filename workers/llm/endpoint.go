@@ -173,6 +173,7 @@ func (e *Endpoint) complete(caller context.Context, p *Prepared, body Object, si
 		}
 		return u.Done, err
 	})
+	err = cmp.Or(err, a.choose())
 	switch passed := errors.Is(context.Cause(ctx), silent); {
 	case err != nil && passed && a.ended != nil:
 		err = nil // only the usage is lost

@@ -34,10 +34,12 @@ func (p *Prepared) Learned(about string) any {
 	return what
 }
 
+// What refusals are known by.
 var (
-	// missingTools are the words of Bedrock, Anthropic and LiteLLM.
-	missingTools = regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param")
+	missingTools = regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param") // Bedrock's, Anthropic's, LiteLLM's
 	tooLong      = regexp.MustCompile(`description.*maximum length (?:of )?([0-9]+)`)
+	digits       = regexp.MustCompile(`\d+`)
+	limitFields  = []string{"max_tokens", "max_completion_tokens", "max_output_tokens"} //nolint:gochecknoglobals // a table that is only read
 )
 
 // learns reports whether an error is a refusal that tells something new.
@@ -69,11 +71,6 @@ type tokenLimit struct {
 	field  string
 	tokens int64 // where the request sets none
 }
-
-var (
-	limitFields = []string{"max_tokens", "max_completion_tokens", "max_output_tokens"} //nolint:gochecknoglobals // a table that is only read
-	digits      = regexp.MustCompile(`\d+`)
-)
 
 // learnsLimit reads a refusal of a request for its limit of output tokens: there is none, the endpoint has another field for it,
 // or the adapter's default is more than the model can write.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -131,10 +132,5 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later.
 func (e *Error) Retryable() bool {
-	switch e.Kind {
-	case KindTransport, KindRateLimit, KindServer, KindMalformed, KindUnfinished:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]ErrorKind{KindTransport, KindRateLimit, KindServer, KindMalformed, KindUnfinished}, e.Kind)
 }

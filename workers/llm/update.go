@@ -11,8 +11,9 @@ import (
 // Update is what one event of a stream says about its reply, in the words of no wire. The zero value says nothing.
 type Update struct {
 	Pieces  []Piece
-	Unknown bool // the event is none of the wire's own
-	Whole   bool // the pieces are those of the whole reply: they count only if no other has been received
+	Choice  Number // of several replies that the update is about: 0 counts, or the first one where 0 does not come
+	Unknown bool   // the event is none of the wire's own
+	Whole   bool   // the pieces are those of the whole reply: they count only if no other has been received
 	Model   string
 	ID      string // of the reply
 	Usage   Counts

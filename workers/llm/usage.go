@@ -43,14 +43,14 @@ func CountsOf(raw json.RawMessage, inside bool) Counts {
 		CacheWrite: largest(u, "cache_write_tokens", "cache_creation_input_tokens"),
 		Reasoning:  largest(u, "reasoning_tokens", "thinking_tokens"),
 	}
-	in, out, cached, thought := value(c.Input), value(c.Output), value(c.CacheRead)+value(c.CacheWrite), value(c.Reasoning)
+	in, out, cached, thought := c.Input.Value(), c.Output.Value(), c.CacheRead.Value()+c.CacheWrite.Value(), c.Reasoning.Value()
 	switch {
 	case c.Input == nil:
 		return c
 	case in+out+cached == 0: // of no prompt
 		return Counts{}
 	}
-	if rest := value(total) - in - out; total != nil {
+	if rest := total.Value() - in - out; total != nil {
 		switch rest {
 		case 0:
 			inside = true
@@ -75,19 +75,12 @@ func CountsOf(raw json.RawMessage, inside bool) Counts {
 func largest(u []Members, names ...string) (most *Number) {
 	for _, counts := range u {
 		for _, name := range names {
-			if n := counts.Number(name); most == nil || value(n) > *most {
+			if n := counts.Number(name); most == nil || n.Value() > *most {
 				most = n
 			}
 		}
 	}
 	return most
-}
-
-func value(n *Number) Number {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 // UsageIn is the usage in an event that has it in another place than its wire has: in a choice, or in a vendor's own field. It

@@ -153,6 +153,9 @@ func (m Members) Label(name string) string {
 // Number is a count or an index.
 type Number int64
 
+// Value is 0 for nil.
+func (n *Number) Value() Number { return *cmp.Or(n, new(Number)) }
+
 // Number is a member that is a number, without its fraction, or a string of one; nil without it, and 0 for any other JSON.
 func (m Members) Number(name string) *Number {
 	const most = 1 << 53

@@ -191,6 +191,8 @@ func (w *wireTest) testContentDecides(t *testing.T) {
 			"lines":           {"application/x-ndjson", bareLines(body + end)},
 			"single_lines":    {stream, singleLines(body + end)},
 			"no_empty_end":    {stream, strings.TrimRight(strings.TrimSuffix(body+end, "data: [DONE]\n\n"), "\n")},
+			"other_choice":    {stream, strings.ReplaceAll(body+end, `"choices":[{"index":0`, `"choices":[{"index":1`)},
+			"other_whole":     {"application/json", strings.ReplaceAll(whole, `"choices":[{"index":0`, `"choices":[{"index":1`)},
 			"garbage_after":   {stream, strings.TrimSuffix(body+end, "data: [DONE]\n\n") + "data: bye\n\n<html>\n\n"},
 		} {
 			res, _, err := w.read(t, c.media, c.body)

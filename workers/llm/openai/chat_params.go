@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -152,11 +153,8 @@ func learn(p *llm.Prepared, failed *llm.Error) (news bool) {
 	for _, m := range p.Messages {
 		for _, part := range m.Parts {
 			own := p.Own(part).Fields
-			fields := []string{reasoningField(own)}
-			for name := range own {
-				fields = append(fields, strings.TrimPrefix(strings.TrimPrefix(name, messagePrefix), functionPrefix))
-			}
-			for _, field := range fields {
+			for _, name := range append(slices.Collect(maps.Keys(own)), reasoningField(own)) {
+				field := strings.TrimPrefix(strings.TrimPrefix(name, messagePrefix), functionPrefix)
 				news = slices.Contains(named, field) && p.Learn(refuses+field, true) || news
 			}
 		}

@@ -52,34 +52,31 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 	}
 	u.Unknown = len(choices) == 0 && !llm.IsSet(usage)
 	u.Model, u.ID = c.Label("model"), c.Label("id")
-	ends := len(choices) == 0
-	for _, choice := range choices {
-		if n := choice.Number("index"); n != nil && *n != 0 {
-			continue // one choice is requested
-		}
-		if f, ok := llm.ParseFailure(choice["error"]); ok {
-			return llm.Update{Failure: &f}, nil
-		}
-		said, err := choice.Object("delta")
-		if said == nil && err == nil {
-			said, err = choice.Object("message") // of a whole reply
-			u.Whole = said != nil
-		}
-		if err == nil {
-			err = read(said, &u)
-		}
-		if err != nil {
-			return u, err
-		}
-		if reason := choice.Label("finish_reason"); reason != "" && reason != "null" { // Qwen's null
-			u.End, ends = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}, true
+	var choice llm.Members
+	for i, c := range choices { // one is requested
+		if n := c.Number("index").Value(); i == 0 || n == 0 {
+			choice, u.Choice = c, n
 		}
 	}
-	if !llm.IsSet(usage) && ends {
+	if f, ok := llm.ParseFailure(choice["error"]); ok {
+		return llm.Update{Failure: &f}, nil
+	}
+	said, err := choice.Object("delta")
+	if said == nil && err == nil {
+		said, err = choice.Object("message") // of a whole reply
+		u.Whole = said != nil
+	}
+	if err == nil {
+		err = read(said, &u)
+	}
+	if reason := choice.Label("finish_reason"); reason != "" && reason != "null" { // Qwen's null
+		u.End = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}
+	}
+	if !llm.IsSet(usage) && (u.End != nil || len(choices) == 0) {
 		usage = llm.UsageIn(e.Data)
 	}
 	u.Usage = llm.CountsOf(usage, true)
-	return u, nil
+	return u, err
 }
 
 // read adds the pieces of a delta, or of a whole message.

@@ -54,9 +54,7 @@ func said(ev llm.Members, name string) (list []llm.Piece, err error) {
 	}
 	name, delta := strings.CutSuffix(name, ".delta")
 	p := llm.Piece{Kind: llm.KindOf(name), ID: ev.Label("item_id"), Item: true, Index: ev.Number("output_index"), Whole: whole, Refused: name == "refusal"}
-	if n := ev.Number("summary_index"); n != nil {
-		p.Paragraph = *n
-	}
+	p.Paragraph = ev.Number("summary_index").Value()
 	switch {
 	case p.Kind == "", !whole && !delta, whole && !llm.IsSet(raw):
 		return nil, nil
