@@ -9,11 +9,6 @@ import (
 	"time"
 )
 
-const (
-	modelsWait      = 10 * time.Second // for a provider's list of models
-	maxListedModels = 40
-)
-
 // Lister is a [Provider] that can list its models. Its errors are those of Complete. An endpoint without a list is an
 // error of [KindRequest].
 type Lister interface {
@@ -51,7 +46,7 @@ func CheckModel(ctx context.Context, p Provider, model string, warn func(error))
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, modelsWait)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	names, err := lister.Models(ctx)
 	failed, _ := errors.AsType[*Error](err)
@@ -75,8 +70,9 @@ func ShortList(names []string) string {
 	if len(names) == 0 {
 		return "none that may be named"
 	}
-	if more := len(names) - maxListedModels; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListedModels], ", "), more)
+	const most = 40
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

@@ -107,7 +107,7 @@ const (
 	KindOverflow  ErrorKind = "context_overflow" // the prompt does not fit the window
 	KindMalformed ErrorKind = "malformed"        // the provider violated its own format
 
-	KindUnfinished ErrorKind = "unfinished" // no turn may act on the reply, see [Response.Finished]; the request is made once more
+	KindUnfinished ErrorKind = "unfinished" // no turn may act on the reply, see [Response.Finished]: it is asked for once more
 )
 
 // Error is a failed call.

@@ -69,10 +69,10 @@ func (p *Prepared) Declare(body Object, tool func(Form) Object, choice func(Tool
 	for i, f := range p.Forms {
 		tools[i] = tool(f)
 	}
-	if len(tools) > 0 {
-		body["tools"] = tools
+	if len(tools) == 0 {
+		return
 	}
-	if len(tools) > 0 && p.ToolChoice != (ToolChoice{}) {
+	if body["tools"] = tools; p.ToolChoice != (ToolChoice{}) {
 		body["tool_choice"] = choice(p.ToolChoice)
 	}
 }

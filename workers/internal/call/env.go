@@ -104,12 +104,12 @@ func (t *tries) failed(resp *llm.Response) {
 }
 
 // withRetries makes a model call until it succeeds, fails permanently, or has no time left by the policy. An unfinished reply is asked for
-// once more, at once.
+// once more, at once, for each thing that replies of the call lack.
 // call calls piece with each piece of the reply. onRetry, which may be nil, is called before each wait.
 func (e *Env) withRetries(ctx context.Context, call func(ctx context.Context, piece func()) (llm.Response, error), onRetry retryFunc) (llm.Response, tries, error) {
 	var t tries
-	var failed time.Time // first
-	unfinished := 0
+	var failed time.Time            // first
+	unfinished := map[string]bool{} // what replies lacked, by code
 	for n := 1; ; n++ {
 		began := time.Now()
 		t.first = nil
@@ -136,10 +136,10 @@ func (e *Env) withRetries(ctx context.Context, call func(ctx context.Context, pi
 			return resp, t, last
 		}
 		if failure.Kind == llm.KindUnfinished {
-			if unfinished++; unfinished > 1 {
+			if unfinished[failure.Code] {
 				return resp, t, err
 			}
-			wait = 0
+			unfinished[failure.Code], wait = true, 0
 		}
 		if onRetry != nil {
 			onRetry(n, wait, failure)

@@ -2,9 +2,12 @@ package call
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -57,6 +60,30 @@ func TestRetryInTime(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want %v and %q", name, wait, last, c.want, c.says)
 		}
 	}
+}
+
+// TestUnfinishedTries: each thing that replies lack is asked for once more, whatever others lacked before.
+func TestUnfinishedTries(t *testing.T) {
+	t.Parallel()
+	env := &Env{Retry: Retry{For: time.Hour, Base: time.Hour, Max: time.Hour}}
+	rapid.Check(t, func(t *rapid.T) {
+		codes := rapid.SliceOfN(rapid.SampledFrom([]string{llm.CodeEmpty, llm.CodeUnknownEnd, llm.CodeCutCall}), 0, 5).Draw(t, "codes")
+		want, seen := 1, map[string]bool{}
+		for want <= len(codes) && !seen[codes[want-1]] {
+			seen[codes[want-1]] = true
+			want++
+		}
+		calls := 0
+		_, tries, err := env.withRetries(context.Background(), func(context.Context, func()) (llm.Response, error) {
+			if calls++; calls > len(codes) {
+				return llm.Response{}, nil
+			}
+			return llm.Response{}, &llm.Error{Kind: llm.KindUnfinished, Code: codes[calls-1]}
+		}, nil)
+		if calls != want || tries.n != want || (err == nil) != (want > len(codes)) {
+			t.Fatalf("got %d calls, %d tries and %v, want %d", calls, tries.n, err, want)
+		}
+	})
 }
 
 // TestToolRetryWait doubles the wait of a tool up to its limit, if there is one. A wait that the tool requests replaces

@@ -83,18 +83,17 @@ func items(p *llm.Prepared, m events.Message) (out []object) {
 
 // reasoningItem is the endpoint's item with the text of its part, or nil.
 func reasoningItem(own llm.Vendor, text string) object {
-	encrypted, open := own.Fields[encryptedField], len(own.Fields[openField]) > 0
+	encrypted, open := own.Fields[encryptedField], own.Fields[openField] != nil
 	item := object{"type": "reasoning", "id": own.ID, "summary": []object{}}
 	switch {
-	case len(encrypted) > 0:
-		item["encrypted_content"] = encrypted
-		if text != "" && !open {
-			item["summary"] = []object{{"type": "summary_text", "text": text}}
-		}
-	case open:
-		item["content"] = []object{{"type": "reasoning_text", "text": text}}
-	default:
+	case encrypted == nil && !open:
 		return nil
+	case encrypted == nil:
+		item["content"] = []object{{"type": "reasoning_text", "text": text}}
+		return item
+	case text != "" && !open:
+		item["summary"] = []object{{"type": "summary_text", "text": text}}
 	}
+	item["encrypted_content"] = encrypted
 	return item
 }
