@@ -261,11 +261,12 @@ func (e *Endpoint) send(ctx context.Context, method, path string, body io.Reader
 
 // failed converts f; status is 0 inside a stream.
 func (e *Endpoint) failed(status int, f Failure) *Error {
+	code, _ := strconv.Atoi(f.Code) // of a status
 	return &Error{
 		Kind:    f.kind(status),
 		Status:  status,
 		Code:    e.redact(cmp.Or(f.Code, f.Type)),
-		Message: Clip(cmp.Or(e.redact(f.Message), strings.TrimSpace("no explanation "+http.StatusText(status))) + mends[cmp.Or(status, f.status())]),
+		Message: Clip(cmp.Or(e.redact(f.Message), strings.TrimSpace("no explanation "+http.StatusText(status))) + mends[cmp.Or(status, code)]),
 		Raw:     rawBody(f.Raw, e.redact),
 
 		RetryAfter: cmp.Or(waitIn(f.Message), waitIn(string(f.Raw))),

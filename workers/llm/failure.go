@@ -213,7 +213,7 @@ func (f Failure) named(some ...ErrorKind) (kind ErrorKind) {
 // be one. A status that says that the request can never succeed decides, whatever the type is called.
 func (f Failure) kind(status int) ErrorKind {
 	if status < http.StatusMultipleChoices {
-		status = f.status()
+		status, _ = strconv.Atoi(f.Code)
 	}
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
@@ -240,10 +240,4 @@ func (f Failure) kind(status int) ErrorKind {
 		return KindRequest
 	}
 	return KindServer
-}
-
-// status is a code that is an HTTP status, or 0.
-func (f Failure) status() int {
-	n, _ := strconv.Atoi(f.Code)
-	return n
 }

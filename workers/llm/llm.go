@@ -43,11 +43,10 @@ type Request struct {
 	Sampling        events.Sampling
 	Silence         time.Duration // longest wait for the first content of the reply, and for more; 0: no limit
 
-	Messages []events.Message // every tool call is followed by its result; system messages may be anywhere
-	Tools    []Tool           // sorted by name
-
-	ToolChoice ToolChoice // ignored without tools
-	Output     Output     // a form that the provider does not support is an [*Error] of kind invalid_request
+	Messages   []events.Message // every tool call is followed by its result; system messages may be anywhere
+	Tools      []Tool           // sorted by name
+	ToolChoice ToolChoice       // ignored without tools
+	Output     Output           // a form that the provider does not support is an [*Error] of kind invalid_request
 }
 
 // ToolChoice restricts the calls of a reply. The zero value leaves the choice to the model. At most one field is set.

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -88,6 +89,9 @@ func largest(u []Members, names ...string) (most *Number) {
 func UsageIn(event []byte) json.RawMessage {
 	const depth = 4
 	within := []json.RawMessage{event}
+	if !bytes.Contains(event, []byte(`"usage"`)) {
+		return nil
+	}
 	for range depth {
 		var inner []json.RawMessage
 		for _, raw := range within {

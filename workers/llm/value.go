@@ -129,7 +129,9 @@ type Members map[string]json.RawMessage
 
 // MembersOf are the members of an object, nil for other JSON.
 func MembersOf(raw []byte) (m Members) {
-	_ = json.Unmarshal(raw, &m)
+	if bytes.Contains(raw, []byte("{")) {
+		_ = json.Unmarshal(raw, &m)
+	}
 	return m
 }
 

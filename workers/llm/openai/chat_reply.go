@@ -58,8 +58,10 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 			choice, u.Choice = c, n
 		}
 	}
-	if f, ok := llm.ParseFailure(choice["error"]); ok {
-		return llm.Update{Failure: &f}, nil
+	if llm.IsSet(choice["error"]) {
+		if f, ok := llm.ParseFailure(choice["error"]); ok {
+			return llm.Update{Failure: &f}, nil
+		}
 	}
 	said, err := choice.Object("delta")
 	if said == nil && err == nil {
@@ -82,6 +84,9 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 // read adds the pieces of a delta, or of a whole message.
 func read(said llm.Members, u *llm.Update) error {
 	for _, field := range reasoningFields {
+		if !llm.IsSet(said[field]) {
+			continue
+		}
 		thoughts, err := llm.Fragments(llm.Piece{Kind: events.PartReasoning, Fields: llm.Members{textField: llm.Quote(field)}}, said[field])
 		if err == nil && slices.ContainsFunc(thoughts, func(p llm.Piece) bool { return p.Text != "" }) { // what is no text is none
 			u.Pieces = append(u.Pieces, thoughts...)

@@ -2,6 +2,7 @@
 package scripted
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/lash-go/lash/events"
@@ -52,11 +53,8 @@ func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.
 		}
 	}
 	reported := llm.Response{Usage: answer.Response.Usage, Model: answer.Response.Model}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), answer.Err); err != nil {
 		return reported, err
-	}
-	if answer.Err != nil {
-		return reported, answer.Err
 	}
 	return answer.Response, nil
 }
