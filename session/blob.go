@@ -2,6 +2,9 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
@@ -32,6 +35,18 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 	}
 	stored := &events.BodyStored{Blob: ref, By: h.actorOf(ctx, reqMeta).ID}
 	return ref, h.decideByKey(ctx, id, requestContent{operation.StoreBlob.Name, "store body", &ref}, reqMeta, func(s *projector.State) ([]events.Event, error) {
-		return []events.Event{events.Of("", stored)}, check.Open(s)
+		return []events.Event{events.Of("", stored)}, errors.Join(check.Open(s), h.quota.CheckStored(ctx, s.Owner))
 	})
+}
+
+// StoreBody implements [plugin.BodyHost]. The key is that of the bytes, so that a call that runs again records them once.
+func (s *runtimeHost) StoreBody(ctx context.Context, body []byte) (events.BlobRef, error) {
+	sum := sha256.Sum256(body)
+	key := api.RequestMeta{Key: events.DerivedID("body-", hex.EncodeToString(sum[:]))}
+	return s.h.StoreBlob(api.WithRequestMeta(ctx, key), s.id, body)
+}
+
+// ReadBody implements [plugin.BodyHost].
+func (s *runtimeHost) ReadBody(ctx context.Context, digest string) ([]byte, error) {
+	return s.h.ReadBlob(ctx, s.id, digest)
 }

@@ -50,9 +50,9 @@ type Config struct {
 	// MaxSessionsPerCaller limits the open sessions of one owner; more are an [api.LimitError]. Sessions of other
 	// hosts count once the directory has them. Defaults to no limit.
 	MaxSessionsPerCaller int
-	// MaxStoredPerCaller limits the bytes of all sessions of one owner, bodies included; requests that begin a session or a turn, or
-	// append messages, are an [api.LimitError] then. Sessions without an owner have no limit. Defaults to no limit, where nothing
-	// is counted.
+	// MaxStoredPerCaller limits the bytes of all sessions of one owner, bodies included; requests that begin a session or a turn,
+	// append messages or store bodies are an [api.LimitError] then. Sessions without an owner have no limit. Defaults to no
+	// limit, where nothing is counted.
 	MaxStoredPerCaller int64
 	// Locks are settings that sessions cannot change.
 	Locks lock.Locks

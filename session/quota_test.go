@@ -342,6 +342,10 @@ func TestStoredBytes(t *testing.T) {
 			return err
 		},
 	}
+	adds["body"] = func(ctx context.Context, id events.SessionID) error {
+		_, err := h.StoreBlob(ctx, id, []byte("go"))
+		return err
+	}
 	refused := func(err error) bool {
 		full, ok := errors.AsType[*api.LimitError](err)
 		return ok && full.Limit == most && full.What == api.StoredBytes

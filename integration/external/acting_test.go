@@ -60,6 +60,24 @@ func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin
 	case "picture":
 		data := base64.StdEncoding.EncodeToString([]byte(largeText(in.N)))
 		return plugin.Result{Text: "a picture", Attachments: []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Text: data}}}, nil
+	case "body":
+		data := []byte(largeText(in.N))
+		ref, err := call.StoreBody(ctx, data)
+		if err != nil {
+			return plugin.Result{}, err
+		}
+		if err := logRun(runs, "stored", call); err != nil || !wait(ctx) {
+			return plugin.Result{}, errors.Join(err, ctx.Err())
+		}
+		read, err := call.ReadBody(ctx, ref.Digest)
+		text := fmt.Sprint("read ", string(read) == string(data))
+		return plugin.Result{Text: text, Attachments: []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: ref}}}, err
+	case "read":
+		_, err := call.ReadBody(ctx, in.Path)
+		return plugin.Result{Text: "read it"}, err
+	case "name":
+		ref := events.BlobRef{Digest: in.Path, Size: int64(in.N)}
+		return plugin.Result{Text: "named it", Attachments: []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: ref}}}, nil
 	case "lines":
 		for n := range in.N {
 			call.Output(plugin.StreamStdout, fmt.Sprintf("line %d\n", n+1))

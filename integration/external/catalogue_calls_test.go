@@ -57,6 +57,10 @@ var callCases = []serviceCase{
 	{"T60a_first_answer_is_the_result", firstAnswer},
 	{"T18a_outcomes_against_the_limits_fail_with_a_reason", hostileOutcomes},
 	{"T18b_pictures_are_attachments", pictures},
+	{"T18c_stored_body_is_an_attachment", storesBody},
+	{"T18d_killed_instance_that_stored_a_body", storesBodyAgain},
+	{"T18e_body_of_another_session", foreignBody},
+	{"T18f_stored_body_that_is_not_allowed", bodyNotAllowed},
 	{"T15a_large_arguments_are_not_sent", largeArguments},
 	{"T35_child_of_a_callback_is_created_once", childOnce},
 	// An instance that lost the call has no reader for its callback.

@@ -54,14 +54,26 @@ export interface Call {
    * aborts, or the tool returns before people answer, the question is withdrawn.
    */
   ask(id: string, question: string, details?: JSON, options?: { signal?: AbortSignal }): Promise<wire.Answer>;
+  /**
+   * Stores bytes in the call's session, at most 20 MiB, and returns what an attachment refers to. The operator must allow `storeBlob`.
+   * Equal bytes are stored once for all attempts of the call.
+   */
+  storeBody(data: Uint8Array): Promise<{ digest: string; size: number }>;
+  /** Reads bytes that the call's session has, at most 20 MiB. The operator must allow `getBlob`. */
+  readBody(digest: string): Promise<Uint8Array>;
 }
+
+/** A picture or a file: its bytes, or a body that the call's session has. */
+export type Attachment =
+  | { mediaType: string; data: Uint8Array; digest?: undefined; size?: undefined }
+  | { mediaType: string; digest: string; size: number; data?: undefined };
 
 /** The result of a tool, where text is not enough. */
 export interface Result {
   /** For the model. */
   text?: string;
-  /** At most 5 MiB each and 20 MiB in all. */
-  attachments?: { mediaType: string; data: Uint8Array }[];
+  /** Their bytes are at most 5 MiB each and 20 MiB in all. */
+  attachments?: Attachment[];
   /** `finish` ends the turn with this result, `fail` fails it. */
   control?: "finish" | "fail";
   /** Events for the clients that watch the session. */

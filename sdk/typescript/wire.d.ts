@@ -111,7 +111,9 @@ export interface Outcome {
 
 export interface Attachment {
   media_type: string;
-  data: string;
+  data?: string;
+  digest?: string;
+  size?: number;
 }
 
 export interface Failure {
@@ -149,6 +151,13 @@ export interface CallbackAnswer extends CallID {
   id: string;
   status: number;
   body?: JSON;
+}
+
+export interface BodyPiece {
+  digest: string;
+  size: number;
+  offset: number;
+  data: string;
 }
 
 export interface Ask {

@@ -216,6 +216,14 @@ func (Absent) ToolOutput(context.Context, events.SessionID, events.EffectID) (st
 	return "", unavailable("tool output")
 }
 
+// StoreBody implements [BodyHost].
+func (Absent) StoreBody(context.Context, []byte) (events.BlobRef, error) {
+	return events.BlobRef{}, unavailable("bodies")
+}
+
+// ReadBody implements [BodyHost].
+func (Absent) ReadBody(context.Context, string) ([]byte, error) { return nil, unavailable("bodies") }
+
 // Now implements [TimerHost] with the zero time.
 func (Absent) Now() time.Time { return time.Time{} }
 

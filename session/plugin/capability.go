@@ -91,6 +91,17 @@ type CompletionTool struct {
 	Schema      json.RawMessage // JSON schema of the arguments
 }
 
+// BodyHost stores bodies of the host's session outside its history, and reads them. Parts of messages and results refer to a
+// body by its reference. The bodies of other sessions are not reached.
+type BodyHost interface {
+	// StoreBody stores a body of 1 to [events.MaxBlobBytes] bytes, and records it in the session's history, which keeps it until
+	// a message refers to it. Equal bytes are recorded once. Errors: an [*events.FieldError], which is [events.ErrTooLarge]
+	// above the limit; an [*api.LimitError] where the session's owner has stored as much as it may; [api.ErrClosed].
+	StoreBody(ctx context.Context, body []byte) (events.BlobRef, error)
+	// ReadBody returns a body that the session's history names. Errors: [api.ErrUnknownBlob].
+	ReadBody(ctx context.Context, digest string) ([]byte, error)
+}
+
 // CompletionRequest is a model call outside the conversation.
 type CompletionRequest struct {
 	Key        string // identifies the call: the same key in the same turn returns the recorded reply. Defaults to the request's digest
@@ -157,6 +168,7 @@ type (
 		ToolStateHost
 		LifecycleHost
 		TraceHost
+		BodyHost
 	}
 	// ToolHost is for tools and the hooks around them.
 	ToolHost interface {
@@ -167,11 +179,13 @@ type (
 	TurnResultHost interface {
 		LifecycleHost
 		TraceHost
+		BodyHost
 	}
 	// CheckpointHost is for checkpoint hooks.
 	CheckpointHost interface {
 		LifecycleHost
 		TraceHost
+		BodyHost
 	}
 	// HistoryHost is for context transforms and compactors.
 	HistoryHost interface {
@@ -181,6 +195,7 @@ type (
 		TaskHost
 		GraphHost
 		CompletionHost
+		BodyHost
 	}
 	// ActionHost is for plugin actions.
 	ActionHost interface {
@@ -194,6 +209,7 @@ type (
 		GraphHost
 		CompletionHost
 		OutputHost
+		BodyHost
 		TraceHost
 	}
 	// RuntimeHost has all capabilities.

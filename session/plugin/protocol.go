@@ -163,13 +163,14 @@ type ExecRequest struct {
 
 // ExecResponse is the result of running code.
 type ExecResponse struct {
-	Output    string
-	Truncated int64           // number of bytes cut from Output
-	Calls     int             // number of tool calls made
-	Error     string          // error text for the model, not an error of the executor
-	Finished  bool            // the turn ends with Value
-	Value     json.RawMessage // set if Finished
-	Switch    *events.FrameSwitch
+	Output      string
+	Truncated   int64           // number of bytes cut from Output
+	Attachments []events.Part   // that the model sees with Output; references are to bodies that the session's history names
+	Calls       int             // number of tool calls made
+	Error       string          // error text for the model, not an error of the executor
+	Finished    bool            // the turn ends with Value
+	Value       json.RawMessage // set if Finished
+	Switch      *events.FrameSwitch
 }
 
 // CodeExecutor runs a protocol's code. Its calls do not overlap.
@@ -199,7 +200,7 @@ type ExecContext struct {
 	Chronology []projector.Chronological // with all bodies loaded
 	Host       ToolHost
 	// Call runs a tool as a call of the model does, including hooks. n numbers the calls and starts of this run from
-	// 0.
+	// 0. The attachments of its result are references where they have bytes.
 	// In a repeated run, a call that has a recorded result returns that result. A failed tool is a result with its
 	// outcome. On an error the code must end with this error; the run may be repeated. Calls may overlap.
 	Call func(ctx context.Context, n int, tool string, args json.RawMessage) (Result, error)
@@ -208,6 +209,9 @@ type ExecContext struct {
 	// The code may handle a [*Failure]; other errors end it.
 	Start func(ctx context.Context, n int, tool string, args json.RawMessage) (handle string, err error)
 	Await func(ctx context.Context, handle string) (Result, error)
+	// Attachments returns the attachments of the conversation, in order, as references where they have bytes. The code may pass
+	// them to tools, and return them.
+	Attachments func(ctx context.Context) ([]events.Part, error)
 	// Message sends a side message to the hosts that watch the session.
 	Message func(text, kind string)
 }

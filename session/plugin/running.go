@@ -80,3 +80,30 @@ func (c Call) WithRequest(perform RequestFunc) Call {
 	c.request = perform
 	return c
 }
+
+// StoreBody is [BodyHost.StoreBody] for the call's session, in a node and in a program of its own. A program's body has at most 20 MiB,
+// and the operator has to list the operations storeBlob and getBlob for it.
+func (c Call) StoreBody(ctx context.Context, body []byte) (events.BlobRef, error) {
+	return c.bodyHost().StoreBody(ctx, body)
+}
+
+// ReadBody is [BodyHost.ReadBody] for the call's session, as StoreBody.
+func (c Call) ReadBody(ctx context.Context, digest string) ([]byte, error) {
+	return c.bodyHost().ReadBody(ctx, digest)
+}
+
+func (c Call) bodyHost() BodyHost {
+	switch {
+	case c.bodies != nil:
+		return c.bodies
+	case c.Host != nil:
+		return c.Host
+	}
+	return Absent{}
+}
+
+// WithBodies sets what stores and reads bodies in place of Host.
+func (c Call) WithBodies(bodies BodyHost) Call {
+	c.bodies = bodies
+	return c
+}

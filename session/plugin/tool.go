@@ -103,6 +103,7 @@ type Call struct {
 	nested  NestedFunc
 	output  OutputFunc
 	request RequestFunc
+	bodies  BodyHost
 	ask     AskFunc
 	save    func(context.Context) error
 }
@@ -163,8 +164,8 @@ func (c Call) WithPending(asked *bool) Call {
 
 // Result is the result of a tool call.
 type Result struct {
-	Text        string // text for the model
-	Attachments []events.Part
+	Text        string             // text for the model
+	Attachments []events.Part      // with their bytes, or with a reference to a body that the session's history names, see [BodyHost]
 	Outcome     events.Outcome     // zero is success
 	Control     events.Control     // of a success: whether the turn ends with this result
 	Switch      events.FrameSwitch // for [events.ControlSwitch]
@@ -394,6 +395,7 @@ const (
 
 	CodePendingNested = "pending_tool_nested"
 	CodeNestedChanged = "nested_call_changed"
+	CodeUnknownBody   = "unknown_body" // an attachment refers to a body that the session's history does not name
 )
 
 // Check validates arguments. Input that is no JSON counts as {}, so that the model gets the schema's error message.

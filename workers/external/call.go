@@ -88,6 +88,7 @@ type instanceCall struct {
 	ctx       context.Context //nolint:containedctx // of the wait for the outcome, see patience
 	end       context.CancelCauseFunc
 	callbacks callback.Ledger
+	bodies    callback.Bodies
 	limits    *rate.Call
 	single    bool     // must not run twice
 	tried     []string // instances that a repeatable call was sent to

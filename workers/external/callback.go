@@ -107,5 +107,5 @@ func (o *instanceCall) perform(ctx context.Context, in *wire.Callback) *wire.Cal
 
 // caller is the call as the API knows it.
 func (o *instanceCall) caller() *callback.Call {
-	return &callback.Call{CallID: o.in.CallID, Plugin: o.p.registry.Settings(o.plugin)}
+	return &callback.Call{CallID: o.in.CallID, Plugin: o.p.registry.Settings(o.plugin), Bodies: &o.bodies}
 }

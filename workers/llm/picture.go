@@ -84,12 +84,13 @@ func leftOut(p events.Part, why string) events.Part {
 	return events.Part{Kind: events.PartText, Text: fmt.Sprintf("[an attachment of type %q is left out: %s]", p.MediaType, why)}
 }
 
-// attachment is one attachment by itself, whose edges have at most limit pixels.
-func (e *Endpoint) attachment(p events.Part, limit int) events.Part {
-	if isURL(p.Text) {
-		return p
+// Bytes returns the bytes of an attachment, whose text is base64, a data URL or the bytes themselves, and their media type. It is false for
+// other URLs, and for other parts.
+func Bytes(p events.Part) (media string, data []byte, ok bool) {
+	if !isAttachment(p) || isURL(p.Text) {
+		return p.MediaType, nil, false
 	}
-	data := []byte(p.Text)
+	data = []byte(p.Text)
 	if rest, ok := strings.CutPrefix(p.Text, "data:"); ok {
 		media, encoded, _ := strings.Cut(rest, ",")
 		media, base := strings.CutSuffix(media, ";base64")
@@ -104,7 +105,16 @@ func (e *Endpoint) attachment(p events.Part, limit int) events.Part {
 	if kind := kindOf(data); kind != "" {
 		p.MediaType = kind
 	}
-	p.Text = base64.StdEncoding.EncodeToString(data)
+	return p.MediaType, data, true
+}
+
+// attachment is one attachment by itself, whose edges have at most limit pixels.
+func (e *Endpoint) attachment(p events.Part, limit int) events.Part {
+	media, data, ok := Bytes(p)
+	if !ok {
+		return p
+	}
+	p.MediaType, p.Text = media, base64.StdEncoding.EncodeToString(data)
 	switch {
 	case len(data) == 0:
 		return leftOut(p, "it is empty")

@@ -45,6 +45,16 @@ const deeds = {
   large: ({ n }) => largeText(n),
   finish: () => ({ text: "the end", control: "finish", emit: [{ n: 1 }, { n: 2 }] }),
   picture: ({ n }) => ({ text: "a picture", attachments: [{ mediaType: "image/png", data: Buffer.from(largeText(n)) }] }),
+  async body({ n, ...how }, call) {
+    const data = Buffer.from(largeText(n));
+    const stored = await call.storeBody(data);
+    log("stored", call);
+    await pause(how, call.signal);
+    const read = await call.readBody(stored.digest);
+    return { text: `read ${data.equals(read)}`, attachments: [{ mediaType: "image/png", ...stored }] };
+  },
+  read: async ({ path }, call) => (await call.readBody(path), "read it"),
+  name: ({ path, n }) => ({ text: "named it", attachments: [{ mediaType: "image/png", digest: path, size: n }] }),
   async lines({ n, millis = 0 }, call) {
     for (let line = 1; line <= n; line++) {
       call.print(`line ${line}\n`);

@@ -1,3 +1,4 @@
+import { Bodies } from "./bodies.js";
 import { Callbacks } from "./callbacks.js";
 import { report } from "./exception.js";
 import { maxReplies } from "./limits.js";
@@ -121,6 +122,7 @@ export class Calls {
     /** @type {Running} */
     const running = { replies: new Set([reply]), last: reply, stop, callbacks };
     this.#running.set(id, running);
+    const bodies = new Bodies(call.session, (...request) => callbacks.request(...request));
     /** @type {api.Call} */
     const context = {
       session: call.session, turn: call.turn, id: call.call, modelCall: call.model_call, key: call.key, again: call.again === true, once: call.once === true,
@@ -128,6 +130,8 @@ export class Calls {
       print: (text, stream) => output.print(text, stream),
       request: (...request) => callbacks.request(...request),
       ask: (...question) => callbacks.ask(...question),
+      storeBody: (data) => bodies.store(data),
+      readBody: (digest) => bodies.read(digest),
     };
     const { json, failed } = await outcome(async () => this.tools[call.tool].run(call.args, context), stop.signal);
     output.end();

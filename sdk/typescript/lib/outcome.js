@@ -38,15 +38,15 @@ function ofResult(result) {
   const { text, attachments, control, emit, cancelled } = result;
   const count = attachments?.length ?? 0;
   if (count > maxAttachmentCount) throw new Failure(`attachments: the result has ${count}, limit is ${maxAttachmentCount}`, { class: "resource_limit" });
-  for (const { data } of attachments ?? []) limit(data.byteLength, maxAttachment, "the result has an attachment");
-  limit((attachments ?? []).reduce((sum, { data }) => sum + data.byteLength, 0), maxAttachments, "the result has attachments");
-  return {
-    text, control, emit, cancelled,
-    attachments: attachments?.map(({ mediaType, data }) => ({
-      media_type: mediaType,
-      data: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64"),
-    })),
-  };
+  for (const { data } of attachments ?? []) limit(data?.byteLength ?? 0, maxAttachment, "the result has an attachment");
+  limit((attachments ?? []).reduce((sum, { data }) => sum + (data?.byteLength ?? 0), 0), maxAttachments, "the result has attachments");
+  return { text, control, emit, cancelled, attachments: attachments?.map(ofAttachment) };
+}
+
+/** @param {api.Attachment} attachment @returns {wire.Attachment} */
+function ofAttachment({ mediaType, data, digest, size }) {
+  if (!data) return { media_type: mediaType, digest, size };
+  return { media_type: mediaType, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64") };
 }
 
 /**

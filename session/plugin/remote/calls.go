@@ -346,5 +346,5 @@ func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome
 			return
 		}
 		shown.AddAt(cmp.Or(stream, plugin.StreamStdout), offset, text)
-	}).WithRequest(request).WithAsk(i.calls.asks(in.CallID, request)))
+	}).WithRequest(request).WithAsk(i.calls.asks(in.CallID, request)).WithBodies(newBodies(in.Session, request)))
 }

@@ -23,7 +23,7 @@
 //
 // Tools get no capabilities of the session (Call.Host is nil), and make no nested calls. Their call has no Holder, does not
 // say whether it is Inner, and is always the first Attempt: the node repeats it under the same Key. They have requests of the HTTP
-// API instead, see Call.Request. Their results have no switch of frames, and are not pending; package wire has their
+// API instead, see Call.Request, and store and read bodies of the call's session, see Call.StoreBody. Their results have no switch of frames, and are not pending; package wire has their
 // limits.
 //
 // Hooks get what package wire sends. Their Host is [plugin.Absent]; the View, the State and the Change of their inputs

@@ -46,15 +46,18 @@ func outcomeOf(r *plugin.Result, err error) *wire.Outcome {
 	return o
 }
 
-// attachmentOf converts a part: its text is base64, or a URL with base64 data.
+// attachmentOf converts a part: it has a reference, or its text is base64, or a URL with base64 data.
 func attachmentOf(part *events.Part) (wire.Attachment, error) {
+	if ref := part.Blob; part.Kind == events.PartAttachment && !ref.IsZero() && part.Text == "" {
+		return wire.Attachment{MediaType: part.MediaType, Digest: ref.Digest, Size: ref.Size}, nil
+	}
 	media, text := part.MediaType, part.Text
 	if rest, ok := strings.CutPrefix(text, "data:"); ok {
 		media, text, _ = strings.Cut(rest, ";base64,")
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if part.Kind != events.PartAttachment || err != nil || len(data) == 0 {
-		return wire.Attachment{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: "an attachment of the result is no part with base64 data"}
+		return wire.Attachment{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: "an attachment of the result is no part with base64 data or a reference"}
 	}
 	return wire.Attachment{MediaType: media, Data: data}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,16 @@ func TestAttachmentsAreCounted(t *testing.T) {
 			t.Errorf("%d attachments: got %+v, want a failure with the limit", n, out)
 		}
 	})
+}
+
+// TestAttachmentByReference returns a body that the session has: its bytes are not sent.
+func TestAttachmentByReference(t *testing.T) {
+	t.Parallel()
+	ref := events.BlobRef{Digest: strings.Repeat("a", 64), Size: 7}
+	out := outcomeOf(&plugin.Result{Attachments: []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: ref}}}, nil)
+	if want := []wire.Attachment{{MediaType: "image/png", Digest: ref.Digest, Size: ref.Size}}; out.Failure != nil || !reflect.DeepEqual(out.Attachments, want) {
+		t.Errorf("got %+v, want %+v", out, want)
+	}
 }
 
 // TestQuestionStaysOpen asks nodes of a version without questions, which answer with 404, until another node has the call.

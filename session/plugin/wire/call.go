@@ -100,6 +100,8 @@ const (
 	MaxCallbackBytes   = 256 << 10 // of the body of a [Callback]
 	MaxCallbackAnswer  = 512 << 10 // of the body of a [CallbackAnswer]
 	MaxCallbacks       = 16        // that one call waits for at once
+	MaxBodyBytes       = 20 << 20  // of a body that a call stores or reads
+	MaxBodyPiece       = 128 << 10 // of the data of one [BodyPiece]
 	MaxArgsBytes       = 700 << 10 // of the arguments of a call
 	CancelGrace        = 10 * time.Second
 	CallbackLate       = 3 * time.Second // an instance waits so long after a call's end for the answer of a callback that it sent
@@ -146,6 +148,17 @@ type CallbackAnswer struct {
 	Body   json.RawMessage `json:"body,omitempty"`
 }
 
+// BodyPiece is a part of a body of a session. It is the body of a callback that stores one, POST /v1/sessions/SESSION/blobs,
+// and of the answer of one that reads it, GET /v1/sessions/SESSION/blobs/DIGEST?offset=OFFSET. The API itself has the bytes in
+// their place, which callbacks cannot have. The status of a piece that is not the last one is 202; that of one which
+// does not follow the one before is 409, as at a node that has taken the call over: the first piece comes next.
+type BodyPiece struct {
+	Digest string `json:"digest"` // hex sha256 of the whole body
+	Size   int64  `json:"size"`   // of the whole body
+	Offset int64  `json:"offset"` // of the data; the first piece of a body has 0
+	Data   []byte `json:"data"`
+}
+
 // AskOperation is the name by which the operator lets a plugin ask people, and AskPath the path of the callback, with
 // method POST, an [Ask] as its body and an [Answer] as that of its answer. It is no operation of the HTTP API: only a call
 // that runs can ask.
@@ -189,10 +202,13 @@ type Outcome struct {
 	Cancelled   bool              `json:"cancelled,omitempty"`
 }
 
-// Attachment is a picture or a file of a result.
+// Attachment is a picture or a file of a result: its bytes, or the digest and the size of a body that the history of the call's
+// session names.
 type Attachment struct {
 	MediaType string `json:"media_type"`
-	Data      []byte `json:"data"` // base64 in JSON
+	Data      []byte `json:"data,omitempty"` // base64 in JSON
+	Digest    string `json:"digest,omitempty"`
+	Size      int64  `json:"size,omitempty"`
 }
 
 // mediaType is the form of a type: two tokens of RFC 9110, and parameters. Providers get it within a URL and JSON.

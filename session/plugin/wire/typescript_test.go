@@ -60,6 +60,7 @@ func TestTypeScriptLimits(t *testing.T) {
 		"maxAttachmentCount": wire.MaxAttachmentCount,
 		"maxFailureMessage":  wire.MaxFailureMessage, "maxOutputBytes": wire.MaxOutputBytes, "outputsPerSecond": wire.OutputsPerSecond,
 		"maxCallbackBytes": wire.MaxCallbackBytes, "maxCallbacks": wire.MaxCallbacks, "callbackRepeatMs": wire.CallbackRepeat.Milliseconds(),
+		"maxBodyBytes": wire.MaxBodyBytes, "maxBodyPiece": wire.MaxBodyPiece,
 		"registerRepeatMs": wire.RegisterRepeat.Milliseconds(), "signEveryMs": wire.SignEvery.Milliseconds(), "maxMachine": wire.MaxMachine, "maxSignBytes": wire.MaxSignBytes, "maxReplies": wire.MaxReplies,
 		"maxInstanceName": wire.MaxInstanceName, "leaveMs": wire.LeaveWait.Milliseconds(), "keepMs": wire.KeepOutcome.Milliseconds(),
 		"maxKeptBytes": wire.MaxKeptBytes, "maxKnownCalls": wire.MaxKnownCalls, "maxSessions": wire.MaxSessions,

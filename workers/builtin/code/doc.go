@@ -23,7 +23,7 @@
 // # Limits
 //
 // The defaults for one program, see [Config]: 5 million steps, 128 MiB allocated by bulk operations, 10 s without the
-// time of tools, 64 KiB of code, 100 tool calls, 1000 waits, 200 messages, 16 KiB of output (head and tail; the cut
+// time of tools, 64 KiB of code, 100 tool calls, 1000 waits, 200 messages, 16 shown attachments, 16 KiB of output (head and tail; the cut
 // is marked), 1 MiB and 1000 names of variables, no recursion, data nested up to 100 levels. The task of continue_as
 // has at most 16 000 bytes. A turn continues in another frame at most 16 times; then it ends with
 // agent_frame_switch_limit. The error of a limit names the limit, and says what to do instead.
@@ -34,8 +34,9 @@
 // calls that it had made, also the failed ones. A call that must not run twice and had started is lost, and its result
 // says so. A call that waits for an approval suspends the program, which runs again after the answer. A program that
 // does not repeat its calls, because its tools have changed, ends with nested_call_changed. A program sees the text
-// of a result only, not the attachments and controls of the tools that it calls. A message of a program may be sent
-// again.
+// of a result, and with with_attachments its attachments, as references to bodies that the session has. It does not see the
+// controls of the tools that it calls. The model sees the attachments that a program shows, with its output; one whose digest the
+// session's history does not name fails the program's call. A message of a program may be sent again.
 //
 // Variables belong to the frame. They are recorded with the result of the program that changed them, all or none:
 //

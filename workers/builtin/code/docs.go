@@ -27,6 +27,7 @@ The language is Starlark, a small Python: def, lambda, comprehensions, if, for a
 - Tools are functions with named arguments. Their values are decoded JSON, or text.
 - A tool that fails ends the program with an error. r = attempt(tool, name=value) gives r.ok, r.value and r.error instead.
 - gather([call(tool, name=value), ...]) runs calls at the same time and gives their values in order.
+- r = with_attachments(tool, name=value) gives r["value"], and r["attachments"], the pictures and files of the result; attachments() gives those of the conversation. Pass one to a tool as an argument; show(one, other) shows them to you.
 - h = start(tool, name=value) begins a tool and goes on; wait(h) gives its value, in this program or a later one.
 - tool("name", ...) calls a tool by name. message("text") tells the user something while the program runs.
 - Global variables and functions stay for your next programs; print only what you need to read.

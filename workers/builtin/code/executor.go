@@ -53,7 +53,8 @@ func (e *executor) Execute(ctx context.Context, in plugin.ExecContext, req plugi
 		e.state, e.dirty = resp.State, true
 	}
 	out := plugin.ExecResponse{
-		Output: resp.Output, Truncated: resp.Truncated, Calls: resp.Calls, Error: resp.Error, Finished: resp.Finished, Value: resp.Value,
+		Output: resp.Output, Truncated: resp.Truncated, Attachments: partsOf(resp.Shown), Calls: resp.Calls, Error: resp.Error,
+		Finished: resp.Finished, Value: resp.Value,
 	}
 	if resp.Continue != nil {
 		if out.Switch, err = continueAs(ctx, in, resp.Continue); err != nil {
@@ -79,7 +80,24 @@ func (c caller) Call(ctx context.Context, call sandbox.Call) (json.RawMessage, e
 	if err != nil {
 		return nil, stop(err)
 	}
-	return valueOf(r)
+	value, err := valueOf(r)
+	if err != nil || !call.Whole {
+		return value, err
+	}
+	if !json.Valid(value) {
+		if value, err = json.Marshal(string(value)); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(sandbox.Whole{Value: value, Attachments: attachmentsOf(r.Attachments)})
+}
+
+func (c caller) Attachments(ctx context.Context) (json.RawMessage, error) {
+	parts, err := c.in.Attachments(ctx)
+	if err != nil {
+		return nil, stop(err)
+	}
+	return json.Marshal(attachmentsOf(parts))
 }
 
 func (c caller) Start(ctx context.Context, call sandbox.Call) (string, error) {
@@ -99,6 +117,24 @@ func (c caller) Await(ctx context.Context, id string) (json.RawMessage, error) {
 }
 
 func (c caller) Message(text, kind string) { c.in.Message(text, kind) }
+
+// attachmentsOf are parts in the form for programs, and partsOf is its inverse.
+func attachmentsOf(parts []events.Part) []sandbox.Attachment {
+	list := []sandbox.Attachment{}
+	for _, p := range parts {
+		list = append(list, sandbox.Attachment{MediaType: p.MediaType, Digest: p.Blob.Digest, Size: p.Blob.Size, URL: p.Text})
+	}
+	return list
+}
+
+func partsOf(list []sandbox.Attachment) (parts []events.Part) {
+	for _, a := range list {
+		parts = append(parts, events.Part{
+			Kind: events.PartAttachment, MediaType: a.MediaType, Text: a.URL, Blob: events.BlobRef{Digest: a.Digest, Size: a.Size},
+		})
+	}
+	return parts
+}
 
 // stop wraps an error that ends the run of the program.
 func stop(err error) error { return fmt.Errorf("%w: %w", sandbox.ErrStop, err) }

@@ -54,7 +54,12 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 		return plugin.Result{}, err
 	}
 	d.saveExecution(ctx, executor)
-	return codeResult(resp), nil
+	r := codeResult(resp)
+	r.Attachments = resp.Attachments
+	if bad := r.Check(); bad != nil {
+		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the code returned garbage: %v", bad)}
+	}
+	return r, nil
 }
 
 // stopTurn fails the call, and ends the turn with the issue.
@@ -130,6 +135,7 @@ func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) 
 		Frame: d.at.state.Frame().ID, Plugins: maps.Clone(w.input.Plugins),
 		Chronology: w.view.Chronology(), Host: d.at.host(d.call.Effect),
 		Call: d.nestedCall, Start: d.startTool, Await: d.awaitTool, Message: d.stack.Message,
+		Attachments: d.attachments,
 	}
 	for i := range d.at.state.Catalog.Tools {
 		if t := &d.at.state.Catalog.Tools[i]; t.Callable() {

@@ -56,6 +56,7 @@ func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json
 	inner.record, inner.waits, inner.inner = d.record, &approvalWait{outer: d.waits}, true
 	inner.cannotWait = d.cannotWait || d.at.runsOnce(d.call.Tool)
 	inner.runsOnce = inner.callable && d.at.runsOnce(tool)
+	inner.ofCode = d.call.Tool == plugin.ToolCode
 	return inner.result(ctx, args)
 }
 
@@ -103,6 +104,7 @@ type nested struct {
 	*dispatch
 	digest   string // of the arguments before defaults and hooks
 	runsOnce bool   // must not run twice
+	ofCode   bool   // code makes the call
 }
 
 func (d *nested) result(ctx context.Context, args json.RawMessage) (plugin.Result, error) {
@@ -129,7 +131,7 @@ func (d *nested) replay(ctx context.Context, old *projector.NestedCall, args jso
 		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeNestedChanged, Message: fmt.Sprintf(
 			"call %s was %s with arguments of digest %.12s before, and is %s with %.12s now", d.call.Effect, old.Tool, old.Digest, d.call.Tool, d.digest)}
 	case old.Done:
-		return d.env.pluginResultOf(ctx, &old.Result)
+		return d.resultFor(ctx, old.Result)
 	}
 	return d.returned(ctx, args, events.ToolResult{Call: d.call.Index, Outcome: events.OutcomeLost, Text: projector.LostText})
 }
@@ -215,12 +217,31 @@ var errPendingNested = errors.New("the tool returned a pending result, which is 
 
 // returned records the result of the call, and returns it from the history.
 func (d *nested) returned(ctx context.Context, args json.RawMessage, out events.ToolResult) (plugin.Result, error) {
+	if d.ofCode {
+		var err error
+		if out.Attachments, err = byReference(ctx, d.env.Blobs.PutBlob, out.Attachments); err != nil {
+			return plugin.Result{}, err
+		}
+	}
 	fact := &events.ToolNestedReturned{Effect: d.call.Effect, Tool: d.call.Tool, Args: args, Digest: d.digest, Result: out}
 	if err := d.record(ctx, append([]events.Payload{fact}, d.extra...)...); err != nil {
 		return plugin.Result{}, err
 	}
 	d.tellRecorded()
-	return d.env.pluginResultOf(ctx, &out)
+	return d.resultFor(ctx, out)
+}
+
+// resultFor is the recorded result for the caller. Code gets references to attachments: it may pass them on.
+func (d *nested) resultFor(ctx context.Context, out events.ToolResult) (plugin.Result, error) {
+	refs := out.Attachments
+	if d.ofCode {
+		out.Attachments = nil
+	}
+	r, err := d.env.pluginResultOf(ctx, &out)
+	if d.ofCode {
+		r.Attachments = refs
+	}
+	return r, err
 }
 
 // failed is the result of the call where it has no result of the tool, or that one is discarded.

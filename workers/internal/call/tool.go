@@ -133,6 +133,9 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	if r.Pending {
 		return nil, true
 	}
+	if err := d.checkRefs(ctx, r.Attachments); err != nil {
+		r = failureOf(err)
+	}
 	out := resultOf(d.call.Index, r)
 	out.Attempts, out.Millis = exceptOne(max(attempts, 1)), time.Since(started).Milliseconds()
 	if r.Outcome == events.OutcomeSuccess {

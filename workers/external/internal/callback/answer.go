@@ -42,6 +42,7 @@ func InvalidField(err error) *wire.CallbackAnswer {
 // answerWriter is the response to a callback.
 type answerWriter struct {
 	header http.Header
+	limit  int // of the body
 	status int
 	body   bytes.Buffer
 	failed error
@@ -60,8 +61,8 @@ func (w *answerWriter) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (w *answerWriter) Write(data []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	if w.body.Len()+len(data) > wire.MaxCallbackAnswer {
-		w.failed = fmt.Errorf("the answer has more than %d bytes", wire.MaxCallbackAnswer)
+	if w.body.Len()+len(data) > w.limit {
+		w.failed = fmt.Errorf("the answer has more than %d bytes", w.limit)
 		return 0, w.failed
 	}
 	return w.body.Write(data)

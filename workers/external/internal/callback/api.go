@@ -69,6 +69,7 @@ type Call struct {
 	wire.CallID
 
 	Plugin *setting.Plugin
+	Bodies *Bodies // of the call
 }
 
 // Caller is the name of the plugin as a caller.
@@ -94,6 +95,8 @@ type caller struct {
 	session events.SessionID
 	reaches reachFunc
 	allowed []string // operations
+	call    string
+	bodies  *Bodies
 }
 
 // gated serves a row, which has a path, to the plugins that may use it.
@@ -111,6 +114,12 @@ func (a *API) gated(row *operation.Row, path string) http.Handler {
 			why = fmt.Sprintf("operation %q is not bounded to sessions, and callbacks are", row.ID)
 		case (!names || row == &operation.Fork.Row) && !c.below(r):
 			why = fmt.Sprintf("operation %q needs parent: the call's session, or one below it", row.ID)
+		case row == &operation.StoreBlob.Row:
+			c.store(a.server, w, r)
+			return
+		case row == operation.ReadBlob:
+			c.read(a.server, w, r)
+			return
 		default:
 			a.server.ServeHTTP(w, r)
 			return
@@ -172,7 +181,7 @@ func (a *API) Perform(ctx context.Context, call *Call, in *wire.Callback) *wire.
 	case !isPath(in.Path):
 		return Problem(http.StatusBadRequest, "invalid_parameter", "path", "path: is none of the API, which are clean and begin with /v1/")
 	}
-	c := &caller{session: call.Session, reaches: a.within(ctx, call.Session), allowed: call.Plugin.Callbacks}
+	c := &caller{session: call.Session, reaches: a.within(ctx, call.Session), allowed: call.Plugin.Callbacks, call: string(call.Call), bodies: call.Bodies}
 	c.Caller = api.Caller{
 		Name: call.Caller(), Reach: api.Reach{Scope: call.Plugin.Scope()},
 		Within: func(s *projector.State) bool { return c.reaches(s.Session, s.Parent) },
@@ -185,7 +194,7 @@ func (a *API) Perform(ctx context.Context, call *Call, in *wire.Callback) *wire.
 	if len(in.Body) > 0 {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	w := &answerWriter{header: make(http.Header)}
+	w := &answerWriter{header: make(http.Header), limit: wire.MaxCallbackAnswer}
 	a.serve(call, w, r)
 	return w.answer()
 }

@@ -88,7 +88,14 @@ func Check(o *wire.Outcome) error {
 		if err := wire.CheckMediaType(fmt.Sprintf("attachments[%d].media_type", i), a.MediaType); err != nil {
 			return err
 		}
+		ref := events.BlobRef{Digest: a.Digest, Size: a.Size}
 		switch {
+		case !ref.IsZero() && len(a.Data) > 0:
+			return Refused(fmt.Sprintf("attachments[%d].data", i), "is not allowed with a digest")
+		case !ref.IsZero():
+			if err := ref.Validate(fmt.Sprintf("attachments[%d]", i)); err != nil {
+				return err
+			}
 		case len(a.Data) == 0 || len(a.Data) > wire.MaxAttachment:
 			return Refused(fmt.Sprintf("attachments[%d].data", i), "has %d bytes, want 1 to %d", len(a.Data), wire.MaxAttachment)
 		case sum > wire.MaxAttachments:
@@ -118,7 +125,10 @@ func checkFailure(f *wire.Failure) error {
 func Parts(list []wire.Attachment) []events.Part {
 	var out []events.Part
 	for i := range list {
-		out = append(out, events.Part{Kind: events.PartAttachment, MediaType: list[i].MediaType, Text: base64.StdEncoding.EncodeToString(list[i].Data)})
+		out = append(out, events.Part{
+			Kind: events.PartAttachment, MediaType: list[i].MediaType, Text: base64.StdEncoding.EncodeToString(list[i].Data),
+			Blob: events.BlobRef{Digest: list[i].Digest, Size: list[i].Size},
+		})
 	}
 	return out
 }

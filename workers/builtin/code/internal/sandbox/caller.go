@@ -23,6 +23,8 @@ type Caller interface {
 	Start(ctx context.Context, c Call) (id string, err error)
 	// Await returns the value of a started tool, of this run or an earlier one. It may be called repeatedly.
 	Await(ctx context.Context, id string) (json.RawMessage, error)
+	// Attachments returns a JSON array of the conversation's attachments, see [Attachment].
+	Attachments(ctx context.Context) (json.RawMessage, error)
 	// Message sends a text of the running program. A repeated run sends it again.
 	Message(text, kind string)
 }
@@ -32,6 +34,21 @@ type Call struct {
 	Ordinal int // from 0
 	Tool    string
 	Args    json.RawMessage // an object, keys sorted
+	Whole   bool            // the value is an object with the tool's value and attachments, see [Whole]
+}
+
+// Whole is the value of a tool with the attachments of its result.
+type Whole struct {
+	Value       json.RawMessage `json:"value"`
+	Attachments []Attachment    `json:"attachments"`
+}
+
+// Attachment is a picture or a file: a reference to its bytes, or a URL. Programs have it as a dict.
+type Attachment struct {
+	MediaType string `json:"media_type"`
+	Digest    string `json:"digest,omitempty"`
+	Size      int64  `json:"size,omitempty"` // of the bytes
+	URL       string `json:"url,omitempty"`
 }
 
 // ToolInfo is a tool that the program may call.
@@ -54,7 +71,8 @@ type Request struct {
 type Response struct {
 	Output    string // the printed text, and the names that could not be kept
 	Truncated int64  // bytes cut out of Output
-	Calls     int    // of tools, started ones included
+	Shown     []Attachment
+	Calls     int // of tools, started ones included
 	Finished  bool
 	Value     json.RawMessage // of finish
 	Continue  *Continuation   // of continue_as; nil if it was not called

@@ -17,6 +17,7 @@ type desk struct {
 	calls    map[int]Call
 	results  map[int]string // returned instead of a call, by ordinal
 	messages []string
+	asked    int // for the attachments of the conversation
 	tools    map[string]func(args map[string]any) (string, error)
 }
 
@@ -65,7 +66,15 @@ func (d *desk) Call(_ context.Context, c Call) (json.RawMessage, error) {
 		d.results[c.Ordinal] = answer
 		d.mu.Unlock()
 	}
+	if c.Whole {
+		return json.RawMessage(`{"value":` + answer + `,"attachments":[{"media_type":"image/png","digest":"d1","size":3}]}`), nil
+	}
 	return json.RawMessage(answer), nil
+}
+
+func (d *desk) Attachments(context.Context) (json.RawMessage, error) {
+	d.asked++
+	return json.RawMessage(`[{"media_type":"image/png","digest":"d0","size":2},{"media_type":"image/png","url":"https://x/y.png"}]`), nil
 }
 
 func (d *desk) Start(_ context.Context, c Call) (string, error) {

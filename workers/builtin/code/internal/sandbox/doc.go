@@ -21,6 +21,9 @@
 //	gather([call(search, query="x"), call(read, path="y")])
 //	                               makes calls at the same time, results in order;
 //	                               with attempt=True they return results of attempt
+//	with_attachments(search, query="x")
+//	                               a dict of value and attachments; attachments() has those of the conversation
+//	show(a, b)                     attachments, for the model; they are dicts, which tools take as arguments
 //	h = start(search, query="x")   starts a tool and continues
 //	wait(h)                        its value, in this program or a later one
 //	print(..), message("..")       for the model, and for clients

@@ -24,6 +24,10 @@ func (library) Await(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage("1"), nil
 }
 
+func (library) Attachments(context.Context) (json.RawMessage, error) {
+	return json.RawMessage("[]"), nil
+}
+
 func (library) Message(text, _ string) { fmt.Println("message:", text) }
 
 func ExampleRun() {

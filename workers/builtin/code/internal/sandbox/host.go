@@ -32,6 +32,29 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 		}
 		return r.call(ctx, p)
 	})
+	add("with_attachments", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		p, err := r.parseCall("with_attachments", args, kwargs)
+		if err != nil {
+			return nil, err
+		}
+		p.whole = true
+		return r.call(ctx, p)
+	})
+	add("attachments", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		if len(args)+len(kwargs) > 0 {
+			return nil, errors.New("attachments takes nothing; with_attachments(tool, name=value) gives those of a tool")
+		}
+		return r.outside(ctx, "attachments", func() (json.RawMessage, error) {
+			var err error
+			if r.attached == nil {
+				r.attached, err = r.caller.Attachments(ctx)
+			}
+			return r.attached, err
+		})
+	})
+	add("show", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		return starlark.None, r.show(args, kwargs)
+	})
 	add("call", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 		p, err := r.parseCall("call", args, kwargs)
 		return p, err

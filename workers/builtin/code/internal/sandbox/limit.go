@@ -50,6 +50,7 @@ const (
 	maxTask          = 16_000  // bytes of the task of continue_as
 	maxWaits         = 1000    // for handles, in one program
 	maxMessages      = 200     // of one program
+	maxShown         = 16      // attachments of one program
 	machineWordBytes = 16      // of an element of a list
 )
 

@@ -33,6 +33,8 @@ type run struct {
 	made      atomic.Int64 // calls; atomic, as Run may return before the program ends
 	waits     int
 	messages  int
+	shown     []Attachment
+	attached  json.RawMessage // of the conversation; nil: not asked for
 	accept    bool
 	schema    *jsonschema.Resolved
 	ended     bool // finish was called
@@ -182,7 +184,7 @@ func (r *run) respond(state []byte, dirty bool, message string) Response {
 	}
 	return Response{
 		Continue: next,
-		Output:   text, Truncated: cut, Calls: r.calls, Finished: r.finished && message == "", Value: r.value,
+		Output:   text, Truncated: cut, Shown: r.shown, Calls: r.calls, Finished: r.finished && message == "", Value: r.value,
 		Error: message, State: state, Dirty: dirty, Steps: min(r.meter.thread.Steps, r.limits.Steps),
 	}
 }

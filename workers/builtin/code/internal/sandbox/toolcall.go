@@ -71,7 +71,7 @@ func (r *run) next(p *pending) (Call, error) {
 	if r.calls >= r.limits.Calls {
 		return Call{}, r.meter.stop("the program called too many tools (limit %d); do the rest in the next program", r.limits.Calls)
 	}
-	c := Call{Ordinal: r.calls, Tool: p.tool, Args: p.args}
+	c := Call{Ordinal: r.calls, Tool: p.tool, Args: p.args, Whole: p.whole}
 	r.calls++
 	r.made.Store(int64(r.calls))
 	return c, nil

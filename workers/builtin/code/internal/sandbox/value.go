@@ -109,8 +109,9 @@ func compareSame(op syntax.Token, same bool, kind string) (bool, error) {
 
 // pending is a call that gather will make.
 type pending struct {
-	tool string
-	args json.RawMessage
+	tool  string
+	args  json.RawMessage
+	whole bool // with the attachments of its result
 }
 
 func (p *pending) String() string        { return "<call of " + p.tool + ">" }

@@ -1,0 +1,139 @@
+package callback
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// Bodies are the body that a call stores in pieces, and the one that it reads in pieces, see [wire.BodyPiece]. The zero Bodies has none.
+type Bodies struct {
+	mu     sync.Mutex
+	ref    events.BlobRef // of stored
+	stored []byte         // the pieces of it that have come
+	path   string         // of whole, which was read last
+	whole  []byte
+}
+
+// errNoFollower reports a piece that does not follow the one before.
+var errNoFollower = errors.New("does not follow the piece before")
+
+// add takes the next piece of a body, and returns the whole body with the last one.
+func (b *Bodies) add(p *wire.BodyPiece) (whole []byte, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ref := events.BlobRef{Digest: p.Digest, Size: p.Size}
+	if p.Size < 1 || p.Size > wire.MaxBodyBytes {
+		return nil, &events.FieldError{Field: "size", Reason: fmt.Sprintf("is %d, want 1 to %d", p.Size, wire.MaxBodyBytes), Err: events.ErrTooLarge}
+	}
+	if len(p.Data) == 0 || len(p.Data) > wire.MaxBodyPiece {
+		return nil, &events.FieldError{Field: "data", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(p.Data), wire.MaxBodyPiece), Err: events.ErrInvalid}
+	}
+	if p.Offset == 0 {
+		b.ref, b.stored = ref, nil
+	}
+	if b.ref != ref || p.Offset != int64(len(b.stored)) {
+		return nil, &events.FieldError{Field: "offset", Reason: fmt.Sprintf("%d %s: begin with 0", p.Offset, errNoFollower), Err: errNoFollower}
+	}
+	if b.stored = append(b.stored, p.Data...); int64(len(b.stored)) < p.Size {
+		return nil, nil
+	}
+	whole, b.ref, b.stored = b.stored, events.BlobRef{}, nil
+	if sum := sha256.Sum256(whole); int64(len(whole)) != p.Size || hex.EncodeToString(sum[:]) != p.Digest {
+		return nil, &events.FieldError{Field: "digest", Reason: "or size is not that of the data", Err: events.ErrInvalid}
+	}
+	return whole, nil
+}
+
+// store serves a request that stores a piece. The API stores the whole body, with the key of its bytes: a call that runs again stores it once.
+func (c *caller) store(api http.Handler, w http.ResponseWriter, r *http.Request) {
+	var piece wire.BodyPiece
+	data, err := io.ReadAll(r.Body) // the callback has it
+	if err == nil {
+		err = json.Unmarshal(data, &piece)
+	}
+	if err != nil {
+		write(w, Problem(http.StatusBadRequest, "malformed", "body", err.Error()))
+		return
+	}
+	whole, err := c.bodies.add(&piece)
+	switch {
+	case errors.Is(err, errNoFollower):
+		write(w, Problem(http.StatusConflict, "conflict", "offset", err.Error()))
+	case errors.Is(err, events.ErrTooLarge):
+		write(w, Problem(http.StatusRequestEntityTooLarge, "too_large", "size", err.Error()))
+	case err != nil:
+		write(w, InvalidField(err))
+	case whole == nil:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		r = r.Clone(r.Context())
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(whole)), int64(len(whole))
+		r.Header.Set("Content-Type", "application/octet-stream")
+		r.Header.Set("Idempotency-Key", events.DerivedID("cb-", string(c.session), c.call, piece.Digest))
+		api.ServeHTTP(w, r)
+	}
+}
+
+// read serves a request that reads a piece. The call keeps the whole body for the next one.
+func (c *caller) read(api http.Handler, w http.ResponseWriter, r *http.Request) {
+	offset, err := strconv.ParseInt(r.URL.Query().Get("offset"), 10, 64)
+	if r.URL.RawQuery != "" && err != nil {
+		write(w, Problem(http.StatusBadRequest, "invalid_parameter", "offset", "offset: is no number"))
+		return
+	}
+	body := c.bodies.kept(r.URL.Path)
+	if body == nil {
+		in := r.Clone(r.Context())
+		in.URL.RawQuery = ""
+		got := &answerWriter{header: w.Header(), limit: wire.MaxBodyBytes}
+		api.ServeHTTP(got, in)
+		switch {
+		case got.failed != nil:
+			write(w, Problem(http.StatusRequestEntityTooLarge, "too_large", "body", fmt.Sprintf("the body has more than %d bytes", wire.MaxBodyBytes)))
+			return
+		case got.status != http.StatusOK:
+			write(w, &wire.CallbackAnswer{Status: got.status, Body: got.body.Bytes()})
+			return
+		}
+		body = got.body.Bytes()
+		c.bodies.keep(r.URL.Path, body)
+	}
+	if offset < 0 || offset >= int64(len(body)) {
+		write(w, Problem(http.StatusBadRequest, "invalid_parameter", "offset", fmt.Sprintf("offset: is %d, the body has %d bytes", offset, len(body))))
+		return
+	}
+	piece := &wire.BodyPiece{Digest: r.PathValue("digest"), Size: int64(len(body)), Offset: offset, Data: body[offset:min(offset+wire.MaxBodyPiece, int64(len(body)))]}
+	data, _ := json.Marshal(piece) // texts, numbers and bytes
+	write(w, &wire.CallbackAnswer{Status: http.StatusOK, Body: data})
+}
+
+func (b *Bodies) kept(path string) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.path != path {
+		return nil
+	}
+	return b.whole
+}
+
+func (b *Bodies) keep(path string, body []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.path, b.whole = path, body
+}
+
+func write(w http.ResponseWriter, a *wire.CallbackAnswer) {
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // it is kept in memory
+}
