@@ -1,11 +1,14 @@
 package external
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers/external/stdio"
@@ -13,6 +16,7 @@ import (
 
 var stdioCases = []serviceCase{
 	// The profile is the sandbox command of the adapter, which is of the operator, not of a session.
+	{"T18g_line_of_a_program_stores_a_body", storesInLines},
 	{"T62_sandbox_of_each_child_is_the_same", sandboxAgain},
 }
 
@@ -54,4 +58,34 @@ func sandboxAgain(t *testing.T, on place) {
 	if second == first {
 		t.Errorf("child: got process %s again, want another one", second)
 	}
+}
+
+// storing is a plugin in a shell, whose tool stores two bytes and names them as an attachment.
+const storing = `
+echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[{"name":"look"}]}}'
+body='"digest":"8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4","size":2'
+while read -r line; do
+  case $line in
+    '{"type":"call",'*)
+      id=${line#*\"session\":} && id='"session":'${id%%,\"turn\":*}
+      session=${id#*:\"} && session=${session%%\"*}
+      echo "{\"type\":\"callback\",$id,\"id\":\"c1\",\"method\":\"POST\",\"path\":\"/v1/sessions/$session/blobs\",\"body\":{$body,\"offset\":0,\"data\":\"aGk=\"}}" ;;
+    '{"type":"callback",'*'"status":201'*)
+      echo "{\"type\":\"outcome\",$id,\"text\":\"stored\",\"attachments\":[{\"media_type\":\"image/png\",$body}]}" ;;
+  esac
+done`
+
+func storesInLines(t *testing.T, on place) {
+	s := on.start(t, calling("look", `{}`)...)
+	s.allowing("storeBlob")
+	s.node()
+	adapter, err := stdio.New(s.Ctx, stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", storing}, Dir: t.TempDir()})
+	harness.WantError(t, "adapter", err, nil)
+	t.Cleanup(adapter.Close)
+	s.instance(remote.Config{Plugin: adapter})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "stored")
+	list := harness.Find[*events.ToolReturned](s.System, id)[0].Results[0].Attachments
+	harness.DeepEqual(t, "attachments", []string{list[0].Blob.Digest, list[0].Text}, []string{fmt.Sprintf("%x", sha256.Sum256([]byte("hi"))), ""})
 }

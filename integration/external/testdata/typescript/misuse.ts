@@ -1,5 +1,6 @@
 // What the types of the SDK accept and refuse: each expected error must be one.
 import { abortTurn, definePlugin, enqueueMessages, Failure, replaceToolArgs, tool } from "@lash/plugin";
+import type { Attachment } from "@lash/plugin";
 import type { Registration } from "@lash/plugin/wire";
 
 const typed = tool({
@@ -18,7 +19,11 @@ const typed = tool({
     args.other;
     // @ts-expect-error not a stream
     call.print(text, "paper");
-    return { text: `${count} ${mode} ${tags}`, control: "finish" };
+    // @ts-expect-error an attachment is bytes, or a digest and a size
+    const half: Attachment = { mediaType: "image/png", digest: text };
+    const whole: Attachment[] = [{ mediaType: "image/png", digest: text, size: 1 }, { mediaType: "image/png", data: new Uint8Array(1) }, half];
+    void call.storeBody(new Uint8Array(1)).then(({ digest, size }): Promise<Uint8Array> => call.readBody(digest + size));
+    return { text: `${count} ${mode} ${tags}`, control: "finish", attachments: whole };
   },
 });
 
