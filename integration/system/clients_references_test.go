@@ -44,6 +44,7 @@ func references() map[reflect.Type]map[string]reach {
 			"CheckTasks": by(&operation.Task.Row), "TransferTasks": by(&operation.TransferTasks.Row),
 			"CancelTasksExcept": by(&operation.CancelTasks.Row),
 			"MonitorSnapshot":   by(&operation.MonitorSnapshot.Row), "TakeMonitorUpdates": by(&operation.TakeMonitorUpdates.Row), "StartMonitor": by(&operation.StartMonitor.Row), "StopMonitor": by(&operation.StopMonitor.Row),
+			"StoreBody": by(&operation.StoreBlob.Row), "ReadBody": by(operation.ReadBlob),
 			"ResolveAt": by(&operation.ResolveTool.Row), "Now": why("the times of commits, which every API has, are the servers'"),
 			"EmitTrace": why("traces are for the operator of a node, who reads them there; what a program elsewhere traces is its own"),
 		},

@@ -47,6 +47,10 @@ func (n *callingPlugin) call(from string, id events.SessionID) {
 	n.ok("tool state", err)
 	_, err = h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("from " + from)})
 	n.ok("append", err)
+	ref, err := h.StoreBlob(ctx, id, []byte("of "+from))
+	n.ok("store a body", err)
+	_, err = h.ReadBlob(ctx, id, ref.Digest)
+	n.ok("read a body", err)
 	n.ok("configure", h.Configure(ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Effort = "from " + from
 		return c

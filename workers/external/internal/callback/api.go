@@ -115,22 +115,27 @@ func (a *API) gated(row *operation.Row, path string) http.Handler {
 		case (!names || row == &operation.Fork.Row) && !c.below(r):
 			why = fmt.Sprintf("operation %q needs parent: the call's session, or one below it", row.ID)
 		case row == &operation.StoreBlob.Row:
-			c.store(a.server, w, r)
+			a.store(c, w, r)
 			return
 		case row == operation.ReadBlob:
-			c.read(a.server, w, r)
+			a.read(c, w, r)
 			return
 		default:
 			a.server.ServeHTTP(w, r)
 			return
 		}
 		data := problemJSON(http.StatusForbidden, "forbidden", why, map[string]string{"operation": row.ID})
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write(data)
-		a.access(accesslog.Record{
-			API: accesslog.HTTP, Operation: row.ID, Session: accesslog.SessionOf(r.PathValue("session")), Caller: c.Name,
-			Status: http.StatusForbidden, Code: "forbidden", Reason: why, Written: int64(len(data)),
-		})
+		a.reply(c, w, r, row, &wire.CallbackAnswer{Status: http.StatusForbidden, Body: data}, "forbidden", why)
+	})
+}
+
+// reply answers a request that the server does not see.
+func (a *API) reply(c *caller, w http.ResponseWriter, r *http.Request, row *operation.Row, answer *wire.CallbackAnswer, code, why string) {
+	w.WriteHeader(answer.Status)
+	_, _ = w.Write(answer.Body)
+	a.access(accesslog.Record{
+		API: accesslog.HTTP, Operation: row.ID, Session: accesslog.SessionOf(r.PathValue("session")), Caller: c.Name,
+		Status: answer.Status, Code: code, Reason: why, Written: int64(len(answer.Body)),
 	})
 }
 

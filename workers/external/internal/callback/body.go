@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -56,40 +58,47 @@ func (b *Bodies) add(p *wire.BodyPiece) (whole []byte, err error) {
 }
 
 // store serves a request that stores a piece. The API stores the whole body, with the key of its bytes: a call that runs again stores it once.
-func (c *caller) store(api http.Handler, w http.ResponseWriter, r *http.Request) {
+func (a *API) store(c *caller, w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int, code, field string, err error) {
+		a.reply(c, w, r, &operation.StoreBlob.Row, Problem(status, code, field, err.Error()), code, err.Error())
+	}
 	var piece wire.BodyPiece
 	data, err := io.ReadAll(r.Body) // the callback has it
 	if err == nil {
 		err = json.Unmarshal(data, &piece)
 	}
 	if err != nil {
-		write(w, Problem(http.StatusBadRequest, "malformed", "body", err.Error()))
+		refuse(http.StatusBadRequest, "malformed", "body", err)
 		return
 	}
 	whole, err := c.bodies.add(&piece)
+	wrong, _ := errors.AsType[*events.FieldError](err)
 	switch {
 	case errors.Is(err, errNoFollower):
-		write(w, Problem(http.StatusConflict, "conflict", "offset", err.Error()))
+		refuse(http.StatusConflict, "conflict", wrong.Field, err)
 	case errors.Is(err, events.ErrTooLarge):
-		write(w, Problem(http.StatusRequestEntityTooLarge, "too_large", "size", err.Error()))
+		refuse(http.StatusRequestEntityTooLarge, "too_large", wrong.Field, err)
 	case err != nil:
-		write(w, InvalidField(err))
+		refuse(http.StatusBadRequest, "invalid_parameter", wrong.Field, err)
 	case whole == nil:
-		w.WriteHeader(http.StatusAccepted)
+		a.reply(c, w, r, &operation.StoreBlob.Row, &wire.CallbackAnswer{Status: http.StatusAccepted}, "", "")
 	default:
 		r = r.Clone(r.Context())
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(whole)), int64(len(whole))
 		r.Header.Set("Content-Type", "application/octet-stream")
 		r.Header.Set("Idempotency-Key", events.DerivedID("cb-", string(c.session), c.call, piece.Digest))
-		api.ServeHTTP(w, r)
+		a.server.ServeHTTP(w, r)
 	}
 }
 
 // read serves a request that reads a piece. The call keeps the whole body for the next one.
-func (c *caller) read(api http.Handler, w http.ResponseWriter, r *http.Request) {
-	offset, err := strconv.ParseInt(r.URL.Query().Get("offset"), 10, 64)
-	if r.URL.RawQuery != "" && err != nil {
-		write(w, Problem(http.StatusBadRequest, "invalid_parameter", "offset", "offset: is no number"))
+func (a *API) read(c *caller, w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int, code, field, why string) {
+		a.reply(c, w, r, operation.ReadBlob, Problem(status, code, field, why), code, why)
+	}
+	offset, err := strconv.ParseInt(cmp.Or(r.URL.Query().Get("offset"), "0"), 10, 64)
+	if err != nil {
+		refuse(http.StatusBadRequest, "invalid_parameter", "offset", "offset: is no number")
 		return
 	}
 	body := c.bodies.kept(r.URL.Path)
@@ -97,25 +106,28 @@ func (c *caller) read(api http.Handler, w http.ResponseWriter, r *http.Request) 
 		in := r.Clone(r.Context())
 		in.URL.RawQuery = ""
 		got := &answerWriter{header: w.Header(), limit: wire.MaxBodyBytes}
-		api.ServeHTTP(got, in)
+		a.server.ServeHTTP(got, in)
 		switch {
 		case got.failed != nil:
-			write(w, Problem(http.StatusRequestEntityTooLarge, "too_large", "body", fmt.Sprintf("the body has more than %d bytes", wire.MaxBodyBytes)))
+			refuse(http.StatusRequestEntityTooLarge, "too_large", "body", fmt.Sprintf("body: has more than %d bytes", wire.MaxBodyBytes))
 			return
 		case got.status != http.StatusOK:
-			write(w, &wire.CallbackAnswer{Status: got.status, Body: got.body.Bytes()})
+			w.WriteHeader(got.status)
+			_, _ = w.Write(got.body.Bytes())
 			return
 		}
 		body = got.body.Bytes()
 		c.bodies.keep(r.URL.Path, body)
 	}
-	if offset < 0 || offset >= int64(len(body)) {
-		write(w, Problem(http.StatusBadRequest, "invalid_parameter", "offset", fmt.Sprintf("offset: is %d, the body has %d bytes", offset, len(body))))
+	size := int64(len(body))
+	if offset < 0 || offset >= size {
+		refuse(http.StatusBadRequest, "invalid_parameter", "offset", fmt.Sprintf("offset: is %d, the body has %d bytes", offset, size))
 		return
 	}
-	piece := &wire.BodyPiece{Digest: r.PathValue("digest"), Size: int64(len(body)), Offset: offset, Data: body[offset:min(offset+wire.MaxBodyPiece, int64(len(body)))]}
-	data, _ := json.Marshal(piece) // texts, numbers and bytes
-	write(w, &wire.CallbackAnswer{Status: http.StatusOK, Body: data})
+	data, _ := json.Marshal(&wire.BodyPiece{ // a text, numbers and bytes
+		Digest: r.PathValue("digest"), Size: size, Offset: offset, Data: body[offset:min(offset+wire.MaxBodyPiece, size)],
+	})
+	a.reply(c, w, r, operation.ReadBlob, &wire.CallbackAnswer{Status: http.StatusOK, Body: data}, "", "")
 }
 
 func (b *Bodies) kept(path string) []byte {
@@ -131,9 +143,4 @@ func (b *Bodies) keep(path string, body []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.path, b.whole = path, body
-}
-
-func write(w http.ResponseWriter, a *wire.CallbackAnswer) {
-	w.WriteHeader(a.Status)
-	_, _ = w.Write(a.Body) // it is kept in memory
 }
