@@ -79,9 +79,12 @@ func (e *Env) warn(id events.SessionID, err error) {
 	e.Log.Warn("plugin", zap.String("session", string(id)), zap.Error(err))
 }
 
-// pluginResultOf converts a result of the history to a plugin's result.
+// pluginResultOf converts a result of the history to a plugin's result. References of attachments stay: their bodies may be no text.
 func (e *Env) pluginResultOf(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
-	whole, err := blob.FillResult(ctx, e.Blobs, *r)
+	whole := *r
+	whole.Attachments = nil
+	whole, err := blob.FillResult(ctx, e.Blobs, whole)
+	whole.Attachments = r.Attachments
 	return pluginResult(&whole), err
 }
 

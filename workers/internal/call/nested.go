@@ -131,7 +131,7 @@ func (d *nested) replay(ctx context.Context, old *projector.NestedCall, args jso
 		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeNestedChanged, Message: fmt.Sprintf(
 			"call %s was %s with arguments of digest %.12s before, and is %s with %.12s now", d.call.Effect, old.Tool, old.Digest, d.call.Tool, d.digest)}
 	case old.Done:
-		return d.resultFor(ctx, old.Result)
+		return d.env.pluginResultOf(ctx, &old.Result)
 	}
 	return d.returned(ctx, args, events.ToolResult{Call: d.call.Index, Outcome: events.OutcomeLost, Text: projector.LostText})
 }
@@ -228,20 +228,7 @@ func (d *nested) returned(ctx context.Context, args json.RawMessage, out events.
 		return plugin.Result{}, err
 	}
 	d.tellRecorded()
-	return d.resultFor(ctx, out)
-}
-
-// resultFor is the recorded result for the caller. Code gets references to attachments: it may pass them on.
-func (d *nested) resultFor(ctx context.Context, out events.ToolResult) (plugin.Result, error) {
-	refs := out.Attachments
-	if d.ofCode {
-		out.Attachments = nil
-	}
-	r, err := d.env.pluginResultOf(ctx, &out)
-	if d.ofCode {
-		r.Attachments = refs
-	}
-	return r, err
+	return d.env.pluginResultOf(ctx, &out)
 }
 
 // failed is the result of the call where it has no result of the tool, or that one is discarded.
