@@ -53,6 +53,12 @@ var addedPayloads = map[string][]events.Payload{
 		&events.ToolApprovalAsked{Effect: "t1/1/2", Tool: "write_file", Plugin: "gate", Question: "Write?", Places: []byte(`{"path":"docs/a"}`)},
 		&events.MonitorRegistered{Spec: events.MonitorSpec{ID: "log", Command: "tail -f log", Cwd: "/srv", Place: "docs"}},
 	},
+	"model_hooks": {&events.HookRan{Point: events.PointBeforeModel, Iteration: 1, Decisions: []events.Decision{
+		{Plugin: "memory", Kind: events.DirectiveContribute, Contributions: []events.Contribution{{
+			Slot: events.SlotGuidance, Title: "Notes", Priority: 2, Tools: []string{"note"}, Minimum: events.Overridden(events.AvailCallable), Content: "Two are open.",
+		}}},
+		{Plugin: "memory", Kind: events.DirectiveSystemPrompt, Message: "Be brief."}, {Plugin: "memory", Kind: events.DirectiveSwitch, Name: "f2"},
+	}}},
 	"silence":      {&events.SessionConfigured{Config: events.Config{Model: "o3", SilenceMillis: 1800000}}},
 	"foreign":      {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Foreign: 2}},
 	"task_callers": {&events.TaskRegistered{Task: "k1", Callers: []string{"alice", "bob"}}},

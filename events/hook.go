@@ -7,17 +7,18 @@ type HookPoint string
 
 // Hook points. All hooks at one point are one effect: their decisions are recorded together and never made again.
 const (
-	PointBeforeTurn HookPoint = "before_turn"      // context transforms, before_turn hooks, prompt contributors
-	PointBeforeTool HookPoint = "before_tool_call" // once per call of a reply
-	PointAfterTool  HookPoint = "after_tool_call"  // part of the call's own effect
-	PointCheckpoint HookPoint = "checkpoint"
-	PointAfterTurn  HookPoint = "after_turn"
-	PointReply      HookPoint = "reply" // stream and response hooks, part of the model call's effect
+	PointBeforeTurn  HookPoint = "before_turn"       // context transforms, before_turn hooks, prompt contributors
+	PointBeforeModel HookPoint = "before_model_call" // once per iteration, whichever attempts and fallbacks follow
+	PointBeforeTool  HookPoint = "before_tool_call"  // once per call of a reply
+	PointAfterTool   HookPoint = "after_tool_call"   // part of the call's own effect
+	PointCheckpoint  HookPoint = "checkpoint"
+	PointAfterTurn   HookPoint = "after_turn"
+	PointReply       HookPoint = "reply" // stream and response hooks, part of the model call's effect
 )
 
 func (p HookPoint) validate(field string) error {
 	switch p {
-	case PointBeforeTurn, PointBeforeTool, PointAfterTool, PointCheckpoint, PointAfterTurn, PointReply:
+	case PointBeforeTurn, PointBeforeModel, PointBeforeTool, PointAfterTool, PointCheckpoint, PointAfterTurn, PointReply:
 		return nil
 	}
 	return invalid(field, fmt.Sprintf("unknown %q", p))
@@ -37,6 +38,9 @@ const (
 	DirectiveEmitTrace    DirectiveKind = "emit_trace"
 	DirectiveAskApproval  DirectiveKind = "ask_approval"
 	DirectiveJudgePlaces  DirectiveKind = "judge_places"
+	DirectiveContribute   DirectiveKind = "contribute"
+	DirectiveSystemPrompt DirectiveKind = "system_prompt"
+	DirectiveSwitch       DirectiveKind = "switch_frame"
 )
 
 // Decision is one executed directive.
@@ -44,13 +48,15 @@ type Decision struct {
 	Plugin   string        `msgpack:"p"`
 	Kind     DirectiveKind `msgpack:"k"`
 	Code     string        `msgpack:"c,omitempty"` // of an abort
-	Message  string        `msgpack:"m,omitempty"` // of an abort or an approval request
+	Message  string        `msgpack:"m,omitempty"` // of an abort or an approval request, or the text of a system prompt
 	Session  SessionID     `msgpack:"s,omitempty"` // id of the created session
-	Name     string        `msgpack:"n,omitempty"` // of a trace event
+	Name     string        `msgpack:"n,omitempty"` // of a trace event, or of the frame of a switch
 	Body     []byte        `msgpack:"b,omitempty"` // JSON: arguments, events, a trace payload, or places as of [ToolApprovalAsked]
 	Count    int64         `msgpack:"x,omitempty"` // number of enqueued messages, which are in the graph.appended of the same commit
 	Call     int64         `msgpack:"l,omitempty"` // of tool hooks: index among the reply's tool calls
 	Messages []Message     `msgpack:"g,omitempty"` // of after_tool_call: messages for the next checkpoint
+	// Contributions of contribute, in place of those that the plugin made at earlier model calls of the turn.
+	Contributions []Contribution `msgpack:"t,omitempty"`
 }
 
 // HookRan records the decisions of the hooks at one point.
@@ -71,12 +77,16 @@ func (p *HookRan) Validate() error {
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
 		switch d.Kind {
-		case DirectiveAbort, DirectiveEnqueue, DirectiveCreate, DirectiveReplaceArgs, DirectiveShortCircuit, DirectiveEmitEvents, DirectiveEmitTrace, DirectiveAskApproval, DirectiveJudgePlaces:
+		case DirectiveAbort, DirectiveEnqueue, DirectiveCreate, DirectiveReplaceArgs, DirectiveShortCircuit, DirectiveEmitEvents, DirectiveEmitTrace, DirectiveAskApproval, DirectiveJudgePlaces,
+			DirectiveContribute, DirectiveSystemPrompt, DirectiveSwitch:
 		default:
 			return invalid(fmt.Sprintf("decisions[%d].kind", i), fmt.Sprintf("unknown %q", d.Kind))
 		}
 		if d.Call < 0 || d.Count < 0 {
 			return invalid(fmt.Sprintf("decisions[%d]", i), "call and count must not be negative")
+		}
+		if err := validateContributions(fmt.Sprintf("decisions[%d].contributions", i), d.Contributions); err != nil {
+			return err
 		}
 	}
 	if err := p.Point.validate("point"); err != nil {
@@ -93,7 +103,7 @@ func (p *HookRan) validateAt() error {
 		fits = p.At == AtAfterWork || p.At == AtBeforeCompletion
 	case PointAfterTurn:
 		fits = p.At == AtEnd
-	case PointBeforeTurn, PointBeforeTool, PointAfterTool, PointReply:
+	case PointBeforeTurn, PointBeforeModel, PointBeforeTool, PointAfterTool, PointReply:
 	}
 	if !fits {
 		return invalid("at", fmt.Sprintf("%q does not fit %s", p.At, p.Point))
@@ -155,7 +165,7 @@ func (p *TurnPrepared) Validate() error {
 			return err
 		}
 	}
-	if err := validateContributions(p.Contributions); err != nil {
+	if err := validateContributions("contributions", p.Contributions); err != nil {
 		return err
 	}
 	if p.Kept && len(p.Contributions) > 0 {
@@ -164,12 +174,13 @@ func (p *TurnPrepared) Validate() error {
 	return nil
 }
 
-func validateContributions(list []Contribution) error {
+// validateContributions checks the contributions in a field.
+func validateContributions(field string, list []Contribution) error {
 	for i := range list {
-		if err := list[i].Slot.check(fmt.Sprintf("contributions[%d].slot", i)); err != nil {
+		if err := list[i].Slot.check(fmt.Sprintf("%s[%d].slot", field, i)); err != nil {
 			return err
 		}
-		if err := list[i].Minimum.validate(fmt.Sprintf("contributions[%d].minimum", i)); err != nil {
+		if err := list[i].Minimum.validate(fmt.Sprintf("%s[%d].minimum", field, i)); err != nil {
 			return err
 		}
 	}

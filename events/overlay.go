@@ -18,7 +18,7 @@ func (p *SessionOverlaid) Validate() error {
 	if err := (&ToolStateApplied{Tools: p.Tools}).Validate(); err != nil {
 		return err
 	}
-	return validateContributions(p.Contributions)
+	return validateContributions("contributions", p.Contributions)
 }
 
 // SessionExtended is an object that a host sent to the session's protocol and that the protocol accepted.

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -15,26 +16,55 @@ var template = []events.Slot{
 	events.SlotProjectInstructions, events.SlotRuntimeContext, events.SlotEnvironment,
 }
 
-// system renders the system text of a prompt: the configuration's instructions, then the slots of the template. A
-// slot has the plugins' contributions to the running turn that the catalogue admits, changed by the configuration's
-// layers.
+// system renders the system text of a prompt: the configuration's instructions, or what a plugin has put in their place
+// for the running turn, then the slots of the template. A slot has the plugins' contributions to the running turn that
+// the catalogue admits, changed by the configuration's layers.
 func (s *State) system(catalog *Catalog, config *events.Config) string {
 	var sections []string
-	if text := strings.TrimSpace(config.Instructions); text != "" {
+	base := config.Instructions
+	if t := s.Turn(); t != nil {
+		base = cmp.Or(t.System, base)
+	}
+	if text := strings.TrimSpace(base); text != "" {
 		sections = append(sections, text)
 	}
-	t := s.Turn()
-	contributed := t != nil && t.HasHooks(events.PointBeforeTurn)
+	list := s.contributed()
 	for _, slot := range template {
 		var own []string
-		for i := range s.Contributions {
-			if c := &s.Contributions[i]; contributed && c.Slot == slot && catalog.opens(c) {
+		for i := range list {
+			if c := &list[i]; c.Slot == slot && catalog.opens(c) {
 				own = append(own, section(c.Title, c.Content))
 			}
 		}
 		sections = append(sections, layered(slot, own, config.Layers)...)
 	}
 	return strings.Join(sections, "\n\n")
+}
+
+// Contributed is a contribution of a plugin at a model call. It stays until the plugin contributes again, or the turn ends.
+type Contributed struct {
+	events.Contribution
+	Plugin string `msgpack:"p"`
+}
+
+// contributed are the contributions to the running turn: those from before it and those of its model calls, by priority.
+func (s *State) contributed() (list []events.Contribution) {
+	t := s.Turn()
+	if t == nil {
+		return nil
+	}
+	if t.HasHooks(events.PointBeforeTurn) {
+		list = s.Contributions
+	}
+	if len(t.Contributed) == 0 {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range t.Contributed {
+		list = append(list, t.Contributed[i].Contribution)
+	}
+	slices.SortStableFunc(list, func(a, b events.Contribution) int { return cmp.Compare(a.Priority, b.Priority) })
+	return list
 }
 
 // layered applies layers to the sections of a slot.

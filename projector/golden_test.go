@@ -14,7 +14,7 @@ import (
 
 // goldenFold is the version of the fold, and the digest of its snapshots. A change of Apply or of the snapshot format
 // changes the digest. Raise [projector.FoldVersion] then, and store both here.
-const goldenFold = "22 61d4af9cb1866529045614b1f8ff142bff23c72f8f34bea7d18af62fb33f7ad9"
+const goldenFold = "22 66d945f7bdf133bbbc55c46d91b909170e33fc783c09cda370aca477cfdae69e"
 
 // goldenStep is a commit of one event.
 type goldenStep struct {
@@ -139,6 +139,10 @@ func goldenTurn() []goldenStep {
 			Viewed: true, Upto: "m3", View: []events.ViewItem{{Message: message("v", events.RoleUser, text("seen"))}},
 			Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "You help."}},
 		}},
+		{"t1", &events.HookRan{Point: events.PointBeforeModel, Decisions: []events.Decision{
+			{Plugin: "guide", Kind: events.DirectiveContribute, Contributions: []events.Contribution{{Slot: events.SlotGuidance, Content: "Look first."}}},
+			{Plugin: "guide", Kind: events.DirectiveSystemPrompt, Message: "Be brief."},
+		}}},
 		{"t1", &events.ModelFailed{Error: "server", Message: "down", Fallback: events.FallbackTo{Place: 1, Model: "m2"}}},
 		{"t1", &events.ModelCompleted{
 			Key: "title", Request: strings.Repeat("0f", 32), Source: "memory", Parts: []events.Part{text("A title")}, Stop: events.StopEnd,

@@ -49,6 +49,8 @@ func (s *State) applyHookRan(id events.TurnID, p *events.HookRan) {
 	switch p.Point {
 	case events.PointBeforeTurn:
 		t.Prepared = true
+	case events.PointBeforeModel:
+		t.prime(p.Decisions)
 	case events.PointBeforeTool:
 		t.Gated = true
 		for i := range p.Decisions {
@@ -72,6 +74,23 @@ func (s *State) applyHookRan(id events.TurnID, p *events.HookRan) {
 	case events.PointAfterTurn:
 		t.Checkpoint = ""
 	case events.PointReply: // for watching hosts only
+	}
+}
+
+// prime changes the prompt of the rest of the turn.
+func (t *Turn) prime(list []events.Decision) {
+	t.Primed = true
+	t.Contributed = slices.DeleteFunc(slices.Clone(t.Contributed), func(c Contributed) bool {
+		return slices.ContainsFunc(list, func(d events.Decision) bool { return d.Kind == events.DirectiveContribute && d.Plugin == c.Plugin })
+	})
+	for i := range list {
+		d := &list[i]
+		if d.Kind == events.DirectiveSystemPrompt {
+			t.System = d.Message
+		}
+		for _, c := range d.Contributions {
+			t.Contributed = append(t.Contributed, Contributed{c, d.Plugin})
+		}
 	}
 }
 

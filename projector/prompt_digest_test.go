@@ -39,6 +39,17 @@ func TestPromptDigestOfPlugins(t *testing.T) {
 		{Slot: events.SlotIntro, Title: "Search", Content: "Search first."},
 	}
 	before := []events.HookPoint{events.PointBeforeTurn}
+	atCall := func(list ...events.Decision) *events.HookRan {
+		return &events.HookRan{Point: events.PointBeforeModel, Decisions: list}
+	}
+	contributes := func(id string, list ...events.Contribution) events.Decision {
+		return events.Decision{Plugin: id, Kind: events.DirectiveContribute, Contributions: list}
+	}
+	first := events.Contribution{Slot: events.SlotIntro, Priority: -1, Content: "First."}
+	last := events.Contribution{Slot: events.SlotIntro, Priority: 1, Content: "Last."}
+	instructs := func(text string) events.Decision {
+		return events.Decision{Plugin: "a", Kind: events.DirectiveSystemPrompt, Message: text}
+	}
 	for name, tc := range map[string]struct {
 		points   []events.HookPoint
 		prepared []events.Payload
@@ -62,6 +73,16 @@ func TestPromptDigestOfPlugins(t *testing.T) {
 			[]events.Payload{&events.TurnPrepared{Contributions: texts}, &events.TurnPrepared{Viewed: true, View: view, Kept: true}},
 			sum(nil, viewed, system), system,
 		},
+		"call": {
+			before, []events.Payload{&events.TurnPrepared{Contributions: texts}, atCall(contributes("a", last, first), instructs("Be."), instructs("You are."))},
+			sum(nil, link, "You are.\n\nFirst.\n\n## Search\n\nSearch first.\n\nLast.\n\nBe kind."), "You are.\n\nFirst.\n\n## Search\n\nSearch first.\n\nLast.\n\nBe kind.",
+		},
+		"later_call": {
+			nil, []events.Payload{atCall(contributes("a", last), contributes("b", first)), atCall(), atCall(contributes("a", texts[0]), contributes("a", last))},
+			sum(nil, link, "First.\n\nLast.\n\nBe kind."), "First.\n\nLast.\n\nBe kind.",
+		},
+		"call_without": {nil, []events.Payload{atCall(contributes("a", first)), atCall(contributes("a"))}, link, ""},
+		"call_gated":   {nil, []events.Payload{atCall(contributes("a", texts[1]))}, link, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

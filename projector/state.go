@@ -228,6 +228,8 @@ type Turn struct {
 	Viewed   bool               `msgpack:"vw,omitempty"` // View replaces the messages up to Upto
 	Upto     events.NodeID      `msgpack:"up,omitempty"`
 	View     []events.ViewItem  `msgpack:"v,omitempty"`
+	Primed   bool               `msgpack:"pm,omitempty"` // the hooks before the model call of Iteration have run
+	System   string             `msgpack:"sy,omitempty"` // of hooks before a model call: takes the place of the configuration's instructions
 	Gated    bool               `msgpack:"g,omitempty"`  // the hooks before the calls have run
 	Asks     []Approval         `msgpack:"q,omitempty"`  // approval requests of the calls
 	Resolved []Resolution       `msgpack:"z,omitempty"`  // results of pending calls, until they return
@@ -238,6 +240,8 @@ type Turn struct {
 	Checkpoint events.CheckpointKind `msgpack:"cp,omitempty"` // checkpoint whose hooks must run
 	Ending     events.TurnCompleted  `msgpack:"e,omitempty"`  // how the turn ends after the last hooks
 	Direct     []DirectReply         `msgpack:"d,omitempty"`  // direct completions, by key
+
+	Contributed []Contributed `msgpack:"co,omitempty"` // by hooks before model calls
 }
 
 // HasHooks reports whether the turn's plugins have hooks at a point.

@@ -153,7 +153,7 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	t.Usage = t.Usage.Add(p.Cost())
 	s.Prompted = p.Usage.Input + p.Usage.CacheRead + p.Usage.CacheWrite
 	t.Replied, t.Calls = true, nil
-	t.Gated, t.Asks, t.Nested, t.Resolved = false, nil, nil, nil
+	t.Primed, t.Gated, t.Asks, t.Nested, t.Resolved = false, false, nil, nil, nil
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
 			t.Calls = append(t.Calls, Call{ID: c.Call, Tool: c.Tool, Args: c.Args, Blob: c.Blob})

@@ -82,6 +82,9 @@ func decisionSummary(d *events.Decision) string {
 	if d.Message != "" {
 		words = append(words, short(d.Message))
 	}
+	for i := range d.Contributions {
+		words = append(words, contributionSummary(&d.Contributions[i]))
+	}
 	if len(d.Body) > 0 {
 		words = append(words, shortJSON(d.Body))
 	}
@@ -97,13 +100,16 @@ func preparedSummary(p *events.TurnPrepared) string {
 		list = append(list, "contributions as before")
 	}
 	for i := range p.Contributions {
-		c := &p.Contributions[i]
-		list = append(list, "to "+string(c.Slot)+" "+short(c.Content))
+		list = append(list, contributionSummary(&p.Contributions[i]))
 	}
 	if len(list) == 0 {
 		return "as it is"
 	}
 	return joined(list...)
+}
+
+func contributionSummary(c *events.Contribution) string {
+	return "to " + string(c.Slot) + " " + short(c.Content)
 }
 
 // sourcesSummary is the tool sources of a session.
@@ -124,7 +130,7 @@ func overlaySummary(p *events.SessionOverlaid) string {
 		list = append(list, "tool "+quoted(p.Tools[i].Name))
 	}
 	for i := range p.Contributions {
-		list = append(list, "to "+string(p.Contributions[i].Slot)+" "+short(p.Contributions[i].Content))
+		list = append(list, contributionSummary(&p.Contributions[i]))
 	}
 	if p.WithoutBase {
 		list = append(list, "without the session's own tools")

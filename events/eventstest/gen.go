@@ -214,7 +214,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			p.At = one(t, events.AtAfterWork, events.AtBeforeCompletion)
 		case events.PointAfterTurn:
 			p.At = events.AtEnd
-		case events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointReply:
+		case events.PointBeforeTurn, events.PointBeforeModel, events.PointBeforeTool, events.PointAfterTool, events.PointReply:
 		}
 		return p
 	},

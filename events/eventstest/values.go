@@ -271,7 +271,7 @@ func override(t *rapid.T) events.Override {
 }
 
 func point(t *rapid.T) events.HookPoint {
-	return one(t, events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn, events.PointReply)
+	return one(t, events.PointBeforeTurn, events.PointBeforeModel, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn, events.PointReply)
 }
 
 func checkpoint(t *rapid.T) events.CheckpointKind {
@@ -290,9 +290,10 @@ func decision(t *rapid.T) events.Decision {
 	return events.Decision{
 		Plugin: id[string](t),
 		Kind: one(t, events.DirectiveAbort, events.DirectiveEnqueue, events.DirectiveCreate, events.DirectiveReplaceArgs,
-			events.DirectiveShortCircuit, events.DirectiveEmitEvents, events.DirectiveEmitTrace, events.DirectiveAskApproval, events.DirectiveJudgePlaces),
+			events.DirectiveShortCircuit, events.DirectiveEmitEvents, events.DirectiveEmitTrace, events.DirectiveAskApproval, events.DirectiveJudgePlaces,
+			events.DirectiveContribute, events.DirectiveSystemPrompt, events.DirectiveSwitch),
 		Code: text(t), Message: text(t), Session: maybe(t, token[events.SessionID]), Name: text(t), Body: bytes(t),
-		Count: count(t), Call: count(t), Messages: list(t, 0, message),
+		Count: count(t), Call: count(t), Messages: list(t, 0, message), Contributions: list(t, 0, contribution),
 	}
 }
 

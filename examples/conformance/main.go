@@ -58,6 +58,7 @@ func conformance(name string) plugin.Factory {
 		r.BeforeToolCall(guard)
 		r.AfterToolCall(note)
 		r.BeforeTurn(greet)
+		r.BeforeModelCall(advise)
 		plugin.AddTool(r, none("echo"), func(_ context.Context, _ plugin.Call, in struct {
 			Text string `json:"text"`
 		},
@@ -197,4 +198,17 @@ func greet(_ context.Context, in plugin.TurnContext) ([]plugin.Directive, error)
 		time.Sleep(1500 * time.Millisecond)
 	}
 	return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "hello from conformance"))}, nil
+}
+
+func advise(_ context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
+	list := []plugin.Directive{plugin.Contribute(events.Contribution{
+		Slot: events.SlotGuidance, Content: fmt.Sprintf("Model call %d.", in.Iteration),
+	})}
+	if in.Window > 0 && in.LastPrompt*10 >= in.Window*9 {
+		known := plugin.Say(events.RoleUser, "so far")
+		list = append(list, plugin.SystemPrompt("Be brief."), plugin.SwitchFrame(events.FrameSwitch{
+			Frame: events.FrameID(fmt.Sprint("f", in.Iteration)), Task: "go on", Nodes: []events.NewNode{{Kind: events.NodeMessage, Message: known}},
+		}))
+	}
+	return list, nil
 }

@@ -15,7 +15,7 @@ type entry struct {
 
 // expected lists the ids, by family: graph, frames, lifecycle, turns, checkpoints, plugins, tools (X), tasks (K),
 // monitors, direct completions and traces (D), scale.
-var expected = slices.Concat(ids("G", 21), ids("F", 13), ids("L", 19), ids("T", 30), ids("C", 14),
+var expected = slices.Concat(ids("G", 21), ids("F", 13), ids("L", 19), ids("T", 32), ids("C", 14),
 	ids("P", 33), ids("X", 25), ids("K", 18), ids("M", 13), ids("D", 8), ids("S", 22))
 
 func ids(family string, n int) []string {

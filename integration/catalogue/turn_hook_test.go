@@ -23,6 +23,8 @@ func turnHookEntries() []entry {
 		{"T26", "turn options hold for one turn", "turn options in the input", "turn", "validated, and used for this turn only", testTurnOptions},
 		{"T27", "refused extension appends nothing", "an extension that the protocol refuses", "turn", "the call fails, nothing is appended", testExtensionRefused},
 		{"T30", "failed hook after a turn fails the turn", "a hook after the turn that fails", "turn", "the turn fails with plugin_finalize_turn; what it came to is not committed", testAfterTurnError},
+		{"T31", "hooks before a model call change the prompt", "two plugins with hooks before model calls", "turn of two model calls", "each call has the contributions and the instructions as of then; the next turn has none", testBeforeModelCall},
+		{"T32", "hook before a model call switches frames", "a hook that switches before the second model call", "turn", "the turn ends with the results, and a follow-on turn has the task in the new frame", testSwitchBeforeModelCall},
 	}
 }
 

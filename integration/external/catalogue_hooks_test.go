@@ -255,7 +255,7 @@ func replayCallsNothing(t *testing.T, on place) {
 	s.nodeOf([]string{"notes", "all"})
 	s.program("i1")
 	manifest := wire.Manifest{Prompt: []wire.Fragment{{Slot: events.SlotIntro, Content: "Be kind."}}}
-	points := []string{"before_turn", "before_tool_call", "after_tool_call", "checkpoint", "after_turn", "turn_finalized", "turn_persisted"}
+	points := []string{"before_turn", "before_model_call", "before_tool_call", "after_tool_call", "checkpoint", "after_turn", "turn_finalized", "turn_persisted"}
 	for _, point := range points {
 		manifest.Hooks = append(manifest.Hooks, wire.Hook{Name: point, Point: point})
 	}

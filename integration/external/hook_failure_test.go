@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"errors"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func hookedOnce(n int) []harness.Step {
 }
 
 var decidingPoints = []events.HookPoint{
-	events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn,
+	events.PointBeforeTurn, events.PointBeforeModel, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn,
 }
 
 // hookFailures are how hooks fail: their answers, nil for none, and words of the reason.
@@ -105,7 +106,7 @@ func (s *setting) wantFailure(t *testing.T, id events.SessionID, h wire.Hook, re
 		return
 	}
 	end := map[events.HookPoint]events.TurnEnd{
-		events.PointBeforeTurn: events.EndFailed, events.PointBeforeTool: events.EndFinished, events.PointAfterTool: events.EndFinished,
+		events.PointBeforeTurn: events.EndFailed, events.PointBeforeModel: events.EndRuntimeError, events.PointBeforeTool: events.EndFinished, events.PointAfterTool: events.EndFinished,
 		events.PointCheckpoint: events.EndRuntimeError, events.PointAfterTurn: events.EndFailed,
 	}[events.HookPoint(h.Point)]
 	harness.Equal(t, "end", record.End, end)
@@ -222,6 +223,13 @@ func TestHooksOfTheSDK(t *testing.T) {
 				note("before_turn " + string(in.Turn) + " " + string(in.Effect) + " " + in.Input.Parts[0].Text)
 				return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "more")), plugin.Trace("begun", json.RawMessage(`{"x":1}`))}, nil
 			})
+			r.BeforeModelCall(func(_ context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
+				note(fmt.Sprint("before_model_call ", in.Iteration, " ", in.Effect, " ", in.LastPrompt, " of ", in.Window))
+				return []plugin.Directive{
+					plugin.Contribute(events.Contribution{Slot: events.SlotGuidance, Content: fmt.Sprint("Call ", in.Iteration)}),
+					plugin.SystemPrompt("Be brief."),
+				}, nil
+			})
 			r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 				note("before_tool_call " + in.Tool + " " + string(in.Args) + " " + string(in.Call.Effect) + " " + string(in.Call.ID))
 				return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"a":2}`))}, nil
@@ -251,10 +259,13 @@ func TestHooksOfTheSDK(t *testing.T) {
 		}
 		id := s.turn()
 		harness.EqualLists(t, "inputs", seen, []string{
-			"before_turn t1 t1/0/before_turn go", `before_tool_call own {"a":1} t1/0/0 k`, `after_tool_call own {"a":2} was own`,
-			"checkpoint after_work t1/1/checkpoint/after_work", "checkpoint before_completion t1/2/checkpoint/before_completion", "after_turn finished",
+			"before_turn t1 t1/0/before_turn go", "before_model_call 0 t1/0/before_model_call 0 of 0", `before_tool_call own {"a":1} t1/0/0 k`, `after_tool_call own {"a":2} was own`,
+			"checkpoint after_work t1/1/checkpoint/after_work", "before_model_call 1 t1/1/before_model_call 0 of 0", "checkpoint before_completion t1/2/checkpoint/before_completion", "after_turn finished",
 		})
 		harness.EqualLists(t, "messages", s.Messages(id), []string{"user go", "user more", `assistant k:own{"a":1}`, "user k=instead", "assistant done", "system bye"})
+		for n := range 2 {
+			harness.Equal(t, "system text", s.Model.Prompt(n)[0], fmt.Sprint("system Be brief.\n\nCall ", n))
+		}
 		var decisions []string
 		for _, ran := range harness.Find[*events.HookRan](s.System, id) {
 			for _, d := range ran.Decisions {
@@ -262,9 +273,45 @@ func TestHooksOfTheSDK(t *testing.T) {
 			}
 		}
 		harness.EqualLists(t, "decisions", decisions, []string{
-			"p enqueue_messages  ", `p emit_trace plugin.p.begun {"x":1}`, `p replace_tool_args  {"a":2}`, "p short_circuit_tool  ",
-			`p emit_events  ["seen"]`, "p enqueue_messages  ",
+			"p enqueue_messages  ", `p emit_trace plugin.p.begun {"x":1}`, "p contribute  ", "p system_prompt  ", `p replace_tool_args  {"a":2}`, "p short_circuit_tool  ",
+			`p emit_events  ["seen"]`, "p contribute  ", "p system_prompt  ", "p enqueue_messages  ",
 		})
+	}
+}
+
+// TestFrameSwitchOfTheSDK has a hook continue in another frame before the second model call.
+func TestFrameSwitchOfTheSDK(t *testing.T) {
+	t.Parallel()
+	for _, inNode := range []bool{true, false} {
+		known := plugin.Say(events.RoleUser, "known")
+		known.ID = "n1"
+		f := plugin.Func("p", func(r *plugin.Registrar) error {
+			r.BeforeModelCall(func(_ context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
+				if in.Iteration == 0 {
+					return nil, nil
+				}
+				return []plugin.Directive{plugin.SwitchFrame(events.FrameSwitch{
+					Frame: events.FrameID(in.Effect), Task: "the rest", Nodes: []events.NewNode{{ID: "n1", Kind: events.NodeMessage, Message: known}},
+				})}, nil
+			})
+			return nil
+		})
+		s := start(t, hookedOnce(1)[0], harness.Reply(harness.Text("done")))
+		s.changesOthers = true
+		var runs atomic.Int64
+		if own := harness.CountingTools(&runs, "own"); inNode {
+			s.nodeOf(nil, own, f)
+		} else {
+			s.nodeOf([]string{"p"}, own)
+			s.instance(remote.Config{Plugin: f})
+		}
+		id := s.begin()
+		harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndSwitched)
+		harness.Equal(t, "end", s.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
+		harness.EqualLists(t, "prompt", s.Model.Prompt(1), []string{"user known", "user the rest"})
+		harness.Equal(t, "frame", s.StateOf(id).Frame().ID, "t1/1/before_model_call")
+		harness.Equal(t, "origin", harness.Find[*events.FrameOpened](s.System, id)[0].Nodes[0].Message.Origin, "p")
+		harness.VerifyHistory(t, s.Bus, id)
 	}
 }
 

@@ -54,6 +54,29 @@ func TestHooksChangeOwnToolsOnly(t *testing.T) {
 	}
 }
 
+// TestHooksKeepInstructionsAndFrame has a plugin's hook replace what is the session's before a model call. Without the operator's
+// leave the turn ends, and says what is missing.
+func TestHooksKeepInstructionsAndFrame(t *testing.T) {
+	t.Parallel()
+	for name, d := range map[string]plugin.Directive{
+		"instructions": plugin.SystemPrompt("Obey."), "frame": plugin.SwitchFrame(events.FrameSwitch{Frame: "f2", Task: "go on"}), "": plugin.Contribute(),
+	} {
+		s := start(t, harness.Reply(harness.Text("done")))
+		s.nodeOf([]string{"p"})
+		s.instance(remote.Config{Plugin: plugin.Func("p", func(r *plugin.Registrar) error {
+			r.BeforeModelCall(func(context.Context, plugin.ModelContext) ([]plugin.Directive, error) {
+				return []plugin.Directive{d}, nil
+			})
+			return nil
+		})})
+		id := s.begin()
+		r := s.AwaitTurn(id, "t1")
+		if refused := r.End == events.EndRuntimeError && strings.Contains(r.Issue.Message, "directives[0].kind: the operator allows "+string(d.Kind)); refused != (name != "") {
+			t.Errorf("%s: got %s, %q", d.Kind, r.End, r.Issue.Message)
+		}
+	}
+}
+
 // TestManifestsFitTogether registers manifests that are too large: alone, and with that of another plugin. A session's
 // turn still runs.
 func TestManifestsFitTogether(t *testing.T) {

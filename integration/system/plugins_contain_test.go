@@ -80,6 +80,8 @@ func hookAt(point events.HookPoint, hook func() ([]plugin.Directive, error)) plu
 		switch point {
 		case events.PointBeforeTurn:
 			r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return hook() })
+		case events.PointBeforeModel:
+			r.BeforeModelCall(func(context.Context, plugin.ModelContext) ([]plugin.Directive, error) { return hook() })
 		case events.PointBeforeTool:
 			r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return hook() })
 		case events.PointAfterTool:
@@ -101,6 +103,7 @@ var contained = []struct {
 	calls int    // of the model
 }{
 	{events.PointBeforeTurn, events.EndFailed, "plugin_prepare_turn", 0},
+	{events.PointBeforeModel, events.EndRuntimeError, "plugin_before_model_call", 0},
 	{events.PointBeforeTool, events.EndFinished, plugin.CodeBefore, 2},
 	{events.PointAfterTool, events.EndFinished, plugin.CodeAfter, 2},
 	{events.PointCheckpoint, events.EndRuntimeError, "plugin_checkpoint", 1},
@@ -148,7 +151,7 @@ func TestFailingHookIsContained(t *testing.T) {
 					t.Errorf("why: got %q, want %q in it", why, f.text)
 				}
 				harness.Equal(t, "model calls", len(b.Model.Requests()), tt.calls)
-				harness.Equal(t, "runs of the tool", runs.Load() == 0, tt.point == events.PointBeforeTurn || tt.point == events.PointBeforeTool)
+				harness.Equal(t, "runs of the tool", runs.Load() == 0, tt.calls == 0 || tt.point == events.PointBeforeTool)
 				b.WantNoSession("kid")
 				well.Store(true)
 				harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")

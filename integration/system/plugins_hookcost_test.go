@@ -20,6 +20,7 @@ import (
 // noopHooks is a plugin with a hook that does nothing at every point.
 func noopHooks(r *plugin.Registrar) error {
 	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return nil, nil })
+	r.BeforeModelCall(func(context.Context, plugin.ModelContext) ([]plugin.Directive, error) { return nil, nil })
 	r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return nil, nil })
 	r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { return nil, nil })
 	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return nil, nil })

@@ -13,7 +13,7 @@ import (
 
 // hookCounts are the hook calls of an undisturbed turn.
 var hookCounts = map[string]int{
-	"transform": 1, "before_turn": 1, "prompt": 1, "response": 2, "before_tool": 1, "tool": 1, "after_tool": 1, "projector": 1,
+	"transform": 1, "before_turn": 1, "prompt": 1, "before_model 0": 1, "before_model 1": 1, "response": 2, "before_tool": 1, "tool": 1, "after_tool": 1, "projector": 1,
 	"checkpoint after_work": 1, "checkpoint before_completion": 1, "after_turn": 1,
 }
 
@@ -33,14 +33,16 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 		{"undisturbed", "nothing", nil, 0, nil},
 		{"before_turn", "before_turn", nil, 0, map[string]int{"transform": 1, "before_turn": 1}},
 		{"prompt", "prompt", nil, 0, map[string]int{"transform": 1, "before_turn": 1, "prompt": 1}}, // the session was created before
-		{"first_model_call", "", func(c chan<- struct{}) []harness.Step { return []harness.Step{harness.Hang(c), calls, ends} }, 1, nil},
-		{"before_tool", "before_tool", nil, 2, map[string]int{"before_tool": 1}},
-		{"tool", "tool", nil, 3, map[string]int{"tool": 1}},
-		{"after_tool", "after_tool", nil, 3, map[string]int{"tool": 1, "after_tool": 1}},
-		{"second_model_call", "", func(c chan<- struct{}) []harness.Step { return []harness.Step{calls, harness.Hang(c), ends} }, 5, nil},
-		{"checkpoint_after_work", "checkpoint after_work", nil, 4, map[string]int{"checkpoint after_work": 1}},
-		{"checkpoint_before_completion", "checkpoint before_completion", nil, 6, map[string]int{"checkpoint before_completion": 1}},
-		{"after_turn", "after_turn", nil, 7, map[string]int{"after_turn": 1}},
+		{"before_model", "before_model 0", nil, 1, map[string]int{"before_model 0": 1}},
+		{"first_model_call", "", func(c chan<- struct{}) []harness.Step { return []harness.Step{harness.Hang(c), calls, ends} }, 2, nil},
+		{"before_tool", "before_tool", nil, 3, map[string]int{"before_tool": 1}},
+		{"tool", "tool", nil, 4, map[string]int{"tool": 1}},
+		{"after_tool", "after_tool", nil, 4, map[string]int{"tool": 1, "after_tool": 1}},
+		{"checkpoint_after_work", "checkpoint after_work", nil, 5, map[string]int{"checkpoint after_work": 1}},
+		{"before_second_model", "before_model 1", nil, 6, map[string]int{"before_model 1": 1}},
+		{"second_model_call", "", func(c chan<- struct{}) []harness.Step { return []harness.Step{calls, harness.Hang(c), ends} }, 7, nil},
+		{"checkpoint_before_completion", "checkpoint before_completion", nil, 8, map[string]int{"checkpoint before_completion": 1}},
+		{"after_turn", "after_turn", nil, 9, map[string]int{"after_turn": 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,13 +76,13 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 				points[p.Point]++
 			}
 			for point, n := range map[events.HookPoint]int{
-				events.PointBeforeTurn: 1, events.PointReply: 2, events.PointBeforeTool: 1, events.PointAfterTool: 1, events.PointCheckpoint: 2, events.PointAfterTurn: 1,
+				events.PointBeforeTurn: 1, events.PointBeforeModel: 2, events.PointReply: 2, events.PointBeforeTool: 1, events.PointAfterTool: 1, events.PointCheckpoint: 2, events.PointAfterTurn: 1,
 			} {
 				harness.Equal(t, "records of "+string(point), points[point], n)
 			}
 			harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k:look{"a":1}`, "user k=<2>", "user queued", "assistant done", "system bye"})
 			last := len(b.Model.Requests()) - 1
-			harness.EqualLists(t, "prompt", b.Model.Prompt(last), []string{"system be good", "user go on", `assistant k:look{"a":1}`, "user k=<2>", "user queued"})
+			harness.EqualLists(t, "prompt", b.Model.Prompt(last), []string{"system be good\n\ncall 1 of 4 messages", "user go on", `assistant k:look{"a":1}`, "user k=<2>", "user queued"})
 			harness.Equal(t, "parent of what was created", b.StateOf("kid").Parent, id)
 		})
 	}

@@ -122,6 +122,7 @@ type Emits = Of<"emit_events" | "emit_trace">;
 /** The directives that a hook at each point may return. */
 export interface Directives {
   before_turn: Of<"abort_turn" | "enqueue_messages"> | Emits;
+  before_model_call: Of<"abort_turn" | "contribute" | "system_prompt" | "switch_frame"> | Emits;
   before_tool_call: Of<"abort_turn" | "replace_tool_args" | "ask_approval" | "short_circuit_tool"> | Emits;
   after_tool_call: Of<"abort_turn" | "enqueue_messages" | "short_circuit_tool"> | Emits;
   checkpoint: Of<"abort_turn" | "enqueue_messages"> | Emits;
@@ -151,6 +152,8 @@ interface HookedCall {
 /** What hooks at each point are given, beside {@link HookEvent}. */
 export interface HookData {
   before_turn: { readonly input: string; readonly messages: number };
+  /** `iteration` is the index of the model call in the turn, from 0. `lastPrompt` and `window` are tokens, 0 where unknown. */
+  before_model_call: { readonly iteration: number; readonly messages: number; readonly lastPrompt: number; readonly window: number };
   before_tool_call: { readonly call: HookedCall };
   after_tool_call: { readonly call: HookedCall & { readonly result: wire.HookedResult; readonly millis: number } };
   checkpoint: { readonly at: "after_work" | "before_completion" };
@@ -201,6 +204,12 @@ export function replaceToolArgs(args: JSON): Of<"replace_tool_args">;
 export function askApproval(message: string, options?: { withinMs?: number }): Of<"ask_approval">;
 /** Gives the result in place of the tool; after the call it replaces the result. A missing outcome is success. */
 export function shortCircuitTool(text: string, outcome?: string): Of<"short_circuit_tool">;
+/** Adds to the system prompt for the rest of the turn, in place of what the plugin contributed at earlier model calls of it. */
+export function contribute(...contributions: wire.Fragment[]): Of<"contribute">;
+/** Replaces the session's instructions for the rest of the turn, where the operator allows it. */
+export function systemPrompt(text: string): Of<"system_prompt">;
+/** Goes on with the task in a new frame, in place of the model call, where the operator allows it. `frame` is new in the session. */
+export function switchFrame(frame: string, task: string, ...messages: wire.Said[]): Of<"switch_frame">;
 export function emitEvents(...events: JSON[]): Of<"emit_events">;
 export function emitTrace(name: string, payload?: JSON): Of<"emit_trace">;
 

@@ -1,2 +1,2 @@
-export { Failure, Refused, abortTurn, askApproval, definePlugin, emitEvents, emitTrace, enqueueMessages, replaceToolArgs, shortCircuitTool, tool } from "./lib/define.js";
+export { Failure, Refused, abortTurn, askApproval, contribute, definePlugin, emitEvents, emitTrace, enqueueMessages, replaceToolArgs, shortCircuitTool, switchFrame, systemPrompt, tool } from "./lib/define.js";
 export { serve } from "./lib/instance.js";

@@ -181,6 +181,9 @@ export interface HookCall {
   term?: string;
   deadline_ms: number;
   redelivered?: boolean;
+  iteration?: number;
+  last_prompt?: number;
+  window?: number;
   messages?: number;
   input?: string;
   call?: HookedCall;
@@ -222,7 +225,7 @@ export interface HookResult {
 }
 
 export interface Directive {
-  kind: "abort_turn" | "enqueue_messages" | "replace_tool_args" | "ask_approval" | "short_circuit_tool" | "emit_events" | "emit_trace";
+  kind: "abort_turn" | "enqueue_messages" | "replace_tool_args" | "ask_approval" | "short_circuit_tool" | "emit_events" | "emit_trace" | "contribute" | "system_prompt" | "switch_frame";
   code?: string;
   message?: string;
   within_ms?: number;
@@ -232,6 +235,10 @@ export interface Directive {
   events?: JSON[];
   name?: string;
   payload?: JSON;
+  contributions?: Fragment[];
+  text?: string;
+  frame?: string;
+  task?: string;
 }
 
 export interface Said {

@@ -180,8 +180,11 @@ func (c *comparison) hooks(p *events.HookRan) turn.Hooks {
 	in := turn.Hooks{Ran: *p}
 	if n := len(p.Decisions); n > 0 {
 		for i := range p.Decisions {
-			if d := &p.Decisions[i]; d.Kind == events.DirectiveAbort {
+			switch d := &p.Decisions[i]; d.Kind { //nolint:exhaustive // the others end no turn
+			case events.DirectiveAbort:
 				in.Abort = &events.Issue{Kind: "plugin", Code: d.Code, Message: d.Message}
+			case events.DirectiveSwitch:
+				in.Switch = c.hookSwitch()
 			}
 		}
 	}
@@ -316,6 +319,15 @@ func (c *comparison) ending() (end events.TurnCompleted, direct bool) {
 		}
 	}
 	return events.TurnCompleted{}, false
+}
+
+// hookSwitch is the switch that a hook directed: that of the turn's end, or one that the machine refused.
+func (c *comparison) hookSwitch() *events.FrameSwitch {
+	to := c.repeatedSwitch()
+	if end, direct := c.ending(); end.End == events.EndSwitched {
+		to = c.frameSwitch(end, direct).FrameSwitch
+	}
+	return &to
 }
 
 // frameSwitch is the switch of a turn's end. The opened frame has its nodes.

@@ -90,6 +90,63 @@ func record(t *testing.T) *history {
 	return h
 }
 
+// recordSwitches is a history of hooks before model calls that switch frames, once to a frame that exists. after: there are hooks
+// after the turns, too.
+func recordSwitches(t *testing.T, after bool) *history {
+	h := &history{t: t, s: projector.New("s1")}
+	claim := turn.Claim{Worker: "w1", Points: []events.HookPoint{events.PointBeforeModel}}
+	ends := func(in turn.Hooks) {
+		list := []turn.Input{in}
+		if after {
+			list = append(list, turn.Hooks{Ran: events.HookRan{Point: events.PointAfterTurn, At: events.AtEnd, Iteration: in.Ran.Iteration}})
+		}
+		h.step(list...)
+	}
+	if after {
+		claim.Points = append(claim.Points, events.PointAfterTurn)
+	}
+	h.add(events.ActorClient, events.Of("", &events.SessionOpened{}))
+	h.add(events.ActorClient, turn.Request(h.s, "t1", events.TurnRequested{Input: events.TurnInput{Parts: text("go")}})...)
+	for n, frame := range []events.FrameID{"f2", "f2", "f3"} {
+		h.step(claim)
+		in := turn.Hooks{Ran: events.HookRan{Point: events.PointBeforeModel, Decisions: []events.Decision{
+			{Plugin: "p", Kind: events.DirectiveContribute, Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "x"}}},
+			{Plugin: "p", Kind: events.DirectiveSwitch, Name: string(frame)},
+		}}}
+		in.Switch = &events.FrameSwitch{Frame: frame, Task: "on", Nodes: []events.NewNode{{ID: events.NodeID(frame) + "-seed", Kind: events.NodeMessage, Message: events.Message{
+			ID: events.MessageID(frame) + "-seed", Role: events.RoleUser, Parts: text("known"),
+		}}}}
+		if n == 2 { // an abort wins
+			in.Ran.Decisions = append(in.Ran.Decisions, events.Decision{Plugin: "p", Kind: events.DirectiveAbort, Code: "c", Message: "m"})
+			in.Abort = &events.Issue{Kind: "plugin", Code: "c", Message: "m"}
+		}
+		ends(in)
+		if n == 1 {
+			h.add(events.ActorClient, turn.Request(h.s, "t2", events.TurnRequested{Input: events.TurnInput{Parts: text("again")}})...)
+		}
+	}
+	return h
+}
+
+// TestSameSwitches decides the switches of hooks again.
+func TestSameSwitches(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		h := recordSwitches(t, after)
+		if _, diff := compare(t, h.list); diff != nil {
+			t.Errorf("after %t: got %+v, want no difference", after, *diff)
+		}
+		records, err := h.s.Records()
+		var ends []events.TurnEnd
+		for _, r := range records {
+			ends = append(ends, r.End)
+		}
+		if want := []events.TurnEnd{events.EndSwitched, events.EndRuntimeError, events.EndPluginAbort}; err != nil || !slices.Equal(ends, want) {
+			t.Errorf("after %t: got ends %v, %v, want %v", after, ends, err, want)
+		}
+	}
+}
+
 // compare compares a history up to its first difference.
 func compare(t *testing.T, list []events.Entry) (counts decision.Counts, diff *decision.Difference) {
 	t.Helper()

@@ -162,7 +162,7 @@ type (
 		TaskHost
 		CompletionHost
 	}
-	// TurnHookHost is for hooks before a turn.
+	// TurnHookHost is for hooks before a turn, and before a model call.
 	TurnHookHost interface {
 		SnapshotHost
 		ToolStateHost

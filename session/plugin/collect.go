@@ -44,6 +44,11 @@ func (s *Stack) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Directi
 	})
 }
 
+// BeforeModelCall runs the hooks before a model call.
+func (s *Stack) BeforeModelCall(ctx context.Context, in ModelContext) ([]Owned[Directive], error) {
+	return collect(ctx, s, events.PointBeforeModel, s.c.beforeModel, in, func(in ModelContext) ModelContext { return in })
+}
+
 // AtCheckpoint runs the checkpoint hooks.
 func (s *Stack) AtCheckpoint(ctx context.Context, in CheckpointContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointCheckpoint, s.c.checkpoint, in, func(in CheckpointContext) CheckpointContext { return in })
@@ -109,6 +114,7 @@ func (s *Stack) Points() []events.HookPoint {
 		}
 	}
 	add(events.PointBeforeTurn, len(s.c.beforeTurn)+len(s.c.transforms)+len(s.c.prompt) > 0 || s.contributes())
+	add(events.PointBeforeModel, len(s.c.beforeModel) > 0)
 	add(events.PointBeforeTool, len(s.c.beforeTool)+len(s.c.authorize) > 0)
 	add(events.PointAfterTool, len(s.c.afterTool) > 0)
 	add(events.PointCheckpoint, len(s.c.checkpoint)+len(s.c.afterTool) > 0)

@@ -10,13 +10,14 @@ import (
 
 // Declared are the tools and hooks of a plugin that can run as a program of its own.
 type Declared struct {
-	Tools          *Tools
-	BeforeTurn     []HookFunc[TurnContext]
-	BeforeToolCall []HookFunc[ToolContext]
-	AfterToolCall  []HookFunc[ToolResultContext]
-	Checkpoint     []HookFunc[CheckpointContext]
-	AfterTurn      []HookFunc[TurnResultContext]
-	Lifecycle      []LifecycleFunc
+	Tools           *Tools
+	BeforeTurn      []HookFunc[TurnContext]
+	BeforeModelCall []HookFunc[ModelContext]
+	BeforeToolCall  []HookFunc[ToolContext]
+	AfterToolCall   []HookFunc[ToolResultContext]
+	Checkpoint      []HookFunc[CheckpointContext]
+	AfterTurn       []HookFunc[TurnResultContext]
+	Lifecycle       []LifecycleFunc
 }
 
 // Declare lists what a factory's plugin registers, without options and without a session. Errors: [ErrRegistration],
@@ -39,7 +40,7 @@ func Declare(f Factory) (*Declared, error) {
 		}
 	}
 	return &Declared{
-		Tools: c.tools, BeforeTurn: values(c.beforeTurn), BeforeToolCall: values(c.beforeTool), AfterToolCall: values(c.afterTool),
+		Tools: c.tools, BeforeTurn: values(c.beforeTurn), BeforeModelCall: values(c.beforeModel), BeforeToolCall: values(c.beforeTool), AfterToolCall: values(c.afterTool),
 		Checkpoint: values(c.checkpoint), AfterTurn: values(c.afterTurn), Lifecycle: values(c.lifecycle),
 	}, nil
 }
@@ -72,7 +73,7 @@ func values[T any](list []Owned[T]) []T {
 // movable reports whether [Declared] has a field of contributions.
 func movable(field string) bool {
 	switch field {
-	case "tools", "owners", "beforeTurn", "beforeTool", "afterTool", "checkpoint", "afterTurn", "lifecycle":
+	case "tools", "owners", "beforeTurn", "beforeModel", "beforeTool", "afterTool", "checkpoint", "afterTurn", "lifecycle":
 		return true
 	}
 	return false

@@ -121,6 +121,7 @@ func TestDeclare(t *testing.T) {
 				return nil, nil
 			})
 		}
+		r.BeforeModelCall(func(context.Context, plugin.ModelContext) ([]plugin.Directive, error) { return nil, nil })
 		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return nil, nil })
 		r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { return nil, nil })
 		r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return nil, nil })
@@ -134,7 +135,7 @@ func TestDeclare(t *testing.T) {
 	for _, fn := range d.BeforeTurn {
 		_, _ = fn(t.Context(), plugin.TurnContext{})
 	}
-	if _, found := d.Tools.Find("add"); !found || strings.Join(order, "") != "ba" || len(d.BeforeToolCall) != 1 ||
+	if _, found := d.Tools.Find("add"); !found || strings.Join(order, "") != "ba" || len(d.BeforeModelCall) != 1 || len(d.BeforeToolCall) != 1 ||
 		len(d.AfterToolCall) != 1 || len(d.Checkpoint) != 1 || len(d.AfterTurn) != 1 || len(d.Lifecycle) != 1 {
 		t.Errorf("got %+v, order %v", d, order)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -15,7 +16,7 @@ import (
 type Directive struct {
 	Kind     events.DirectiveKind
 	Code     string        // of aborts
-	Message  string        // of aborts and approvals
+	Message  string        // of aborts and approvals, or the text of a system prompt
 	Within   time.Duration // of approvals: time limit for the answer; 0 means no limit
 	Messages []events.Message
 	Create   *api.CreateRequest
@@ -24,6 +25,9 @@ type Directive struct {
 	Events   []json.RawMessage
 	Name     string          // of a trace event
 	Payload  json.RawMessage // of a trace event, or places
+
+	Contributions []events.Contribution
+	Switch        *events.FrameSwitch
 }
 
 // Abort stops the turn. From a tool hook it fails the call only.
@@ -84,6 +88,24 @@ func JudgePlaces(places map[string]string) Directive {
 	return Directive{Kind: events.DirectiveJudgePlaces, Payload: payload}
 }
 
+// Contribute adds to the system prompt for the rest of the turn, in place of what the plugin contributed at earlier model
+// calls of the turn. Without contributions it only removes these.
+func Contribute(list ...events.Contribution) Directive {
+	return Directive{Kind: events.DirectiveContribute, Contributions: list}
+}
+
+// SystemPrompt replaces the instructions of the session's configuration for the rest of the turn. The last such directive
+// wins. Contributions stay.
+func SystemPrompt(text string) Directive {
+	return Directive{Kind: events.DirectiveSystemPrompt, Message: text}
+}
+
+// SwitchFrame ends the turn in place of the model call. A follow-on turn continues in a new frame, whose id the session has
+// not used yet. The last such directive wins.
+func SwitchFrame(to events.FrameSwitch) Directive {
+	return Directive{Kind: events.DirectiveSwitch, Switch: &to}
+}
+
 // allowed reports whether a directive may occur at a point. The package documentation has the table.
 func (d Directive) allowed(point events.HookPoint) bool {
 	tool := point == events.PointBeforeTool || point == events.PointAfterTool
@@ -91,11 +113,13 @@ func (d Directive) allowed(point events.HookPoint) bool {
 	case events.DirectiveAbort:
 		return point != events.PointAfterTurn
 	case events.DirectiveEnqueue:
-		return point != events.PointBeforeTool
+		return point != events.PointBeforeTool && point != events.PointBeforeModel
 	case events.DirectiveReplaceArgs, events.DirectiveAskApproval, events.DirectiveJudgePlaces:
 		return point == events.PointBeforeTool
 	case events.DirectiveShortCircuit:
 		return tool
+	case events.DirectiveContribute, events.DirectiveSystemPrompt, events.DirectiveSwitch:
+		return point == events.PointBeforeModel
 	case events.DirectiveCreate, events.DirectiveEmitEvents, events.DirectiveEmitTrace:
 		return true
 	}
@@ -132,7 +156,7 @@ func (d Directive) Check(point events.HookPoint) error {
 	return nil
 }
 
-// checkValues refuses arguments and a payload that cannot be recorded.
+// checkValues refuses values that cannot be recorded.
 func (d Directive) checkValues() error {
 	switch {
 	case d.Kind == events.DirectiveReplaceArgs && !json.Valid(d.Args):
@@ -143,6 +167,16 @@ func (d Directive) checkValues() error {
 		return json.Unmarshal(d.Payload, new(map[string]string))
 	case d.Kind == events.DirectiveEmitTrace && len(d.Payload) > 0:
 		return checkValue("payload", d.Payload)
+	case d.Kind == events.DirectiveContribute:
+		return (&events.TurnPrepared{Contributions: d.Contributions}).Validate()
+	case d.Kind == events.DirectiveSystemPrompt && strings.TrimSpace(d.Message) == "":
+		return errors.New("text is empty")
+	case d.Kind == events.DirectiveSystemPrompt && len(d.Message) > events.MaxInstructionsBytes:
+		return fmt.Errorf("text has %d bytes, limit is %d", len(d.Message), events.MaxInstructionsBytes)
+	case d.Kind == events.DirectiveSwitch && d.Switch == nil:
+		return errors.New("frame is missing")
+	case d.Kind == events.DirectiveSwitch:
+		return (&events.TurnCompleted{End: events.EndSwitched, Switch: *d.Switch}).Validate()
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ func stack(t *testing.T, factories ...plugin.Factory) *plugin.Stack {
 func everywhere(id string, list ...plugin.Directive) plugin.Factory {
 	return plugin.Func(id, func(r *plugin.Registrar) error {
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return list, nil })
+		r.BeforeModelCall(func(context.Context, plugin.ModelContext) ([]plugin.Directive, error) { return list, nil })
 		r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return list, nil })
 		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return list, nil })
 		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return list, nil })
@@ -54,6 +55,9 @@ func everywhere(id string, list ...plugin.Directive) plugin.Factory {
 var points = map[events.HookPoint]func(context.Context, *plugin.Stack) ([]plugin.Owned[plugin.Directive], error){
 	events.PointBeforeTurn: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
 		return s.BeforeTurn(ctx, plugin.TurnContext{})
+	},
+	events.PointBeforeModel: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
+		return s.BeforeModelCall(ctx, plugin.ModelContext{})
 	},
 	events.PointCheckpoint: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
 		return s.AtCheckpoint(ctx, plugin.CheckpointContext{})
@@ -74,25 +78,28 @@ var matrix = []struct {
 	directive plugin.Directive
 	allowed   []events.HookPoint
 }{
-	{plugin.Abort("x", "no"), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Abort("x", "no"), []events.HookPoint{events.PointBeforeTurn, events.PointBeforeModel, events.PointCheckpoint, events.PointBeforeTool, events.PointAfterTool}},
 	{plugin.Enqueue(plugin.Say(events.RoleUser, "hi")), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointAfterTool}},
-	{plugin.CreateSession(api.CreateRequest{}), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.CreateSession(api.CreateRequest{}), []events.HookPoint{events.PointBeforeTurn, events.PointBeforeModel, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
 	{plugin.Directive{Kind: "handoff_session"}, nil},
 	{plugin.Directive{}, nil},
 	{plugin.ReplaceArgs(json.RawMessage(`{}`)), []events.HookPoint{events.PointBeforeTool}},
 	{plugin.ShortCircuit(plugin.Result{}), []events.HookPoint{events.PointBeforeTool, events.PointAfterTool}},
-	{plugin.Emit(json.RawMessage(`1`)), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
-	{plugin.Trace("x", nil), []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Emit(json.RawMessage(`1`)), []events.HookPoint{events.PointBeforeTurn, events.PointBeforeModel, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
+	{plugin.Trace("x", nil), []events.HookPoint{events.PointBeforeTurn, events.PointBeforeModel, events.PointCheckpoint, events.PointAfterTurn, events.PointBeforeTool, events.PointAfterTool}},
 	{plugin.Ask("really?"), []events.HookPoint{events.PointBeforeTool}},
 	{plugin.JudgePlaces(map[string]string{"path": "a"}), []events.HookPoint{events.PointBeforeTool}},
+	{plugin.Contribute(), []events.HookPoint{events.PointBeforeModel}},
+	{plugin.SystemPrompt("Be brief."), []events.HookPoint{events.PointBeforeModel}},
+	{plugin.SwitchFrame(events.FrameSwitch{Frame: "f2", Task: "go on"}), []events.HookPoint{events.PointBeforeModel}},
 }
 
 // TestDirectiveMatrix returns every directive at every point, between allowed ones. Either the list contains it, or
 // the list is refused.
 func TestDirectiveMatrix(t *testing.T) {
 	t.Parallel()
-	if len(points) != 5 {
-		t.Fatalf("points: got %d, want 5", len(points))
+	if len(points) != 6 {
+		t.Fatalf("points: got %d, want 6", len(points))
 	}
 	trace := plugin.Trace("beside", nil)
 	for _, tt := range matrix {
@@ -138,6 +145,13 @@ func TestDirectiveGarbage(t *testing.T) {
 		"no_event":    plugin.Emit(nil),
 		"payload":     plugin.Trace("x", json.RawMessage(`no`)),
 		"places":      {Kind: events.DirectiveJudgePlaces, Payload: json.RawMessage(`{"path":1}`)},
+		"slot":        plugin.Contribute(events.Contribution{Slot: "attic", Content: "x"}),
+		"minimum":     plugin.Contribute(events.Contribution{Slot: events.SlotIntro, Minimum: "most", Content: "x"}),
+		"no_prompt":   plugin.SystemPrompt(" \n"),
+		"long_prompt": plugin.SystemPrompt(strings.Repeat("x", events.MaxInstructionsBytes+1)),
+		"no_switch":   {Kind: events.DirectiveSwitch},
+		"no_frame":    plugin.SwitchFrame(events.FrameSwitch{Task: "go on"}),
+		"no_node":     plugin.SwitchFrame(events.FrameSwitch{Frame: "f2", Task: "go on", Nodes: []events.NewNode{{}}}),
 		"message":     plugin.Enqueue(events.Message{Role: "stranger"}),
 		"part":        plugin.Enqueue(events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: "smell"}}}),
 	} {

@@ -40,6 +40,7 @@
 //	Registrar.TransformContext   TransformContext    ends the turn
 //	Registrar.BeforeTurn         TurnContext         ends the turn
 //	Registrar.Prompt             PromptContext       ends the turn
+//	Registrar.BeforeModelCall    ModelContext        ends the turn
 //	Registrar.Stream, Response   text, Response      fails the model call
 //	Registrar.BeforeToolCall     ToolContext         fails this call; the turn goes on
 //	Registrar.AuthorizeToolCall  ToolContext         fails this call; the turn goes on
@@ -54,13 +55,19 @@
 // Hooks at a point of a turn return directives. All hooks of a point run before the first directive is executed. One
 // directive that the point does not allow, or more than one record can store, makes the whole list an error.
 //
-//	directive                    before turn  checkpoint  after turn  before call  after call
-//	Abort                        yes          yes         no          this call    this call
-//	Enqueue                      yes          yes         yes         no           next checkpoint
-//	CreateSession, Emit, Trace   yes          yes         yes         yes          yes
-//	ReplaceArgs, Ask, AskWithin  no           no          no          yes          no
-//	JudgePlaces                  no           no          no          yes          no
-//	ShortCircuit                 no           no          no          yes          replaces the result
+//	directive                    before turn  model call  checkpoint  after turn  before call  after call
+//	Abort                        yes          yes         yes         no          this call    this call
+//	Enqueue                      yes          no          yes         yes         no           next checkpoint
+//	CreateSession, Emit, Trace   yes          yes         yes         yes         yes          yes
+//	Contribute, SystemPrompt     no           yes         no          no          no           no
+//	SwitchFrame                  no           yes         no          no          no           no
+//	ReplaceArgs, Ask, AskWithin  no           no          no          no          yes          no
+//	JudgePlaces                  no           no          no          no          yes          no
+//	ShortCircuit                 no           no          no          no          yes          replaces the result
+//
+// What hooks before a model call put into the prompt stays until the turn ends: contributions until the same plugin
+// contributes again in the turn, and the last [SystemPrompt]. The hooks run before [Protocol.BeforeModelCall], once for all
+// attempts and fallbacks of the call. An abort wins over a switch of the frame.
 //
 // What runs is what the rules judged. All hooks before a call see the model's own arguments, and the last ReplaceArgs
 // wins. Then the hooks of [Registrar.AuthorizeToolCall] see the arguments that won, wherever their plugin is in the

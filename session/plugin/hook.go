@@ -16,6 +16,7 @@ type contributions struct {
 	reserved     map[toolID]*BoundTool
 	sources      map[string]Owned[SourceFunc] // by name
 	beforeTurn   []Owned[HookFunc[TurnContext]]
+	beforeModel  []Owned[HookFunc[ModelContext]]
 	checkpoint   []Owned[HookFunc[CheckpointContext]]
 	afterTurn    []Owned[HookFunc[TurnResultContext]]
 	beforeTool   []Owned[HookFunc[ToolContext]]
@@ -65,6 +66,18 @@ type TurnContext struct {
 	Input   events.TurnInput
 	View    projector.ReadView
 	Host    TurnHookHost
+}
+
+// ModelContext is the input of hooks before a model call.
+type ModelContext struct {
+	Session    events.SessionID
+	Turn       events.TurnID
+	Effect     events.EffectID // of the hooks at this point: the same wherever they run again
+	Iteration  int64           // index of the model call in the turn, from 0
+	View       projector.ReadView
+	LastPrompt int64 // tokens of the last prompt, 0 before the first
+	Window     int64 // of the model in tokens; 0 if unknown
+	Host       TurnHookHost
 }
 
 // CheckpointContext is the input of checkpoint hooks.

@@ -13,7 +13,7 @@ import (
 
 // referenceRows are the numbers of rows by section: as many as the reference has methods, and types
 // that stand for one, minus those of section "Left out".
-var referenceRows = map[string]int{"Session host": 45, "Protocol": 25, "Plugin session": 38, "Session": 28}
+var referenceRows = map[string]int{"Session host": 45, "Protocol": 25, "Plugin session": 38, "Session": 28, "Plugin service": 1}
 
 // TestReference checks REFERENCE.md against the source: every row names an existing symbol, every section is complete,
 // and no row occurs twice.

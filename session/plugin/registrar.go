@@ -72,6 +72,12 @@ func (r *Registrar) BeforeTurn(fn HookFunc[TurnContext]) {
 	r.c.beforeTurn = append(r.c.beforeTurn, owned(r, fn))
 }
 
+// BeforeModelCall adds a hook that runs before each model call of a turn, once for all its attempts and fallbacks. Besides
+// [Abort], [CreateSession], [Emit] and [Trace], it can return [Contribute], [SystemPrompt] and [SwitchFrame].
+func (r *Registrar) BeforeModelCall(fn HookFunc[ModelContext]) {
+	r.c.beforeModel = append(r.c.beforeModel, owned(r, fn))
+}
+
 // Checkpoint adds a hook that runs between the results of a reply's calls and the next model call, and before a
 // turn's end.
 func (r *Registrar) Checkpoint(fn HookFunc[CheckpointContext]) {

@@ -17,6 +17,8 @@ func (m *machine) hooks(in Hooks) (Output, error) {
 	switch in.Ran.Point {
 	case events.PointBeforeTurn:
 		m.beforeTurn(in)
+	case events.PointBeforeModel:
+		m.beforeModel(in)
 	case events.PointBeforeTool:
 		m.beforeTool(in)
 	case events.PointCheckpoint:
@@ -42,6 +44,17 @@ func (m *machine) beforeTurn(in Hooks) {
 		m.complete(events.TurnCompleted{End: events.EndPluginAbort, Issue: *in.Abort})
 	case in.Stopped != nil:
 		m.end(events.TurnCompleted{End: events.EndRuntimeError, Issue: *in.Stopped})
+	}
+}
+
+func (m *machine) beforeModel(in Hooks) {
+	switch {
+	case !in.Ran.Issue.IsZero():
+		m.end(events.TurnCompleted{End: events.EndRuntimeError, Issue: in.Ran.Issue})
+	case in.Abort != nil:
+		m.end(events.TurnCompleted{End: events.EndPluginAbort, Issue: *in.Abort})
+	case in.Switch != nil:
+		m.end(events.TurnCompleted{End: events.EndSwitched, Switch: *in.Switch})
 	}
 }
 

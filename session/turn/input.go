@@ -95,7 +95,8 @@ type Hooks struct {
 	Results  []events.ToolResult        // before the calls: results of calls that do not run, ascending
 	Asks     []events.ToolApprovalAsked // before the calls: approval requests
 	Abort    *events.Issue
-	Stopped  *events.Issue // the turn cannot continue
+	Switch   *events.FrameSwitch // before a model call: the turn continues in another frame
+	Stopped  *events.Issue       // the turn cannot continue
 	Extra
 }
 

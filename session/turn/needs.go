@@ -66,6 +66,8 @@ func nextEffects(s *projector.State, t *projector.Turn) Needs {
 		o.Hooks = events.PointBeforeTurn
 	case t.Checkpoint != "":
 		o.Hooks, o.At = events.PointCheckpoint, t.Checkpoint
+	case !t.Replied && !t.Primed && t.HasHooks(events.PointBeforeModel):
+		o.Hooks = events.PointBeforeModel
 	case !t.Replied:
 		o.Model = true
 	case !t.Gated && t.HasHooks(events.PointBeforeTool):

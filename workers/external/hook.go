@@ -34,6 +34,14 @@ func (o *sessionPlugin) registerHooks(r *plugin.Registrar) {
 			})
 		})
 	}
+	if list := registry.At(o.manifest, string(events.PointBeforeModel)); list != nil {
+		r.BeforeModelCall(func(ctx context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
+			return o.decide(ctx, list, wire.HookCall{
+				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Messages: len(in.View.Messages),
+				Iteration: in.Iteration, LastPrompt: in.LastPrompt, Window: in.Window,
+			})
+		})
+	}
 	if list := registry.At(o.manifest, string(events.PointBeforeTool)); list != nil {
 		r.BeforeToolCall(func(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, hookedCall(in.Call, &wire.HookedCall{Tool: in.Tool, Args: in.Args}))
@@ -135,17 +143,24 @@ func (o *sessionPlugin) callHook(ctx context.Context, h *wire.Hook, in wire.Hook
 	}
 }
 
-// mayDirect refuses changes of calls of tools that are not the plugin's, unless the operator allows them.
+// mayDirect refuses changes of calls of tools that are not the plugin's, and of the session's instructions and frame, unless
+// the operator allows them.
 func (o *sessionPlugin) mayDirect(in *wire.HookCall, list []plugin.Directive) error {
-	if in.Call == nil || o.p.registry.Settings(o.name).ChangesOthers {
+	if o.p.registry.Settings(o.name).ChangesOthers {
 		return nil
 	}
-	if _, own := o.offer.Tools.Find(in.Call.Tool); own {
-		return nil
+	own := false
+	if in.Call != nil {
+		_, own = o.offer.Tools.Find(in.Call.Tool)
 	}
 	for i := range list {
-		if k := list[i].Kind; k == events.DirectiveReplaceArgs || k == events.DirectiveShortCircuit {
-			return fmt.Errorf("%s of tool %s, which is not of plugin %s: the operator allows it with changes_others", k, in.Call.Tool, o.name)
+		switch k := list[i].Kind; k { //nolint:exhaustive // the others change nothing of others
+		case events.DirectiveReplaceArgs, events.DirectiveShortCircuit:
+			if !own {
+				return fmt.Errorf("%s of tool %s, which is not of plugin %s: the operator allows it with changes_others", k, in.Call.Tool, o.name)
+			}
+		case events.DirectiveSystemPrompt, events.DirectiveSwitch:
+			return fmt.Errorf("directives[%d].kind: the operator allows %s of plugin %s with changes_others", i, k, o.name)
 		}
 	}
 	return nil

@@ -26,6 +26,7 @@ func noop(r *plugin.Registrar) error {
 	r.TransformContext(0, func(_ context.Context, _ plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
 		return now, nil
 	})
+	r.BeforeModelCall(func(context.Context, plugin.ModelContext) ([]plugin.Directive, error) { return nil, nil })
 	r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return nil, nil })
 	r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { return nil, nil })
 	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return nil, nil })

@@ -204,6 +204,16 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 			s.directs(ctx, "before_turn", wire.HookCall{Input: "hello"}, `[]`),
 		)
 	}},
+	{"hook_before_model_call", func(ctx context.Context, s *setting) error {
+		return errors.Join(
+			s.directs(ctx, "before_model_call", wire.HookCall{Iteration: 2, LastPrompt: 89, Window: 100},
+				`[{"kind":"contribute","contributions":[{"slot":"guidance","content":"Model call 2."}]}]`),
+			s.directs(ctx, "before_model_call", wire.HookCall{LastPrompt: 90, Window: 100}, `[
+				{"kind":"contribute","contributions":[{"slot":"guidance","content":"Model call 0."}]},
+				{"kind":"system_prompt","text":"Be brief."},
+				{"kind":"switch_frame","frame":"f0","task":"go on","messages":[{"role":"user","text":"so far"}]}]`),
+		)
+	}},
 	{"fragment", func(_ context.Context, s *setting) error {
 		for _, f := range s.registered()[0].Manifest.Prompt {
 			if f.Slot == "guidance" && f.Content == "Conformance is here." && fmt.Sprint(f.Tools) == "[echo]" {
@@ -231,6 +241,7 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 	{"turn_greeted", func(ctx context.Context, s *setting) error {
 		return s.prompted(ctx, "greet me", "hello from conformance")
 	}},
+	{"turn_with_a_contribution", func(ctx context.Context, s *setting) error { return s.prompted(ctx, "hello", "Model call 0.") }},
 	{"turn_with_the_fragment", func(ctx context.Context, s *setting) error { return s.prompted(ctx, "hello", "Conformance is here.") }},
 	{"turn_fail", func(ctx context.Context, s *setting) error {
 		return s.turned(ctx, "fail", object{"class": "external", "message": "closed"}, "closed")

@@ -24,10 +24,10 @@ import (
 
 // decides is a plugin that decides something at each hook point. The zero value decides nothing.
 type decides struct {
-	prompt, before, args, checkpoint, after string
-	child                                   bool // creates a session before the turn
-	asks                                    bool // asks the model before the turn
-	ran                                     *atomic.Int64
+	prompt, before, model, args, checkpoint, after string
+	child                                          bool // creates a session before the turn
+	asks                                           bool // asks the model before the turn
+	ran                                            *atomic.Int64
 }
 
 func (d decides) factory() plugin.Factory {
@@ -47,6 +47,9 @@ func (d decides) factory() plugin.Factory {
 				return now, err
 			}
 			return now, nil
+		})
+		r.BeforeModelCall(func(context.Context, plugin.ModelContext) ([]plugin.Directive, error) {
+			return []plugin.Directive{plugin.Contribute(events.Contribution{Slot: events.SlotGuidance, Content: d.model})}, nil
 		})
 		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
 			return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(d.args))}, nil
@@ -83,7 +86,7 @@ func TestCheck(t *testing.T) {
 		}
 		return llmtest.Text("done")
 	})
-	recorded := decides{prompt: "p", before: "b", args: `{"N":2}`, checkpoint: "c", after: "a", child: true, ran: &ran}
+	recorded := decides{prompt: "p", before: "b", model: "m", args: `{"N":2}`, checkpoint: "c", after: "a", child: true, ran: &ran}
 	file, points := record(t, url, Config{Plugins: []plugin.Factory{recorded.factory()}}, PluginFlags{Plugins: []string{"default"}})
 	calls, answers := ran.Load(), asked.Load()
 	if calls != 2 || answers != 4 || points < 5 { // of two sessions
@@ -102,6 +105,7 @@ func TestCheck(t *testing.T) {
 		"same":       {with(func(*decides) {}), "", ""},
 		"prompt":     {with(func(d *decides) { d.prompt = "other" }), events.KindTurnPrepared, "hooks of before_turn"},
 		"before":     {with(func(d *decides) { d.before = "other" }), events.KindHookRan, "hooks of before_turn"},
+		"model":      {with(func(d *decides) { d.model = "other" }), events.KindHookRan, "hooks of before_model_call"},
 		"child":      {with(func(d *decides) { d.child = false }), events.KindHookRan, "hooks of before_turn"},
 		"arguments":  {with(func(d *decides) { d.args = `{"N":3}` }), events.KindHookRan, "hooks of before_tool_call"},
 		"checkpoint": {with(func(d *decides) { d.checkpoint = "other" }), events.KindHookRan, "hooks of checkpoint"},

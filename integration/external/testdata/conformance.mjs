@@ -20,6 +20,7 @@ const manifest = {
     { name: "guard", point: "before_tool_call", tools: ["echo"] },
     { name: "note", point: "after_tool_call", tools: ["echo"], fail_open: true },
     { name: "greet", point: "before_turn" },
+    { name: "advise", point: "before_model_call" },
   ],
   prompt: [{ slot: "guidance", content: "Conformance is here.", tools: ["echo"] }],
 };
@@ -154,6 +155,14 @@ const hooked = {
   note({ call }) {
     if (call.result.text === "hookfail") throw new Error("as requested");
     if (call.result.text === "loud") return [{ kind: "short_circuit_tool", result: { text: "LOUD" } }];
+  },
+  advise({ iteration = 0, last_prompt = 0, window = 0 }) {
+    const list = [{ kind: "contribute", contributions: [{ slot: "guidance", content: `Model call ${iteration}.` }] }];
+    if (window > 0 && last_prompt * 10 >= window * 9) {
+      list.push({ kind: "system_prompt", text: "Be brief." });
+      list.push({ kind: "switch_frame", frame: `f${iteration}`, task: "go on", messages: [{ role: "user", text: "so far" }] });
+    }
+    return list;
   },
   async greet({ input = "" }) {
     if (input === "greet me slowly") await sleep(1500);

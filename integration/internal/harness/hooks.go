@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	"github.com/lash-go/lash/events"
@@ -50,6 +51,11 @@ func (c *HookCounter) Factory() plugin.Factory {
 		})
 		r.Prompt(func(ctx context.Context, _ plugin.PromptContext) ([]events.Contribution, error) {
 			return []events.Contribution{{Slot: events.SlotIntro, Content: "be good"}}, c.called(ctx, "prompt")
+		})
+		r.BeforeModelCall(func(ctx context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
+			return []plugin.Directive{plugin.Contribute(events.Contribution{
+				Slot: events.SlotEnvironment, Content: fmt.Sprintf("call %d of %d messages", in.Iteration, len(in.View.Messages)),
+			})}, c.called(ctx, fmt.Sprint("before_model ", in.Iteration))
 		})
 		r.Response(func(ctx context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
 			return got, []json.RawMessage{json.RawMessage(`"response"`)}, c.called(ctx, "response")

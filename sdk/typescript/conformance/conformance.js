@@ -1,6 +1,6 @@
 // The plugin with which `lash-node plugin check` tests an SDK.
 import { setTimeout as sleep } from "node:timers/promises";
-import { Failure, abortTurn, definePlugin, enqueueMessages, replaceToolArgs, serve, shortCircuitTool, tool } from "@lash/plugin";
+import { Failure, abortTurn, contribute, definePlugin, enqueueMessages, replaceToolArgs, serve, shortCircuitTool, switchFrame, systemPrompt, tool } from "@lash/plugin";
 
 /** @type {Map<string, number>} */
 const runs = new Map(); // by key of the call
@@ -110,6 +110,14 @@ const conformance = definePlugin({
       run({ call }) {
         if (call.result.text === "loud") return shortCircuitTool("LOUD");
         if (call.result.text === "hookfail") throw new Error("as requested");
+      },
+    },
+    advise: {
+      point: "before_model_call",
+      run({ iteration, lastPrompt, window }) {
+        const text = contribute({ slot: "guidance", content: `Model call ${iteration}.` });
+        if (window === 0 || lastPrompt * 10 < window * 9) return text;
+        return [text, systemPrompt("Be brief."), switchFrame(`f${iteration}`, "go on", { role: "user", text: "so far" })];
       },
     },
     greet: {

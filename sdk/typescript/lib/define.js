@@ -46,6 +46,15 @@ export const askApproval = (message, options) => ({ kind: "ask_approval", messag
 /** @type {typeof api.shortCircuitTool} */
 export const shortCircuitTool = (text, outcome) => ({ kind: "short_circuit_tool", result: { text, outcome } });
 
+/** @type {typeof api.contribute} */
+export const contribute = (...contributions) => ({ kind: "contribute", contributions });
+
+/** @type {typeof api.systemPrompt} */
+export const systemPrompt = (text) => ({ kind: "system_prompt", text });
+
+/** @type {typeof api.switchFrame} */
+export const switchFrame = (frame, task, ...messages) => ({ kind: "switch_frame", frame, task, messages });
+
 /** @type {typeof api.emitEvents} */
 export const emitEvents = (...events) => ({ kind: "emit_events", events });
 

@@ -197,6 +197,7 @@ class Instance {
       const answer = await hooks[call.hook].run(/** @type {any} */ ({
         session: call.session, turn: call.turn ?? "", invocation: call.invocation, redelivered: call.redelivered === true,
         signal: AbortSignal.timeout(call.deadline_ms),
+        iteration: call.iteration ?? 0, lastPrompt: call.last_prompt ?? 0, window: call.window ?? 0,
         input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, firedBy: call.fired_by, data: call.data,
         call: hooked && {
           id: hooked.call, modelCall: hooked.model_call, key: hooked.key ?? "", again: hooked.again === true, once: hooked.once === true, inner: hooked.inner === true,

@@ -17,7 +17,7 @@
 //
 // # Limits
 //
-// A plugin may register tools, the hooks BeforeTurn, BeforeToolCall, AfterToolCall, Checkpoint and AfterTurn, and
+// A plugin may register tools, the hooks BeforeTurn, BeforeModelCall, BeforeToolCall, AfterToolCall, Checkpoint and AfterTurn, and
 // Lifecycle functions. One with more is refused: it can run in a node only. The prompt is text, [Config.Prompt], and no
 // function, as nodes build prompts while no instance runs.
 //

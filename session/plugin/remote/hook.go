@@ -43,6 +43,7 @@ func hooksOf(d *plugin.Declared, cfg *Config) ([]wire.Hook, map[string]hookFunc,
 		}
 	}
 	declare(events.PointBeforeTurn, len(d.BeforeTurn), all(d.BeforeTurn, turnContext))
+	declare(events.PointBeforeModel, len(d.BeforeModelCall), all(d.BeforeModelCall, modelContext))
 	declare(events.PointBeforeTool, len(d.BeforeToolCall), all(d.BeforeToolCall, toolContext))
 	declare(events.PointAfterTool, len(d.AfterToolCall), all(d.AfterToolCall, resultContext))
 	declare(events.PointCheckpoint, len(d.Checkpoint), all(d.Checkpoint, checkpointContext))
@@ -98,6 +99,13 @@ func turnContext(in *wire.HookCall) plugin.TurnContext {
 	return plugin.TurnContext{
 		Session: in.Session, Turn: in.Turn, Effect: events.EffectID(in.Invocation), Host: plugin.Absent{},
 		Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: in.Input}}},
+	}
+}
+
+func modelContext(in *wire.HookCall) plugin.ModelContext {
+	return plugin.ModelContext{
+		Session: in.Session, Turn: in.Turn, Effect: events.EffectID(in.Invocation), Iteration: in.Iteration,
+		LastPrompt: in.LastPrompt, Window: in.Window, Host: plugin.Absent{},
 	}
 }
 
@@ -225,31 +233,6 @@ func (i *Instance) recovered(ctx context.Context, run hookFunc, in *wire.HookCal
 		}
 	}()
 	return run(ctx, in)
-}
-
-// wireDirective is a directive as it is sent. Errors: what a program of its own cannot direct.
-func wireDirective(d *plugin.Directive) (wire.Directive, error) {
-	out := wire.Directive{
-		Kind: d.Kind, Code: d.Code, Message: d.Message, WithinMS: d.Within.Milliseconds(), Args: d.Args, Events: d.Events,
-		Name: d.Name, Payload: d.Payload,
-	}
-	for i := range d.Messages {
-		m := &d.Messages[i]
-		if len(m.Parts) != 1 || m.Parts[0].Kind != events.PartText || m.Role == events.RoleAssistant {
-			return out, fmt.Errorf("%s: message %d is not one text of a user or the system, which a plugin of its own process cannot send", d.Kind, i)
-		}
-		out.Messages = append(out.Messages, wire.Said{Role: m.Role, Text: m.Parts[0].Text})
-	}
-	switch r := d.Result; {
-	case d.Create != nil:
-		return out, fmt.Errorf("%s: a plugin of its own process cannot direct it", d.Kind)
-	case r == nil:
-	case r.Pending || r.Control != "" || len(r.Attachments) > 0:
-		return out, fmt.Errorf("%s: the result is more than text, which a plugin of its own process cannot send", d.Kind)
-	default:
-		out.Result = &wire.HookedResult{Text: r.Text, Outcome: r.Outcome}
-	}
-	return out, nil
 }
 
 // Fire calls the hooks of all other plugins at a custom point, and returns the names of the plugins whose hooks

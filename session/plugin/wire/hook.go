@@ -18,7 +18,13 @@ type HookCall struct {
 	DeadlineMS int64            `json:"deadline_ms"`     // from now; an answer after it has no reader
 	// Redelivered means that an observing hook may have had this event before.
 	Redelivered bool `json:"redelivered,omitempty"`
-	// Messages is the number of messages of the conversation, at before_turn.
+	// Iteration is the index of the model call in the turn, from 0, at before_model_call.
+	Iteration int64 `json:"iteration,omitempty"`
+	// LastPrompt are the tokens of the session's last prompt, 0 before the first, at before_model_call.
+	LastPrompt int64 `json:"last_prompt,omitempty"`
+	// Window is that of the model in tokens, 0 if unknown, at before_model_call.
+	Window int64 `json:"window,omitempty"`
+	// Messages is the number of messages of the conversation, at before_turn and before_model_call.
 	Messages int `json:"messages,omitempty"`
 	// Input is the text of the turn's input, at before_turn.
 	Input string `json:"input,omitempty"`
@@ -72,16 +78,20 @@ type HookResult struct {
 // Directive is an instruction of a hook to the turn. Package session/plugin has the table of the points that each kind
 // is for.
 type Directive struct {
-	Kind     events.DirectiveKind `json:"kind"`                // all but create_session, for which there are callbacks
-	Code     string               `json:"code,omitempty"`      // of abort_turn
-	Message  string               `json:"message,omitempty"`   // of abort_turn and ask_approval
-	WithinMS int64                `json:"within_ms,omitempty"` // of ask_approval; 0 means no limit
-	Messages []Said               `json:"messages,omitempty"`  // of enqueue_messages
-	Args     json.RawMessage      `json:"args,omitempty"`      // of replace_tool_args
-	Result   *HookedResult        `json:"result,omitempty"`    // of short_circuit_tool
-	Events   []json.RawMessage    `json:"events,omitempty"`    // of emit_events
-	Name     string               `json:"name,omitempty"`      // of emit_trace
-	Payload  json.RawMessage      `json:"payload,omitempty"`   // of emit_trace
+	Kind          events.DirectiveKind `json:"kind"`                    // all but create_session, for which there are callbacks
+	Code          string               `json:"code,omitempty"`          // of abort_turn
+	Message       string               `json:"message,omitempty"`       // of abort_turn and ask_approval
+	WithinMS      int64                `json:"within_ms,omitempty"`     // of ask_approval; 0 means no limit
+	Messages      []Said               `json:"messages,omitempty"`      // of enqueue_messages, and the first ones of the frame of switch_frame
+	Args          json.RawMessage      `json:"args,omitempty"`          // of replace_tool_args
+	Result        *HookedResult        `json:"result,omitempty"`        // of short_circuit_tool
+	Events        []json.RawMessage    `json:"events,omitempty"`        // of emit_events
+	Name          string               `json:"name,omitempty"`          // of emit_trace
+	Payload       json.RawMessage      `json:"payload,omitempty"`       // of emit_trace
+	Contributions []Fragment           `json:"contributions,omitempty"` // of contribute
+	Text          string               `json:"text,omitempty"`          // of system_prompt
+	Frame         events.FrameID       `json:"frame,omitempty"`         // of switch_frame
+	Task          string               `json:"task,omitempty"`          // of switch_frame
 }
 
 // Said is a message with one text.

@@ -41,7 +41,7 @@ type Skipped struct {
 // KindOf is the kind of a point.
 func KindOf(point string) PointKind {
 	switch point {
-	case string(events.PointBeforeTurn), string(events.PointBeforeTool), string(events.PointAfterTool),
+	case string(events.PointBeforeTurn), string(events.PointBeforeModel), string(events.PointBeforeTool), string(events.PointAfterTool),
 		string(events.PointCheckpoint), string(events.PointAfterTurn):
 		return PointDecides
 	case "turn_finalized", "turn_persisted", "session_restored", "session_config_changed":
@@ -128,19 +128,19 @@ func (f *Fragment) validate(field string) error {
 	return checkTools(field+".tools", f.Tools)
 }
 
-func (m *Manifest) validatePrompt() error {
-	if len(m.Prompt) > MaxFragments {
-		return refuse("manifest.prompt", "are %d, limit is %d", len(m.Prompt), MaxFragments)
+func validateFragments(field string, list []Fragment) error {
+	if len(list) > MaxFragments {
+		return refuse(field, "are %d, limit is %d", len(list), MaxFragments)
 	}
 	bytes := 0
-	for i := range m.Prompt {
-		if err := m.Prompt[i].validate(fmt.Sprintf("manifest.prompt[%d]", i)); err != nil {
+	for i := range list {
+		if err := list[i].validate(fmt.Sprintf("%s[%d]", field, i)); err != nil {
 			return err
 		}
-		bytes += len(m.Prompt[i].Title) + len(m.Prompt[i].Content)
+		bytes += len(list[i].Title) + len(list[i].Content)
 	}
 	if bytes > MaxPromptText {
-		return refuse("manifest.prompt", "has %d bytes, limit is %d", bytes, MaxPromptText)
+		return refuse(field, "has %d bytes, limit is %d", bytes, MaxPromptText)
 	}
 	return nil
 }
@@ -174,6 +174,9 @@ func (r *HookResult) Validate() error {
 // maxWithinMS is the longest time of a call, and for the answer to an approval, a year.
 const maxWithinMS = 365 * 24 * 60 * 60 * 1000
 
+// maxTask is the size of the longest task of a frame, in bytes.
+const maxTask = 32 << 10
+
 // maxTraceName is the size of the longest name of a trace event, in bytes.
 const maxTraceName = 100
 
@@ -186,10 +189,29 @@ func (d *Directive) validate(field string) error {
 	case d.Kind == events.DirectiveEmitTrace && (d.Name == "" || len(d.Name) > maxTraceName || d.Name == SkippedHook):
 		return refuse(field+".name", "is %.100q, want 1 to %d bytes, and not %s", d.Name, maxTraceName, SkippedHook)
 	}
+	if err := d.validatePrompt(field); err != nil {
+		return err
+	}
 	for i := range d.Messages {
 		if role := d.Messages[i].Role; role != events.RoleUser && role != events.RoleSystem {
 			return refuse(fmt.Sprintf("%s.messages[%d].role", field, i), "is %.100q, want user or system", role)
 		}
+	}
+	return nil
+}
+
+// validatePrompt checks the fields of directives before a model call.
+func (d *Directive) validatePrompt(field string) error {
+	switch {
+	case d.Kind == events.DirectiveContribute:
+		return validateFragments(field+".contributions", d.Contributions)
+	case d.Kind == events.DirectiveSystemPrompt && (d.Text == "" || len(d.Text) > events.MaxInstructionsBytes):
+		return refuse(field+".text", "has %d bytes, want 1 to %d", len(d.Text), events.MaxInstructionsBytes)
+	case d.Kind != events.DirectiveSwitch:
+	case d.Frame == "" || len(d.Frame) > events.MaxIDBytes:
+		return refuse(field+".frame", "has %d bytes, want 1 to %d", len(d.Frame), events.MaxIDBytes)
+	case d.Task == "" || len(d.Task) > maxTask:
+		return refuse(field+".task", "has %d bytes, want 1 to %d", len(d.Task), maxTask)
 	}
 	return nil
 }

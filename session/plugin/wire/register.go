@@ -24,8 +24,8 @@ type Tool struct {
 // Hook declares a function that nodes call at a point of a session.
 type Hook struct {
 	Name string `json:"name"` // a token, unique in the manifest
-	// Point is one of [events.HookPoint] before_turn, before_tool_call, after_tool_call, checkpoint and after_turn, where
-	// the hook answers with directives; or turn_finalized, turn_persisted, session_restored and
+	// Point is one of [events.HookPoint] before_turn, before_model_call, before_tool_call, after_tool_call, checkpoint and
+	// after_turn, where the hook answers with directives; or turn_finalized, turn_persisted, session_restored and
 	// session_config_changed, which it observes; or "custom.NAME", which other plugins fire.
 	Point     string   `json:"point"`
 	Tools     []string `json:"tools,omitempty"`      // of the points of calls: only calls of these tools; empty: all
@@ -139,7 +139,7 @@ func (m *Manifest) Validate() error {
 		}
 		names[t.Name] = true
 	}
-	return cmp.Or(m.validateHooks(), m.validatePrompt())
+	return cmp.Or(m.validateHooks(), validateFragments("manifest.prompt", m.Prompt))
 }
 
 func refuse(field, format string, args ...any) error {

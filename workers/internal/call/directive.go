@@ -1,9 +1,11 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,14 +18,15 @@ import (
 // directiveOutcome is the outcome of a list of directives.
 type directiveOutcome struct {
 	decisions []events.Decision
-	messages  []events.Message // enqueued, the plugin as their origin
-	abort     *events.Issue    // of the last abort
-	args      json.RawMessage  // of the last replacement
-	result    *plugin.Result   // replaces the call's result; of the last short circuit
-	question  string           // the question of an approval; empty: none is needed
-	askedBy   string           // the plugin that asks
-	timeLimit time.Duration    // time limit of the approval; 0: none
-	places    json.RawMessage  // of the last judgement of places
+	messages  []events.Message    // enqueued, the plugin as their origin
+	abort     *events.Issue       // of the last abort
+	args      json.RawMessage     // of the last replacement
+	result    *plugin.Result      // replaces the call's result; of the last short circuit
+	question  string              // the question of an approval; empty: none is needed
+	askedBy   string              // the plugin that asks
+	timeLimit time.Duration       // time limit of the approval; 0: none
+	places    json.RawMessage     // of the last judgement of places
+	frame     *events.FrameSwitch // of the last switch
 }
 
 // replacement is the result that replaces the call's own; nil where none does. An abort is a failure of that class.
@@ -53,8 +56,8 @@ func (c *directiveOutcome) approvalRequest(call *turn.Call, now time.Time) *even
 }
 
 // applyDirectives executes directives in order. The stack has checked all of them. The ids of the sessions that it creates
-// follow from the effect, so a repeated effect creates none twice. An error is a session that could not be created;
-// the directives after it are not executed.
+// follow from the effect, so a repeated effect creates none twice. An error is a session that could not be created, or a frame
+// switch that could not be recorded; the directives after it are not executed.
 func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, list []plugin.Owned[plugin.Directive]) (directiveOutcome, error) {
 	var c directiveOutcome
 	host := s.host(effect)
@@ -89,12 +92,33 @@ func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, 
 			_ = host.EmitTrace(ctx, d.Name, v.Payload)
 		case events.DirectiveJudgePlaces:
 			c.places, d.Body = v.Payload, v.Payload
+		case events.DirectiveContribute:
+			d.Contributions = v.Contributions
+		case events.DirectiveSystemPrompt:
+			d.Message = v.Message
+		case events.DirectiveSwitch:
+			to, err := s.env.spillSwitch(ctx, withOrigin(*v.Switch, owned.Plugin))
+			if err != nil {
+				return c, &plugin.HookError{Plugin: owned.Plugin, Point: string(v.Kind), Err: err}
+			}
+			d.Name, c.frame = string(to.Frame), &to
 		case events.DirectiveAskApproval:
 			d.Message, c.question, c.askedBy, c.timeLimit = clip(v.Message), v.Message, owned.Plugin, v.Within
 		}
 		c.decisions = append(c.decisions, d)
 	}
 	return c, nil
+}
+
+// withOrigin names the plugin in the messages that name none.
+func withOrigin(to events.FrameSwitch, plugin string) events.FrameSwitch {
+	to.Nodes = slices.Clone(to.Nodes)
+	for i := range to.Nodes {
+		if n := &to.Nodes[i]; n.Kind == events.NodeMessage {
+			n.Message.Origin = cmp.Or(n.Message.Origin, plugin)
+		}
+	}
+	return to
 }
 
 // create creates a session that an earlier run of the effect may have created.

@@ -49,6 +49,8 @@ func (h *hooks) run(ctx context.Context) {
 	switch h.needs.Hooks {
 	case events.PointBeforeTurn:
 		h.beforeTurn(ctx)
+	case events.PointBeforeModel:
+		h.beforeModel(ctx)
 	case events.PointBeforeTool:
 		h.beforeTools(ctx)
 	case events.PointCheckpoint:
@@ -73,13 +75,25 @@ func (h *hooks) recordDirectives(ctx context.Context, code string, list []plugin
 	if err == nil {
 		var done directiveOutcome
 		if done, err = h.applyDirectives(ctx, h.effect, list); err == nil {
-			h.in.Ran.Decisions, h.in.Messages, h.in.Abort = done.decisions, done.messages, done.abort
+			h.in.Ran.Decisions, h.in.Messages, h.in.Abort, h.in.Switch = done.decisions, done.messages, done.abort, done.frame
 			err = errors.Join(tooLarge(&h.in.Ran), tooLarge(appended(done.messages)))
 		}
 	}
 	if err != nil {
 		h.fail(code, err)
 	}
+}
+
+func (h *hooks) beforeModel(ctx context.Context) {
+	var list []plugin.Owned[plugin.Directive]
+	w, err := h.bodies(ctx)
+	if err == nil {
+		list, err = h.stack.BeforeModelCall(ctx, plugin.ModelContext{
+			Session: h.session, Turn: h.turn, Effect: h.effect, Iteration: h.needs.Iteration, View: w.view,
+			LastPrompt: h.state.Prompted, Window: h.state.Config.ContextWindow, Host: h.host(h.effect),
+		})
+	}
+	h.recordDirectives(ctx, "plugin_before_model_call", list, err)
 }
 
 func (h *hooks) checkpoint(ctx context.Context) {

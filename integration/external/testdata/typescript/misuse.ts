@@ -1,5 +1,5 @@
 // What the types of the SDK accept and refuse: each expected error must be one.
-import { abortTurn, definePlugin, enqueueMessages, Failure, replaceToolArgs, tool } from "@lash/plugin";
+import { abortTurn, contribute, definePlugin, enqueueMessages, Failure, replaceToolArgs, switchFrame, systemPrompt, tool } from "@lash/plugin";
 import type { Attachment } from "@lash/plugin";
 import type { Registration } from "@lash/plugin/wire";
 
@@ -33,6 +33,13 @@ definePlugin({
   tools: { typed },
   hooks: {
     good: { point: "before_tool_call", run: ({ call }) => [abortTurn("no"), replaceToolArgs(call.args)] },
+    model: {
+      point: "before_model_call",
+      run: ({ iteration, lastPrompt, window, invocation }) =>
+        lastPrompt > window * 0.9 ? switchFrame(invocation, "Go on.", { role: "user", text: "so far" }) : [contribute({ slot: "guidance", content: `${iteration}` }), systemPrompt("Be brief.")],
+    },
+    // @ts-expect-error a directive of another point
+    early: { point: "before_turn", run: () => systemPrompt("Be brief.") },
     // @ts-expect-error a directive of another point
     bad: { point: "after_turn", run: () => replaceToolArgs({}) },
     // @ts-expect-error an observing hook has no directives

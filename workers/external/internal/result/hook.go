@@ -3,6 +3,7 @@ package result
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,6 +58,20 @@ func directive(d *wire.Directive) plugin.Directive {
 	}
 	for _, m := range d.Messages {
 		out.Messages = append(out.Messages, plugin.Say(m.Role, m.Text))
+	}
+	for i := range d.Contributions {
+		out.Contributions = append(out.Contributions, d.Contributions[i].Contribution())
+	}
+	switch d.Kind { //nolint:exhaustive // the others have all fields already
+	case events.DirectiveSystemPrompt:
+		out.Message = d.Text
+	case events.DirectiveSwitch:
+		out.Switch = &events.FrameSwitch{Frame: d.Frame, Task: d.Task}
+		for i, m := range out.Messages {
+			m.ID = events.MessageID(events.DerivedID("f-", string(d.Frame), strconv.Itoa(i)))
+			out.Switch.Nodes = append(out.Switch.Nodes, events.NewNode{ID: events.NodeID(m.ID), Kind: events.NodeMessage, Message: m})
+		}
+		out.Messages = nil
 	}
 	if d.Result != nil {
 		out.Result = &plugin.Result{Text: d.Result.Text, Outcome: d.Result.Outcome}

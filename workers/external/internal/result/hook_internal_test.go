@@ -1,7 +1,9 @@
 package result
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -38,6 +40,10 @@ func TestHookAnswer(t *testing.T) {
 		"valid_empty":                {events.PointBeforeTurn, `{}`, ""},
 		"valid_abort_of_a_call":      {events.PointBeforeTool, `{"directives":[{"kind":"abort_turn","code":"x","message":"no"}]}`, ""},
 		"valid_result":               {events.PointAfterTool, `{"directives":[{"kind":"short_circuit_tool","result":{"text":"x"}}]}`, ""},
+		"contribution":               {events.PointBeforeModel, `{"directives":[{"kind":"contribute","contributions":[{"slot":"attic","content":"x"}]}]}`, "directives[0].contributions[0].slot"},
+		"blank_prompt":               {events.PointBeforeModel, `{"directives":[{"kind":"system_prompt","text":" "}]}`, "directives[0]: system_prompt: text is empty"},
+		"frame_of_another_point":     {events.PointBeforeTurn, `{"directives":[{"kind":"switch_frame","frame":"f","task":"t"}]}`, "not allowed at before_turn"},
+		"messages_before_model_call": {events.PointBeforeModel, `{"directives":[{"kind":"enqueue_messages","messages":[{"role":"user","text":"x"}]}]}`, "not allowed at before_model_call"},
 		"observer_directs_in_vain":   {"turn_persisted", `{"directives":[{"kind":"abort_turn"}]}`, ""},
 		"observer_fails":             {"turn_persisted", `{"error":{"message":"full"}}`, "full"},
 		"custom_point_with_a_number": {"custom.a", `1`, "no JSON of its form"},
@@ -59,9 +65,10 @@ func TestHookAnswer(t *testing.T) {
 // FuzzHookAnswer: what an instance sends becomes directives that the point allows, or an error.
 func FuzzHookAnswer(f *testing.F) {
 	f.Add(`{"directives":[{"kind":"enqueue_messages","messages":[{"role":"user","text":"x"}]}]}`)
+	f.Add(`{"directives":[{"kind":"switch_frame","frame":"f","task":"t","messages":[{"role":"user","text":"x"}]},{"kind":"contribute"}]}`)
 	f.Add(`{"directives":[{"kind":"ask_approval","message":"?","within_ms":9}]}`)
 	f.Fuzz(func(t *testing.T, answer string) {
-		for _, point := range []events.HookPoint{events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn} {
+		for _, point := range []events.HookPoint{events.PointBeforeTurn, events.PointBeforeModel, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn} {
 			list, err := Directives(point, []byte(answer))
 			for i := range list {
 				if err != nil || list[i].Check(point) != nil || list[i].Create != nil || list[i].Within < 0 {
@@ -75,6 +82,7 @@ func FuzzHookAnswer(f *testing.F) {
 // TestDirective is each kind of directive as the same one of a plugin in the node.
 func TestDirective(t *testing.T) {
 	t.Parallel()
+	seed := "f-" + fmt.Sprintf("%x", sha256.Sum256([]byte("f/0")))[:32]
 	for _, c := range []struct {
 		sent string
 		want plugin.Directive
@@ -86,6 +94,17 @@ func TestDirective(t *testing.T) {
 		{`{"kind":"emit_events","events":[1,"b"]}`, plugin.Emit(json.RawMessage(`1`), json.RawMessage(`"b"`))},
 		{`{"kind":"emit_trace","name":"n","payload":[2]}`, plugin.Trace("n", json.RawMessage(`[2]`))},
 		{`{"kind":"ask_approval","message":"q"}`, plugin.Ask("q")},
+		{
+			`{"kind":"contribute","contributions":[{"slot":"intro","title":"t","priority":2,"content":"c","tools":["a"]}]}`,
+			plugin.Contribute(events.Contribution{Slot: events.SlotIntro, Title: "t", Priority: 2, Content: "c", Tools: []string{"a"}}),
+		},
+		{`{"kind":"contribute"}`, plugin.Contribute()},
+		{`{"kind":"system_prompt","text":"p"}`, plugin.SystemPrompt("p")},
+		{`{"kind":"switch_frame","frame":"f","task":"t","messages":[{"role":"user","text":"a"}]}`, plugin.SwitchFrame(events.FrameSwitch{
+			Frame: "f", Task: "t", Nodes: []events.NewNode{{ID: events.NodeID(seed), Kind: events.NodeMessage, Message: events.Message{
+				ID: events.MessageID(seed), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "a"}},
+			}}},
+		})},
 		{`{"kind":"ask_approval","message":"q","within_ms":1500}`, plugin.AskWithin("q", 1500*time.Millisecond)},
 	} {
 		var d wire.Directive

@@ -25,8 +25,9 @@ type Plugin struct {
 	// Callbacks are the operations of the HTTP API that the plugin's calls may request, by their operationId, and
 	// "ask", with which they may ask people, see [wire.AskPath]. Defaults to none.
 	Callbacks []string `json:"callbacks,omitempty"`
-	// ChangesOthers lets the plugin's hooks replace arguments and results of tools that are not its own. The gate judges,
-	// and an approval shows, the arguments after all replacements. Defaults to own tools only.
+	// ChangesOthers lets the plugin's hooks replace arguments and results of tools that are not its own, and the
+	// instructions and the frame of sessions. The gate judges, and an approval shows, the arguments after all replacements.
+	// Defaults to own tools only.
 	ChangesOthers bool `json:"changes_others,omitempty"`
 	// Tools are the names of the tools that the plugin may register, where * stands for any text. No other plugin
 	// may register them, except one whose Tools has the name, too: of these, the first one has it. Defaults to all names
