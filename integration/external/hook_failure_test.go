@@ -260,7 +260,7 @@ func TestHooksOfTheSDK(t *testing.T) {
 		id := s.turn()
 		harness.EqualLists(t, "inputs", seen, []string{
 			"before_turn t1 t1/0/before_turn go", "before_model_call 0 t1/0/before_model_call 0 of 0", `before_tool_call own {"a":1} t1/0/0 k`, `after_tool_call own {"a":2} was own`,
-			"checkpoint after_work t1/1/checkpoint/after_work", "before_model_call 1 t1/1/before_model_call 0 of 0", "checkpoint before_completion t1/2/checkpoint/before_completion", "after_turn finished",
+			"checkpoint after_work t1/1/checkpoint/after_work", "before_model_call 1 t1/1/before_model_call 10 of 0", "checkpoint before_completion t1/2/checkpoint/before_completion", "after_turn finished",
 		})
 		harness.EqualLists(t, "messages", s.Messages(id), []string{"user go", "user more", `assistant k:own{"a":1}`, "user k=instead", "assistant done", "system bye"})
 		for n := range 2 {

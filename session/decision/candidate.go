@@ -302,7 +302,7 @@ func (c *comparison) ends() []candidate {
 	return list
 }
 
-// ending is the end of the turn among the events from at on. direct: no hooks run after it.
+// ending is the end of the turn among the events from at on, before the next decisions of hooks. direct: no hooks run after it.
 func (c *comparison) ending() (end events.TurnCompleted, direct bool) {
 	id := c.list[c.at].Turn
 	for i := c.at; i < len(c.list); i++ {
@@ -315,6 +315,10 @@ func (c *comparison) ending() (end events.TurnCompleted, direct bool) {
 		case *events.TurnCheckpointed:
 			if p.At == events.AtEnd {
 				return p.Ending, false
+			}
+		case *events.HookRan:
+			if i > c.at && !isAlwaysInput(&c.list[i]) {
+				return events.TurnCompleted{}, false
 			}
 		}
 	}

@@ -147,6 +147,21 @@ func TestSameSwitches(t *testing.T) {
 	}
 }
 
+// TestFailureBehindHooks has hooks before the first model call fail in the commit of those before the turn, which went well.
+func TestFailureBehindHooks(t *testing.T) {
+	t.Parallel()
+	h := &history{t: t, s: projector.New("s1")}
+	h.add(events.ActorClient, events.Of("", &events.SessionOpened{}))
+	h.add(events.ActorClient, turn.Request(h.s, "t1", events.TurnRequested{Input: events.TurnInput{Parts: text("go")}})...)
+	h.step(turn.Claim{Worker: "w1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointBeforeModel, events.PointAfterTurn}})
+	h.step(turn.Hooks{Ran: events.HookRan{Point: events.PointBeforeTurn}}, turn.Hooks{Ran: events.HookRan{
+		Point: events.PointBeforeModel, Failed: "p", Issue: events.Issue{Kind: "plugin", Code: "c", Message: "m"},
+	}}, turn.Hooks{Ran: events.HookRan{Point: events.PointAfterTurn, At: events.AtEnd}})
+	if _, diff := compare(t, h.list); diff != nil {
+		t.Errorf("got %+v, want no difference", *diff)
+	}
+}
+
 // compare compares a history up to its first difference.
 func compare(t *testing.T, list []events.Entry) (counts decision.Counts, diff *decision.Difference) {
 	t.Helper()
