@@ -57,7 +57,8 @@ var addedPayloads = map[string][]events.Payload{
 		{Plugin: "memory", Kind: events.DirectiveContribute, Contributions: []events.Contribution{{
 			Slot: events.SlotGuidance, Title: "Notes", Priority: 2, Tools: []string{"note"}, Minimum: events.Overridden(events.AvailCallable), Content: "Two are open.",
 		}}},
-		{Plugin: "memory", Kind: events.DirectiveSystemPrompt, Message: "Be brief."}, {Plugin: "memory", Kind: events.DirectiveSwitch, Name: "f2"},
+		{Plugin: "memory", Kind: events.DirectiveSystemPrompt, Message: "Be brief."},
+		{Plugin: "memory", Kind: events.DirectiveSwitch, Name: "f2"},
 	}}},
 	"silence":      {&events.SessionConfigured{Config: events.Config{Model: "o3", SilenceMillis: 1800000}}},
 	"foreign":      {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Foreign: 2}},

@@ -74,11 +74,13 @@ func TestPromptDigestOfPlugins(t *testing.T) {
 			sum(nil, viewed, system), system,
 		},
 		"call": {
-			before, []events.Payload{&events.TurnPrepared{Contributions: texts}, atCall(contributes("a", last, first), instructs("Be."), instructs("You are."))},
+			before,
+			[]events.Payload{&events.TurnPrepared{Contributions: texts}, atCall(contributes("a", last, first), instructs("Be."), instructs("You are."))},
 			sum(nil, link, "You are.\n\nFirst.\n\n## Search\n\nSearch first.\n\nLast.\n\nBe kind."), "You are.\n\nFirst.\n\n## Search\n\nSearch first.\n\nLast.\n\nBe kind.",
 		},
 		"later_call": {
-			nil, []events.Payload{atCall(contributes("a", last), contributes("b", first)), atCall(), atCall(contributes("a", texts[0]), contributes("a", last))},
+			nil,
+			[]events.Payload{atCall(contributes("a", last), contributes("b", first)), atCall(), atCall(contributes("a", texts[0]), contributes("a", last))},
 			sum(nil, link, "First.\n\nLast.\n\nBe kind."), "First.\n\nLast.\n\nBe kind.",
 		},
 		"call_without": {nil, []events.Payload{atCall(contributes("a", first)), atCall(contributes("a"))}, link, ""},

@@ -15,7 +15,7 @@ const (
 )
 
 // points are the hook points of the plugin of every session.
-var points = []events.HookPoint{events.PointBeforeTool}
+var points = []events.HookPoint{events.PointBeforeModel, events.PointBeforeTool}
 
 func (r *run) claim() turn.Claim {
 	return turn.Claim{Worker: r.n.id, Tools: catalog, Points: points}

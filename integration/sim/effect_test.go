@@ -198,9 +198,16 @@ func (e *effect) waitsForTime() ([]func(), error) {
 	})
 }
 
-// gate is the plugin's decision before the calls of a reply: it requires an approval for some.
+// gate is the plugin's decision before a model call, to whose prompt it contributes, or before the calls of a reply: it requires an
+// approval for some.
 func (e *effect) gate() turn.Input {
 	in := turn.Hooks{Ran: events.HookRan{Point: e.needs.Hooks, At: e.needs.At, Iteration: e.needs.Iteration}}
+	if e.needs.Hooks == events.PointBeforeModel {
+		in.Ran.Decisions = []events.Decision{{Plugin: "p", Kind: events.DirectiveContribute, Contributions: []events.Contribution{
+			{Slot: events.SlotIntro, Content: fmt.Sprintf("Call %d of worker %s.", e.needs.Iteration, e.r.n.id)},
+		}}}
+		return in
+	}
 	for i, c := range e.at.Turn().Calls {
 		if c.Tool == toolGuarded {
 			effect := turn.ToolEffect(e.needs.Turn, e.needs.Iteration, int64(i))
