@@ -162,13 +162,20 @@ type (
 		TaskHost
 		CompletionHost
 	}
-	// TurnHookHost is for hooks before a turn, and before a model call.
+	// TurnHookHost is for hooks before a turn.
 	TurnHookHost interface {
 		SnapshotHost
 		ToolStateHost
 		LifecycleHost
 		TraceHost
 		BodyHost
+	}
+	// ModelHookHost is for hooks before a model call.
+	ModelHookHost interface {
+		SnapshotHost
+		LifecycleHost
+		CompletionHost
+		TraceHost
 	}
 	// ToolHost is for tools and the hooks around them.
 	ToolHost interface {
@@ -218,6 +225,7 @@ type (
 		ToolHost
 		HistoryHost
 		TurnHookHost
+		ModelHookHost
 		PromptHost
 		TurnResultHost
 		CheckpointHost

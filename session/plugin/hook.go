@@ -77,7 +77,7 @@ type ModelContext struct {
 	View       projector.ReadView
 	LastPrompt int64 // tokens of the last prompt, 0 before the first
 	Window     int64 // of the model in tokens; 0 if unknown
-	Host       TurnHookHost
+	Host       ModelHookHost
 }
 
 // CheckpointContext is the input of checkpoint hooks.
