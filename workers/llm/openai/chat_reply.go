@@ -68,16 +68,16 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 		said, err = choice.Object("message") // of a whole reply
 		u.Whole = said != nil
 	}
-	if err == nil {
-		err = read(said, &u)
-	}
+	err = cmp.Or(err, read(said, &u))
 	if reason := choice.Label("finish_reason"); reason != "" && reason != "null" { // Qwen's null
 		u.End = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}
 	}
 	if !llm.IsSet(usage) && (u.End != nil || len(choices) == 0) {
 		usage = llm.UsageIn(e.Data)
 	}
-	u.Usage = llm.CountsOf(usage, true)
+	if llm.IsSet(usage) {
+		u.Usage = llm.CountsOf(usage, true)
+	}
 	return u, err
 }
 
