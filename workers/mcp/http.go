@@ -195,7 +195,8 @@ func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *h
 	body := bufio.NewReader(sent)
 	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
 	stream := strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") && answer.StatusCode < http.StatusBadRequest
-	posted := r.Method == http.MethodPost && answer.StatusCode == http.StatusOK
+	asks := head.ID != nil && head.Method != ""
+	posted := asks && answer.StatusCode == http.StatusOK
 	if posted && !stream {
 		begin, _ := body.Peek(len(`event:`)) // shorter ones are no message
 		begin = bytes.TrimSpace(bytes.TrimPrefix(begin, byteOrderMark))
@@ -208,7 +209,7 @@ func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *h
 		return nil
 	}
 	refuses := answer.StatusCode >= http.StatusBadRequest
-	if !refuses && (head.ID == nil || head.Method == "") || r.Method != http.MethodPost && !h.run.server.SSE {
+	if !refuses && !asks || r.Method != http.MethodPost && !h.run.server.SSE {
 		return nil // the library does not read it
 	}
 	most := maxMessage
