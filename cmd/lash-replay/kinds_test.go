@@ -130,6 +130,10 @@ func (h *badHistory) kindsOfTurn() {
 			{Plugin: "helper", Kind: events.DirectiveCreate, Session: "kid"},
 		}}),
 		events.Of("t1", &events.TurnPrepared{Contributions: []events.Contribution{{Slot: events.SlotGuidance, Content: "Change nothing."}}}),
+		events.Of("t1", &events.HookRan{Point: events.PointBeforeModel, Decisions: []events.Decision{
+			{Plugin: "plan", Kind: events.DirectiveContribute, Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "Plan only."}}},
+			{Plugin: "plan", Kind: events.DirectiveSystemPrompt, Message: "Be brief."},
+		}}),
 	)
 	h.in("t1",
 		&events.ModelInterrupted{Parts: textParts("half a"), Model: "m1"},

@@ -201,14 +201,11 @@ func greet(_ context.Context, in plugin.TurnContext) ([]plugin.Directive, error)
 }
 
 func advise(_ context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
-	list := []plugin.Directive{plugin.Contribute(events.Contribution{
-		Slot: events.SlotGuidance, Content: fmt.Sprintf("Model call %d.", in.Iteration),
-	})}
-	if in.Window > 0 && in.LastPrompt*10 >= in.Window*9 {
-		known := plugin.Say(events.RoleUser, "so far")
-		list = append(list, plugin.SystemPrompt("Be brief."), plugin.SwitchFrame(events.FrameSwitch{
-			Frame: events.FrameID(fmt.Sprint("f", in.Iteration)), Task: "go on", Nodes: []events.NewNode{{Kind: events.NodeMessage, Message: known}},
-		}))
+	text := plugin.Contribute(events.Contribution{Slot: events.SlotGuidance, Content: fmt.Sprintf("Model call %d.", in.Iteration)})
+	if in.Window == 0 || in.LastPrompt*10 < in.Window*9 {
+		return []plugin.Directive{text}, nil
 	}
-	return list, nil
+	to := events.FrameSwitch{Frame: events.FrameID(fmt.Sprint("f", in.Iteration)), Task: "go on"}
+	to.Nodes = []events.NewNode{{Kind: events.NodeMessage, Message: plugin.Say(events.RoleUser, "so far")}}
+	return []plugin.Directive{text, plugin.SystemPrompt("Be brief."), plugin.SwitchFrame(to)}, nil
 }
