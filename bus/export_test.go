@@ -128,6 +128,5 @@ func (b *Bus) PutEmptyEntry(ctx context.Context, session events.SessionID) error
 // ForgetStored makes the bus look for a body that it has stored lately.
 func (b *Bus) ForgetStored(ref events.BlobRef) { b.lately.forget(ref.Digest) }
 
-
 // SecondaryIsConnected reports whether the second connection is up.
 func (b *Bus) SecondaryIsConnected() bool { return b.secondary.made.Load().nc.IsConnected() }
