@@ -54,18 +54,23 @@ func TestServersAreKilled(t *testing.T) {
 	for i, id := range ids {
 		ended := 0
 		for _, ev := range s.History(id) {
-			p, ok := ev.Payload.(*events.ToolReturned)
-			if !ok {
+			var outcome events.Outcome
+			switch p := ev.Payload.(type) {
+			case *events.ToolReturned:
+				outcome = p.Results[0].Outcome
+			case *events.ToolLost: // told by a node that took the turn over from one that had no time
+				outcome = events.OutcomeLost
+			default:
 				continue
 			}
 			ended++
 			tool, _, _ := strings.Cut(string(ev.Turn), "-")
-			outcome, n := p.Results[0].Outcome, runs[tool+":"+string(ev.Turn)]
+			n := runs[tool+":"+string(ev.Turn)]
 			count[outcome]++
 			switch {
 			case outcome == events.OutcomeSuccess && (n == 0 || tool == "once" && n > 1), outcome == events.OutcomeLost && (n > 1 || tool == "look"),
 				outcome == events.OutcomeFailure && n > 0 && tool == "once":
-				t.Errorf("call of turn %s: got %d runs, and %+v", ev.Turn, n, p.Results[0])
+				t.Errorf("call of turn %s: got %d runs, and %+v", ev.Turn, n, ev.Payload)
 			}
 		}
 		harness.Equal(t, "results of session "+string(id), ended, turns[i])
