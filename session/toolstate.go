@@ -41,14 +41,19 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 	if err != nil {
 		return api.ToolState{}, err
 	}
-	tools, err := h.tools(ctx, s)
+	tools := s.Catalog.Tools
+	state := api.ToolState{Generation: s.Catalog.Generation}
+	entry, err := h.pluginCatalog(ctx, s)
+	if err == nil && entry != nil {
+		tools, state.LeftOut = toolset.Offer(&s.Catalog, entry.Tools), entry.LeftOut
+	}
 	if err == nil {
 		tools, err = blob.Contracts(ctx, h.b, tools, nil)
 	}
-	state := api.ToolState{Generation: s.Catalog.Generation, Tools: slices.Clone(tools)}
+	state.Tools = slices.Clone(tools)
 	state.Pack()
 	if h.plugins != nil {
-		state.LeftOut = h.plugins.LeftOut()
+		state.LeftOut = slices.Concat(h.plugins.LeftOut(), state.LeftOut)
 	}
 	return state, err
 }

@@ -265,7 +265,8 @@ func TestRefreshTakenOver(t *testing.T) {
 	harness.EqualLists(t, "the first's, refreshed", catalogue(first), []string{"a", "hold"})
 	harness.EqualLists(t, "the second's, refreshed", catalogue(second), []string{"a", "hold"})
 	harness.WantError(t, "overlay", first.Host().SetOverlay(b.Ctx, id, overlays()), nil)
-	harness.EqualLists(t, "the second's, overlaid", catalogue(second), []string{"a", "extra", "hold"})
+	harness.EqualLists(t, "the first's, overlaid", catalogue(first), []string{"a", "extra", "hold"})
+	harness.EqualLists(t, "the second's, which cannot run it", catalogue(second), []string{"a", "hold"})
 	harness.WantError(t, "lift", first.Host().SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
 	harness.EqualLists(t, "the second's, no more", catalogue(second), []string{"a", "hold"})
 	b.StartTurn(id, "t1", harness.Text("go"))
@@ -277,8 +278,8 @@ func TestRefreshTakenOver(t *testing.T) {
 	harness.Equal(t, "b is off", slices.Contains(offeredWithNotes(b.Model, 1), "b"), false)
 }
 
-// TestOverlayWithoutItsTools has a node take over that has no handler of an overlay's tool: the catalogue is the
-// one of the history, and the call fails with the missing tool's name.
+// TestOverlayWithoutItsTools has a node take over that has no handler of an overlay's tool: it is left out, with a reason, and so is the
+// session's own tool of its name. A call of it fails.
 func TestOverlayWithoutItsTools(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "extra", "{}")), harness.Reply(harness.Text("done")))
@@ -287,13 +288,18 @@ func TestOverlayWithoutItsTools(t *testing.T) {
 	harness.WantError(t, "overlay", first.Host().SetOverlay(b.Ctx, id, overlays()), nil)
 	kill()
 	b.StartNode()
-	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "extra"})
+	harness.EqualLists(t, "catalogue", catalogue(b, id), nil)
+	state, err := b.ToolState(b.Ctx, id)
+	harness.WantError(t, "tools", err, nil)
+	if len(state.LeftOut) != 2 || state.LeftOut[1].Name != "extra" || !strings.Contains(state.LeftOut[1].Reason, "another process") {
+		t.Errorf("left out: got %+v, want both tools with the reason", state.LeftOut)
+	}
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "result", strings.Contains(b.Messages(id)[2], "1=[failed]"), true)
 	harness.Equal(t, "code", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Code, plugin.CodeUnavailable)
 	fork, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
 	harness.WantError(t, "fork", err, nil)
-	harness.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), []string{"a", "extra"})
+	harness.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), nil)
 	harness.Equal(t, "the fork's history has it", len(harness.Find[*events.SessionOverlaid](b, fork.Session)), 1)
 }
 

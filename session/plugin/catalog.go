@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // CatalogFunc changes which tools a session offers. It must not block. A call from within it for the session's tools
@@ -47,6 +48,7 @@ type CatalogKey struct {
 type CatalogEntry struct {
 	Tools    []events.ToolEntry // tools that the stack offers, sorted by name
 	Preamble Preamble
+	LeftOut  []api.LeftOutTool // by an overlay; with the reason
 	offered  map[string]*BoundTool
 	list     func() []json.RawMessage
 }
@@ -196,6 +198,10 @@ func (s *Stack) buildCatalog(ctx context.Context, over overlay, base map[string]
 			return nil, err
 		}
 		maps.Copy(entry.offered, over.byName())
+		entry.LeftOut = leaveOut(entry.offered)
+		for _, l := range entry.LeftOut {
+			s.builder.warn(l.Source, "catalog", fmt.Errorf("tool %s of session %s is left out: %s", l.Name, s.id, l.Reason))
+		}
 		for _, name := range s.build.Access.Hidden {
 			delete(entry.offered, name)
 		}

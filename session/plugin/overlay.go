@@ -1,19 +1,18 @@
 package plugin
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
-// Overlay adds tools and contributions to a session's own. The history records the overlay, and every node offers it.
-// The handlers of its tools exist in this process only. On another node, and in a later process, a tool runs if a
-// plugin of the session reserves a tool of the same source and name ([Registrar.Reserve]).
+// Overlay adds tools and contributions to a session's own. The history records the overlay.
+// The handlers of its tools exist in this process only. On another node, and in a later process, a tool is offered if a
+// plugin of the session reserves a tool of the same source and name ([Registrar.Reserve]), and left out if none does.
 type Overlay struct {
 	Tools         []*Tools // for the same name the first wins, and it wins over the session's own
 	Contributions []events.Contribution
@@ -202,16 +201,22 @@ func (s *Stack) handlerLocked(entry *events.ToolEntry) *BoundTool {
 	return &bound
 }
 
-// absentTool is a tool without a handler in this process.
+// absentTool is a tool without a handler in this process, which is left out: it hides the session's own tool of its name.
 func absentTool(entry *events.ToolEntry) *BoundTool {
-	name := entry.Name
-	tool, _ := bind(Tool{Name: name}, func(context.Context, Call, json.RawMessage) (Result, error) { // accepts any object
-		return Result{}, &Failure{
-			Class: ClassUnavailable, Code: CodeUnavailable,
-			Message: fmt.Sprintf("tool %q was laid over this session's tools by a process that is gone, and no plugin of this node reserves it", name),
+	return &BoundTool{Tool: Tool{Name: entry.Name, Source: entry.Source}}
+}
+
+// leaveOut removes the tools that only another process can run, and returns them.
+func leaveOut(offered map[string]*BoundTool) (list []api.LeftOutTool) {
+	for _, name := range slices.Sorted(maps.Keys(offered)) {
+		if tool := offered[name]; tool.Handler == nil {
+			delete(offered, name)
+			list = append(list, api.LeftOutTool{
+				Source: tool.Source, Name: name, Reason: "it was laid over this session's tools by another process, and no plugin of this node reserves it",
+			})
 		}
-	})
-	return tool
+	}
+	return list
 }
 
 // SameOverlay reports whether two records of overlays are equal.
