@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -15,8 +16,11 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// ErrOpen is a session that is not closed, or has work left.
-var ErrOpen = errors.New("only a closed session without work can be redacted")
+// Refusals of a redaction: a session that is not closed, and a closed one with work left.
+var (
+	ErrOpen = errors.New("only a closed session without work can be redacted")
+	ErrWork = errors.New("the session is closed, and has work left")
+)
 
 // Redact replaces payloads of a closed session by their digests, in its archive, for good. r says which, by whom and why;
 // it is kept with the archive, signed where signer returns one. A hot session is archived first. Heads stay, and every
@@ -27,7 +31,7 @@ var ErrOpen = errors.New("only a closed session without work can be redacted")
 // repeated: where all payloads are replaced already, also by another process meanwhile, Redact only purges, and returns the
 // last record.
 //
-// Errors: [ErrOpen]; an [*events.FieldError] for names that no event has, and for events without which the session would
+// Errors: [ErrOpen], [ErrWork]; an [*events.FieldError] for names that no event has, and for events without which the session would
 // not be closed; [bus.ErrStale] where the session moved meanwhile; [bus.ErrErasing]; those of the bus.
 func Redact(ctx context.Context, b *bus.Bus, id events.SessionID, r events.RedactionRecord, signer func() *proof.Signer) (events.RedactionRecord, error) {
 	done, err := redact(ctx, b, id, r, signer)
@@ -88,9 +92,26 @@ func cool(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 	}
 	done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(ctx, id)
 	if err == nil && !done {
-		err = fmt.Errorf("%w: it has work left", ErrOpen)
+		err = fmt.Errorf("%w: %s", ErrWork, workOf(s))
 	}
 	return err
+}
+
+// workOf says what keeps a closed session from becoming cold, and what ends it.
+func workOf(s *projector.State) string {
+	var tasks []string
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.Unfinished() {
+			tasks = append(tasks, string(t.ID))
+		}
+	}
+	switch {
+	case len(tasks) > 0:
+		return fmt.Sprintf("the tasks %s, which were kept: a cancel ends them", strings.Join(tasks, ", "))
+	case len(s.Unnotified) > 0:
+		return "plugins have to hear of what happened: a node with them tells them"
+	}
+	return "it changed meanwhile: try again"
 }
 
 // NamedEvent is an event that a redaction names.

@@ -240,6 +240,8 @@ func TestRedactRefused(t *testing.T) {
 	closed(t, b, "s", secretHistory(""))
 	whole := secretHistory("")
 	closed(t, b, "open", whole[:len(whole)-1])
+	kept := events.TaskRegistered{Task: "build", Of: events.TaskTool, Runner: "w"}
+	closed(t, b, "busy", slices.Insert(secretHistory(""), len(whole)-1, []events.Event{events.Of("", &kept)}))
 	before := leaves(t, b, "s")
 	for _, c := range []struct {
 		id   events.SessionID
@@ -247,6 +249,7 @@ func TestRedactRefused(t *testing.T) {
 		want string
 	}{
 		{"open", contents, `only a closed session without work can be redacted: its status is "open"`},
+		{"busy", contents, "the session is closed, and has work left: the tasks build, which were kept: a cancel ends them"},
 		{"none", contents, "no such session"},
 		{"s", nil, "want 1 to 64"},
 		{"s", make([]string, 65), "want 1 to 64"},
