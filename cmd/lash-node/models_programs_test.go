@@ -50,7 +50,7 @@ func TestLongModelsCheckOfProgram(t *testing.T) {
 		}
 	}()
 	bustest.Eventually(t, "the server answers", func() bool {
-		resp, err := http.Get(url + "/health") //nolint:noctx // of this test
+		resp, err := http.Get(url + "/health")
 		if err != nil {
 			return false
 		}

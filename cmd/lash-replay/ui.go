@@ -11,7 +11,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 
@@ -175,9 +178,17 @@ func openArchives(ctx context.Context, e *env, files []string) (src *busSource, 
 		}
 	}
 	if len(list) == 1 {
-		return src, "the archive " + filepath.Base(list[0]), nil
+		return src, "the archive " + oneLine(filepath.Base(list[0])), nil
 	}
 	return src, program.Number(int64(len(list)), "archive"), nil
+}
+
+// oneLine is a file's name as text of a line: quoted where it would begin another one.
+func oneLine(name string) string {
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // pageServer serves the page and the reads of the API to the bearer of a token.

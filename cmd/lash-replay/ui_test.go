@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,10 +84,19 @@ func TestUI(t *testing.T) {
 	server.Stop()
 	running := bustest.Server(t, busembed.Config{Listen: true})
 	restoreInto(t, running)
+	odd := filepath.Join(t.TempDir(), "a\ntoken b.lash")
+	data, err := os.ReadFile("testdata/archives/answered.lash")
+	if err == nil {
+		err = os.WriteFile(odd, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args   []string
 		source string
 	}{
+		"odd":    {[]string{odd}, `the archive "a\ntoken b.lash"`},
 		"folder": {[]string{"testdata/archives"}, "2 archives"},
 		"file":   {[]string{"testdata/archives/answered.lash"}, "the archive answered.lash"},
 		"flag":   {[]string{"--file", "testdata/archives/answered.lash"}, "the archive answered.lash"},
@@ -115,7 +126,7 @@ func TestUI(t *testing.T) {
 					}
 				}
 			}
-			if status, body := out.ask(t, out.Token, "GET", "/v1/source"); status != 200 || !strings.Contains(body, c.source) {
+			if status, body := out.ask(t, out.Token, "GET", "/v1/source"); status != 200 || !strings.Contains(body, strings.Trim(strconv.Quote(c.source), `"`)) {
 				t.Errorf("source: got %d %s, want %s", status, body, c.source)
 			}
 			if status, _ := out.ask(t, out.Token, "POST", "/v1/sessions"); status != 403 {
