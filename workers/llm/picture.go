@@ -102,7 +102,7 @@ func Bytes(p events.Part) (media string, data []byte, ok bool) {
 	if plain, err := fromBase64(data); err == nil {
 		data = plain
 	}
-	if kind := kindOf(data); kind != "" {
+	if kind := http.DetectContentType(data); kind == "application/pdf" || strings.HasPrefix(kind, "image/") {
 		p.MediaType = kind
 	}
 	return p.MediaType, data, true
@@ -147,24 +147,15 @@ func fromBase64(data []byte) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(standard.Replace(string(data)), "="))
 }
 
-// kindOf is the media type of bytes that begin as those of a picture or a document do; empty for others.
-func kindOf(data []byte) string {
-	kind := http.DetectContentType(data)
-	if kind == "application/pdf" || strings.HasPrefix(kind, "image/") {
-		return kind
-	}
-	return ""
-}
-
 // shrink makes a picture smaller than the limit, or a text in its place.
 func shrink(p events.Part, data []byte) events.Part {
 	large := fmt.Sprintf("it has %d bytes in base64, limit is %d, and %d pixels at its longer edge", len(p.Text), maxPicture, longer(data))
 	cfg, _, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil || cfg.Width*cfg.Height > maxPixels {
-		return leftOut(p, large)
+	var picture image.Image
+	if err == nil && cfg.Width*cfg.Height <= maxPixels {
+		picture, _, err = image.Decode(bytes.NewReader(data))
 	}
-	picture, _, err := image.Decode(bytes.NewReader(data))
-	if err != nil {
+	if err != nil || picture == nil {
 		return leftOut(p, large)
 	}
 	picture = scaledTo(picture, edge)
