@@ -14,10 +14,10 @@ import (
 )
 
 // TestMethodsOfPluginHost has a tool use the host that plugins get: a method that does nothing is noticed. The child's turn does not end
-// before the tool waits for it.
+// before the tool waits for it, and its run not before the tool ends.
 func TestMethodsOfPluginHost(t *testing.T) {
 	t.Parallel()
-	waits := make(chan struct{})
+	waits, used := make(chan struct{}), make(chan struct{})
 	var b *harness.System
 	b = harness.StartIdle(t,
 		harness.Reply(harness.Call("k1", "use", `{}`)),
@@ -30,7 +30,17 @@ func TestMethodsOfPluginHost(t *testing.T) {
 	b.StartNode(harness.PluginOf("user", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "other"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "", nil })
 		plugin.AddTool(r, plugin.Tool{Name: "use"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			return "used", errors.Join(awaitsTurns(ctx, t, c, waits), cancelsTasks(ctx, t, c), setsLevels(ctx, t, c))
+			defer close(used)
+			return "used", errors.Join(awaitsTurns(ctx, b, c, waits), cancelsTasks(ctx, t, c), setsLevels(ctx, t, c))
+		})
+		r.Lifecycle(func(ctx context.Context, e plugin.Lifecycle) error {
+			if e.Kind == plugin.TurnPersisted && e.Session == "child" {
+				select {
+				case <-used:
+				case <-ctx.Done():
+				}
+			}
+			return nil
 		})
 		r.BeforeModelCall(func(_ context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
 			if in.Session == "parent" {
@@ -43,20 +53,10 @@ func TestMethodsOfPluginHost(t *testing.T) {
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	harness.Equal(t, "result", b.ResultsByPosition(id)[0].Text, "used")
 	harness.EqualLists(t, "tokens of the last prompt", prompts, []int64{0, 10})
-	charged := false
-	for _, ev := range b.History(id) {
-		switch p := ev.Payload.(type) {
-		case *events.UsageCharged:
-			charged = true
-			harness.EqualLists(t, "charged", p.Entries, []events.UsageEntry{{Usage: events.Usage{Input: 3, Output: 2}}})
-		case *events.ToolReturned:
-			harness.Equal(t, "the child is charged before the call that waited for it ends", charged, true)
-		}
-	}
 }
 
-// awaitsTurns waits for a child's turn: its outcome is there then.
-func awaitsTurns(ctx context.Context, t *testing.T, c plugin.Call, waits chan struct{}) error {
+// awaitsTurns waits for a child's turn: its outcome is there then, and its usage is charged to its parent.
+func awaitsTurns(ctx context.Context, b *harness.System, c plugin.Call, waits chan struct{}) error {
 	child, err := c.Host.CreateSession(ctx, api.CreateRequest{ID: "child", Relation: events.RelationChild, Usage: "help"})
 	if err != nil {
 		return err
@@ -70,7 +70,12 @@ func awaitsTurns(ctx context.Context, t *testing.T, c plugin.Call, waits chan st
 	if err != nil {
 		return err
 	}
-	harness.Equal(t, "what the child says", got.Output.SafeText, "advice")
+	harness.Equal(b.T, "what the child says", got.Output.SafeText, "advice")
+	charged := harness.Find[*events.UsageCharged](b, c.Session)
+	harness.Equal(b.T, "charges", len(charged), 1)
+	for _, charge := range charged {
+		harness.EqualLists(b.T, "charged", charge.Entries, []events.UsageEntry{{Usage: events.Usage{Input: 3, Output: 2}}})
+	}
 	return nil
 }
 
