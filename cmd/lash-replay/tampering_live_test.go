@@ -17,6 +17,7 @@ import (
 type tampered struct {
 	server *busembed.Server
 	js     jetstream.JetStream
+	bus    *bus.Bus
 }
 
 func startTampered(t *testing.T) *tampered {
@@ -30,7 +31,7 @@ func startTampered(t *testing.T) *tampered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Close()
+	t.Cleanup(b.Close)
 	conn, err := nats.Connect("", server.InProcess())
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,17 @@ func startTampered(t *testing.T) *tampered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tampered{server, js}
+	return &tampered{server, js, b}
+}
+
+// store stores bodies.
+func (l *tampered) store(t *testing.T, bodies map[string][]byte) {
+	t.Helper()
+	for _, body := range bodies {
+		if _, err := l.bus.PutBlob(t.Context(), body); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // verify makes a stream with the commits, and verifies it on the server. The stream is in memory: in a file store, one that is made

@@ -23,7 +23,7 @@ type stored struct {
 }
 
 // archiveOf writes an archive with this program's own encoder.
-func archiveOf(t *testing.T, session events.SessionID, list []stored) string {
+func archiveOf(t *testing.T, session events.SessionID, list []stored, bodies map[string][]byte) string {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, session, 1)
@@ -32,6 +32,11 @@ func archiveOf(t *testing.T, session events.SessionID, list []stored) string {
 	}
 	for i := range list {
 		if err := w.Commit(events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{Session: session}, Data: list[i].data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, body := range bodies {
+		if err := w.Blob(body); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,10 +68,11 @@ func TestLongTampering(t *testing.T) {
 		head := filepath.Join(t.TempDir(), "head")
 		command(t, "verify", string(id), "--store", store, "--write-head", head)
 		command(t, "export", string(id), "--store", store, "-o", filepath.Join(filepath.Dir(head), "whole.lash"))
-		untouched := commitsIn(t, filepath.Join(filepath.Dir(head), "whole.lash"))
+		untouched, bodies := commitsIn(t, filepath.Join(filepath.Dir(head), "whole.lash"))
+		live.store(t, bodies)
 		t.Run(string(id), func(t *testing.T) {
 			a := &attack{Rand: rand.New(rand.NewPCG(7, uint64(len(untouched)))), untouched: untouched} //nolint:gosec // repeatable
-			if v := verifyOf(t, archiveOf(t, id, untouched), "--key", key, "--head", head); len(v.Violations) > 0 {
+			if v := verifyOf(t, archiveOf(t, id, untouched, bodies), "--key", key, "--head", head); len(v.Violations) > 0 {
 				t.Errorf("untouched: got %+v", v.Violations)
 			}
 			for n := 0; n < each; {
@@ -83,14 +89,14 @@ func TestLongTampering(t *testing.T) {
 				if n%10 == 0 && !ch.redacts {
 					ch.check(t, live.verify(t, id, ch.list, args))
 				} else {
-					ch.check(t, verifyOf(t, append([]string{archiveOf(t, id, ch.list)}, args...)...))
+					ch.check(t, verifyOf(t, append([]string{archiveOf(t, id, ch.list, bodies)}, args...)...))
 				}
 			}
 		})
 	}
 }
 
-func commitsIn(t *testing.T, path string) (list []stored) {
+func commitsIn(t *testing.T, path string) (list []stored, bodies map[string][]byte) {
 	t.Helper()
 	a, err := openArchive(path, 1024, nil)
 	if err != nil {
@@ -102,5 +108,5 @@ func commitsIn(t *testing.T, path string) (list []stored) {
 		}
 		list = append(list, stored{e.Data, e.Commit.ID})
 	}
-	return list
+	return list, a.file.Blobs
 }
