@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/httpbody"
@@ -167,4 +168,35 @@ func TestContractsAreStoredOnce(t *testing.T) {
 			t.Errorf("%s: got the schema %.50s, want that of its plugin", list.Tools[i].Name, list.Tools[i].Look().Schema)
 		}
 	}
+}
+
+// TestLostContract has the contract of a tool lost that the session's node does not have: turns go on, and the tool is listed without it.
+func TestLostContract(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("done")))
+	first, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.PluginOf("mailer", mailTools))
+	id := b.Open(api.CreateRequest{})
+	b.Host = first.Host()
+	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send_mail"}, events.Overridden(events.AvailCallable))
+	harness.WantError(t, "set", err, nil)
+	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")
+	kill()
+	stored, err := b.Bus.Blobs(b.Ctx)
+	harness.WantError(t, "bodies", err, nil)
+	for _, body := range stored {
+		if body.Digest == recorded.Contract.Digest {
+			harness.WantError(t, "remove", b.Bus.DropBlob(b.Ctx, body), nil)
+		}
+	}
+	b.StartNode()
+	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hi")).End, events.EndFinished)
+	list, err := b.ToolState(b.Ctx, id)
+	harness.WantError(t, "list", err, nil)
+	for i := range list.Tools {
+		if tool := &list.Tools[i]; tool.Name == "send_mail" {
+			harness.Equal(t, "lacks its contract", tool.LacksContract(), true)
+			return
+		}
+	}
+	t.Errorf("got %d tools, want the one that a host set among them", len(list.Tools))
 }

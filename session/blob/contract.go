@@ -2,11 +2,13 @@ package blob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 )
 
@@ -38,8 +40,8 @@ func storeContracts(ctx context.Context, blobs Store, p events.Payload) error {
 	return group.Wait()
 }
 
-// Contracts returns tools with their contracts: those of the same digest in known, and else the stored ones. It returns the list itself
-// where it has all.
+// Contracts returns tools with their contracts: those of the same digest in known, and else the stored ones. A tool whose contract is lost
+// has none: it must not hold up the session. It returns the list itself where it has all.
 func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntry) ([]events.ToolEntry, error) {
 	if !slices.ContainsFunc(tools, func(t events.ToolEntry) bool { return t.LacksContract() }) {
 		return tools, nil
@@ -64,7 +66,7 @@ func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntr
 			if err == nil {
 				err = t.ReadContract(text)
 			}
-			if err != nil {
+			if err != nil && !errors.Is(err, bus.ErrNotFound) {
 				return fmt.Errorf("contract of tool %s: %w", t.Name, err)
 			}
 			return nil

@@ -20,9 +20,10 @@ import (
 type stacked struct {
 	*plugin.Stack
 	release    func()
-	unrecorded []events.Payload     // events for the next commit
-	issue      events.Issue         // why the plugins could not be built
-	compared   *plugin.CatalogEntry // the catalogue that was last compared with the state's
+	unrecorded []events.Payload        // events for the next commit
+	issue      events.Issue            // why the plugins could not be built
+	compared   *plugin.CatalogEntry    // the catalogue that was last compared with the state's
+	lost       map[events.BlobRef]bool // contracts of tools that were not found
 }
 
 // openStack builds the session's plugins, or updates them to the state. If that fails, stack.issue has the reason:
@@ -193,18 +194,31 @@ func (r *run) readContracts(ctx context.Context) error {
 	if r.stack.Stack == nil {
 		return nil
 	}
-	entry, err := r.stack.Catalog(&r.state.Catalog)
+	var here []events.ToolEntry
+	if entry, err := r.stack.Catalog(&r.state.Catalog); err == nil { // else who needs the catalogue tells
+		here = entry.Tools
+	}
+	if slices.EqualFunc(r.state.Catalog.Tools, here, func(a, b events.ToolEntry) bool { return a.Equal(&b) }) {
+		r.state.Catalog.Tools = here
+		return nil
+	}
+	if !slices.ContainsFunc(r.state.Catalog.Tools, func(t events.ToolEntry) bool { return t.LacksContract() && !r.stack.lost[t.Contract] }) {
+		return nil
+	}
+	tools, err := blob.Contracts(ctx, r.p.cfg.Calls.Blobs, r.state.Catalog.Tools, here)
 	if err != nil {
 		return err
 	}
-	tools := entry.Tools
-	if !slices.EqualFunc(r.state.Catalog.Tools, tools, func(a, b events.ToolEntry) bool { return a.Equal(&b) }) {
-		tools, err = blob.Contracts(ctx, r.p.cfg.Calls.Blobs, r.state.Catalog.Tools, tools)
+	r.state.Catalog.Tools = tools
+	for i := range tools {
+		if t := &tools[i]; t.LacksContract() {
+			if r.stack.lost == nil {
+				r.stack.lost = make(map[events.BlobRef]bool)
+			}
+			r.stack.lost[t.Contract] = true
+		}
 	}
-	if err == nil {
-		r.state.Catalog.Tools = tools
-	}
-	return err
+	return nil
 }
 
 // preamble is the protocol's part of prompts and replies.
