@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"reflect"
@@ -78,22 +79,40 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzEvents compares the reader, at every division of the stream, with the rules of the specification on the whole of
-// it.
+// FuzzEvents compares the reader with itself at every division of the stream, and with the rules of the specification on the whole of it
+// where the stream has nothing of what endpoints send beside them.
 func FuzzEvents(f *testing.F) {
-	for _, s := range []string{"data: a\n\n", "event: e\r\ndata: a\r\n\r\n", "\uFEFF: c\rdata\r\r", "data: a\n\ndata: b"} {
+	for _, s := range []string{
+		"data: a\n\n", "event: e\r\ndata: a\r\n\r\n", "\uFEFF: c\rdata\r\r", "data: a\n\ndata: b", "<html>", "data: 1\ndata: 2\n\n", "{\"a\":1}\n", "error: x\n\n",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		want := specified(string(stream))
+		want, wantErr := readEvents(bytes.NewReader(stream))
+		if asSpecified(string(stream)) {
+			want, wantErr = specified(string(stream)), io.EOF
+		}
 		for name, r := range map[string]io.Reader{
 			"at once": bytes.NewReader(stream), "by bytes": iotest.OneByteReader(bytes.NewReader(stream)), "halves": iotest.HalfReader(bytes.NewReader(stream)),
 		} {
-			if got, err := readEvents(r); err != io.EOF || !reflect.DeepEqual(got, want) { //nolint:errorlint // the contract says so
-				t.Errorf("%s: got %q and %v, want %q", name, got, err, want)
+			if got, err := readEvents(r); err.Error() != wantErr.Error() || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %q and %v, want %q and %v", name, got, err, want, wantErr)
 			}
 		}
 	})
+}
+
+// asSpecified reports whether a stream has no web page, no JSON without a field, no field "error", and no line of data that is whole by
+// itself.
+func asSpecified(stream string) bool {
+	for line := range strings.FieldsFuncSeq(strings.TrimPrefix(stream, "\uFEFF"), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if strings.ContainsAny(strings.TrimSpace(line)+" ", "<{[") || field == "error" || field == "data" && json.Valid([]byte(value)) {
+			return false
+		}
+	}
+	return true
 }
 
 func specified(stream string) (list []event) {
