@@ -135,6 +135,12 @@ func largeText(n int) string {
 func leave(ctx context.Context, call plugin.Call, runs, method, path string, body json.RawMessage) {
 	status, answer, err := call.Request(ctx, "r1", method, path, body)
 	_ = logRun(runs, fmt.Sprintf("left %d %v %s", status, err, answer), call)
-	_, _, err = call.Request(ctx, "r2", method, path, body)
+	<-ctx.Done() // the tool has returned
+	for range 100 {
+		if _, _, err = call.Request(context.WithoutCancel(ctx), "r2", method, path, body); errors.Is(err, remote.ErrCallEnded) {
+			break
+		}
+		pause(context.WithoutCancel(ctx), runs, 10, false) // its outcome is on its way
+	}
 	_ = logRun(runs, fmt.Sprintf("late %v", errors.Is(err, remote.ErrCallEnded)), call)
 }
