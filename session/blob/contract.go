@@ -40,8 +40,8 @@ func storeContracts(ctx context.Context, blobs Store, p events.Payload) error {
 	return group.Wait()
 }
 
-// Contracts returns tools with their contracts: those of the same digest in known, and else the stored ones. A tool whose contract is lost
-// has none: it must not hold up the session. It returns the list itself where it has all.
+// Contracts returns tools with their contracts: those of the same digest in known, and else the stored ones. A tool whose contract is lost,
+// or is none, has none: it must not hold up the session. It returns the list itself where it has all.
 func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntry) ([]events.ToolEntry, error) {
 	if !slices.ContainsFunc(tools, func(t events.ToolEntry) bool { return t.LacksContract() }) {
 		return tools, nil
@@ -63,10 +63,10 @@ func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntr
 		}
 		group.Go(func() error {
 			text, err := blobs.Blob(ctx, t.Contract)
-			if err == nil {
-				err = t.ReadContract(text)
-			}
-			if err != nil && !errors.Is(err, bus.ErrNotFound) {
+			switch {
+			case err == nil:
+				_ = t.ReadContract(text)
+			case !errors.Is(err, bus.ErrNotFound) && !errors.Is(err, events.ErrMalformed):
 				return fmt.Errorf("contract of tool %s: %w", t.Name, err)
 			}
 			return nil
