@@ -336,7 +336,7 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r archiveRu
 	return func(yield func(events.Entry, error) bool) {
 		file, err := r.File, error(nil)
 		if !r.Blob.IsZero() {
-			file, err = b.storedBlob(ctx, r.Blob.Digest, r.Blob)
+			file, err = b.bodyUnder(ctx, []string{r.Blob.Digest}, r.Blob)
 		}
 		var archive *events.Archive
 		if err == nil {

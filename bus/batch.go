@@ -71,14 +71,14 @@ func wholeBatch(batch iter.Seq2[*jetstream.RawStreamMsg, error]) iter.Seq2[*jets
 
 // messages yields the messages of a subject in order, from a sequence on, up to the end that the answering replica
 // has. A batch without an answer is requested `tries` times. With 0 it is requested until ctx ends, and the end of a read of all
-// messages is the leader's, unless the bus is a reader. The error is terminal.
+// messages, or of a span, is the leader's, unless the bus is a reader: the next read goes on where one of new messages ended. The error is terminal.
 func (b *Bus) messages(ctx context.Context, large bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return b.messagesTo(ctx, large, stream, subject, from, math.MaxUint64, tries)
 }
 
 // messagesTo is messages up to a sequence.
 func (b *Bus) messagesTo(ctx context.Context, large bool, stream, subject string, from, to uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
-	whole := tries == 0 && from <= 1 && !b.reader
+	whole := tries == 0 && !b.reader && (from <= 1 || to < math.MaxUint64)
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
 			if ctx.Err() != nil { // a batch may end without an error then

@@ -69,18 +69,15 @@ func (b *Bus) ensureObject(ctx context.Context, name string, data []byte) error 
 			return nil
 		}
 	}
-	done, err := b.takeRoom(b.names.blobStream(), len(data))
-	if err != nil {
-		return fmt.Errorf("put blob %s: %w", name, err)
-	}
-	defer done()
-	return b.retryWithin(ctx, b.transfer(int64(len(data))), "put blob "+name, func(ctx context.Context) error {
-		store, err := b.blobsOver(ctx, b.linkOf(len(data) > largeBytes))
-		if err == nil {
-			_, err = store.PutBytes(ctx, name, data)
-			b.recordStored(ctx, b.names.blobStream(), err)
-		}
-		return err
+	return b.withRoom(b.names.blobStream(), len(data), func() error {
+		return b.retryWithin(ctx, b.transfer(int64(len(data))), "put blob "+name, func(ctx context.Context) error {
+			store, err := b.blobsOver(ctx, b.linkOf(len(data) > largeBytes))
+			if err == nil {
+				_, err = store.PutBytes(ctx, name, data)
+				b.recordStored(ctx, b.names.blobStream(), err)
+			}
+			return err
+		})
 	})
 }
 
@@ -138,6 +135,15 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 	}
+	body, err := b.bodyUnder(ctx, names, ref)
+	if locked := b.bodies.writable(); locked != nil && errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("blob %s: %w", ref.Digest, locked)
+	}
+	return body, err
+}
+
+// bodyUnder is [Bus.Blob] for a body that is stored under one of some names.
+func (b *Bus) bodyUnder(ctx context.Context, names []string, ref events.BlobRef) ([]byte, error) {
 	for n, began := 1, time.Now(); ; n++ {
 		for _, name := range names {
 			body, err := b.storedBlob(ctx, name, ref)
@@ -148,38 +154,33 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 				return body, err
 			}
 		}
-		missing, err := b.bodyIsMissing(ctx, names, time.Since(began))
+		err := b.mayBeStored(ctx, names, time.Since(began))
+		if err == nil {
+			err = pause(ctx, n)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 		}
-		if missing || pause(ctx, n) != nil {
-			break
-		}
 	}
-	err = ErrNotFound
-	if locked := b.bodies.writable(); locked != nil {
-		err = locked
-	}
-	return nil, fmt.Errorf("blob %s: %w", ref.Digest, err)
 }
 
-// bodyIsMissing decides about a body that reads have not found for some time. Any replica or mirror may have answered them; only the
-// leader knows whether the body and its chunks are stored. A bus of [OpenReader] may not ask for a body's chunks: to it they are lost after
-// [Config.Timeout].
-func (b *Bus) bodyIsMissing(ctx context.Context, names []string, unknown time.Duration) (bool, error) {
+// mayBeStored decides about a body that reads have not found for some time: [ErrNotFound] where it is missing. Any replica or mirror may have
+// answered them; only the leader knows whether the body and its chunks are stored. A bus of [OpenReader] may not ask for a body's chunks: to it
+// they are lost after [Config.Timeout].
+func (b *Bus) mayBeStored(ctx context.Context, names []string, unknown time.Duration) error {
 	lag := b.replicaLag
 	if b.replicas == 1 {
 		lag = blobMoved
 	}
 	if unknown <= lag {
-		return false, nil
+		return nil
 	}
 	for _, name := range names {
-		if stored, err := b.isStored(ctx, name); err != nil || stored {
-			return unknown > b.cfg.Timeout && err == nil, err
+		if stored, err := b.isStored(ctx, name); err != nil || stored && unknown <= b.cfg.Timeout {
+			return err
 		}
 	}
-	return true, nil
+	return ErrNotFound
 }
 
 // isStored reports whether the leader has the body of a name.
@@ -207,6 +208,9 @@ func (b *Bus) storedBlob(ctx context.Context, name string, ref events.BlobRef) (
 	info, err := b.blobInfo(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if limit := uint64(max(ref.Size, 0) + int64(bodykey.OverheadBytes)); info.Size > limit { // who reads it has made room for what the reference says
+		return nil, fmt.Errorf("blob %s: %w: the reference says %d bytes", ref.Digest, events.ErrMalformed, ref.Size)
 	}
 	var body []byte
 	for try, missing := 1, 0; ; try++ {

@@ -42,26 +42,43 @@ type StorageID [16]byte
 // Blobs lists every stored blob, without those whose key is not here.
 func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	chunks, err := b.contents(ctx) // first: a blob gets its chunks before its description
-	if err != nil {
+	described, unlisted := b.subjects(ctx, b.names.blobStream(), b.names.blobMeta("")+">")
+	if err = errors.Join(err, unlisted); err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
 	var list []StoredBlob
+	add := func(subject string, seq uint64, at time.Time, data []byte) error {
+		delete(described, subject)
+		var info jetstream.ObjectInfo
+		if err := json.Unmarshal(data, &info); err != nil {
+			return fmt.Errorf("description at %d: %w: %w", seq, events.ErrMalformed, err)
+		}
+		if info.Deleted {
+			return nil
+		}
+		if digest, ok := b.blobDigest(info.Name); ok {
+			list = append(list, StoredBlob{digest, info.Name, info.NUID, at.UnixNano()})
+		}
+		delete(chunks, info.NUID)
+		return nil
+	}
 	// Not a listing of the client's: it waits for a last message that may be removed meanwhile.
 	for msg, err := range b.messages(ctx, true, b.names.blobStream(), b.names.blobMeta("")+">", 1, 0) {
+		if err == nil {
+			err = add(msg.Subject, msg.Sequence, msg.Time, msg.Data)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list blobs: %w", err)
 		}
-		var info jetstream.ObjectInfo
-		if err := json.Unmarshal(msg.Data, &info); err != nil {
-			return nil, fmt.Errorf("list blobs: description at %d: %w: %w", msg.Sequence, events.ErrMalformed, err)
+	}
+	for subject := range described { // a mirror that leaves it out has answered, or it was removed
+		msg, err := b.atLeader(ctx, b.names.blobStream(), leaderQuery{Last: subject})
+		if err == nil {
+			err = add(subject, msg.Seq, msg.Time, msg.Data)
 		}
-		if info.Deleted {
-			continue
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("list blobs: %w", err)
 		}
-		if digest, ok := b.blobDigest(info.Name); ok {
-			list = append(list, StoredBlob{digest, info.Name, info.NUID, msg.Time.UnixNano()})
-		}
-		delete(chunks, info.NUID)
 	}
 	for content := range chunks {
 		list = append(list, StoredBlob{content: content})
@@ -95,9 +112,9 @@ func (b *Bus) dropBlob(ctx context.Context, name string, wanted func(content str
 	defer b.lately.forget(name)
 	return b.retry(ctx, "remove blob "+name, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, b.names.blobStream())
-		var meta *jetstream.RawStreamMsg
+		var meta leaderMessage
 		if err == nil {
-			meta, err = stream.GetLastMsgForSubject(ctx, b.names.blobMeta(name))
+			meta, err = b.atLeader(ctx, b.names.blobStream(), leaderQuery{Last: b.names.blobMeta(name)})
 		}
 		if isNoAsset(err) || isMissing(err) {
 			return nil
@@ -113,8 +130,8 @@ func (b *Bus) dropBlob(ctx context.Context, name string, wanted func(content str
 			return nil
 		}
 		// By sequence: the description of a body that is stored again has another one.
-		if err := stream.DeleteMsg(ctx, meta.Sequence); err != nil {
-			if _, now := stream.GetMsg(ctx, meta.Sequence); !isMissing(now) { // the error of the library does not say whether it is gone
+		if err := stream.DeleteMsg(ctx, meta.Seq); err != nil {
+			if _, now := b.atLeader(ctx, b.names.blobStream(), leaderQuery{Seq: meta.Seq}); !isMissing(now) { // the error of the library does not say whether it is gone
 				return err
 			}
 		}

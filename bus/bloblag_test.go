@@ -1,17 +1,20 @@
 package bus_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -74,6 +77,65 @@ func TestBlobOfAReplicaFarBehind(t *testing.T) {
 	}
 }
 
+// TestAbsenceIsTheLeaders has every other read of bodies, of index rows and of what nodes agree on answered by a copy without messages. Cold
+// sessions whose archives are bodies are whole, their erasure removes these, a span of rows has all of them, and a node without the store's key
+// knows that it has none.
+func TestAbsenceIsTheLeaders(t *testing.T) {
+	t.Parallel()
+	const tries, commits = 10, 6
+	server := bustest.Server(t, busembed.Config{})
+	b := bustest.OpenWith(t, server, bustest.Keys(t))
+	id := func(n int) events.SessionID { return events.SessionID(fmt.Sprint("s", n)) }
+	for n := range tries {
+		for i := range commits {
+			if _, err := b.Log().Append(t.Context(), largeCommit(id(n), i), events.Seq(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustMakeCold(t, b, id(n), commits)
+	}
+	rows, _ := b.Index()
+	first, last := uint64(0), uint64(0)
+	for n := range tries {
+		revision, err := rows.Put(t.Context(), id(n), []byte("row"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, last = cmp.Or(first, revision), revision
+	}
+	emptyCopy(t, b, "KV_lash-index")
+	emptyCopy(t, b, "OBJ_lash-blobs")
+	emptyCopy(t, b, "KV_lash-plugins")
+	for n := range tries {
+		if got := history(t, b, id(n), 0); len(got) != commits {
+			t.Errorf("read %d: got %d commits, want %d", n, len(got), commits)
+		}
+		found := 1
+		for _, err := range rows.Between(t.Context(), first, last, nil) {
+			found = counted(t, found, err)
+		}
+		if found != tries {
+			t.Errorf("read %d: got %d rows, want %d", n, found, tries)
+		}
+		keyless, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := keyless.Writable(); !errors.Is(err, events.ErrLocked) {
+			t.Errorf("node %d without keys: got %v, want %v", n, err, events.ErrLocked)
+		}
+		keyless.Close()
+	}
+	for n := range tries {
+		if err := erase(t.Context(), b, id(n)); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := b.Blobs(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("after the erasures: got %d bodies, %v, want none", len(left), err)
+	}
+}
+
 // emptyCopy makes a mirror of a stream that answers its reads, and has no messages.
 func emptyCopy(t *testing.T, b *bus.Bus, stream string) {
 	t.Helper()
@@ -87,7 +149,7 @@ func emptyCopy(t *testing.T, b *bus.Bus, stream string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mirror, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "behind", Mirror: &jetstream.StreamSource{Name: stream}, MirrorDirect: true, AllowDirect: true})
+	mirror, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "behind-" + stream, Mirror: &jetstream.StreamSource{Name: stream}, MirrorDirect: true, AllowDirect: true})
 	if err != nil {
 		t.Fatal(err)
 	}

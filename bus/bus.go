@@ -33,8 +33,9 @@ type Config struct {
 	// streams of the account, the shared ones included, and is up to 10 s old. Cold sessions become hot up to an eighth
 	// more. Defaults to 4000, what one server takes; negative leaves the limit to the server.
 	MaxHot int
-	// Free is how many bytes are free on the disk of the servers, where this process knows that. Below [KeptFree] nothing more is stored:
-	// requests are refused with [events.ErrStorage] before anything is sent, as a server whose disk is full takes nothing until it restarts.
+	// Free is how many bytes are free on the disk of the servers, where this process knows that. Below [KeptFree] little is stored, and at
+	// last nothing: requests are refused with [events.ErrStorage] before anything is sent, as a server whose disk is full takes nothing until it
+	// restarts.
 	Free func() (int64, error)
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration

@@ -14,8 +14,8 @@ import (
 )
 
 // CutOffError is a session whose stream is gone, with commits that neither its archive nor the stream that was made in
-// its place has. The session is refused until the stream is put back from a backup, or until [Bus.AcceptLoss]. Of a session that was not
-// archived, all commits are gone: its id stays in use, and [Bus.PutTombstone] erases it.
+// its place has. The session is refused until the stream is put back from a backup. [Log.Remaining] reads what is
+// left. Of a session that was not archived, all commits are gone: its id stays in use, and [Bus.PutTombstone] erases it.
 type CutOffError struct {
 	Session events.SessionID
 	Stream  string     // that is gone
@@ -25,12 +25,7 @@ type CutOffError struct {
 
 // Error implements error.
 func (e *CutOffError) Error() string {
-	decision := "accept the loss"
-	if e.Last == 0 {
-		decision = "erase the session"
-	}
-	return fmt.Sprintf("session %s: commits %d to %d are lost with stream %s: put the stream back from a backup, or %s",
-		e.Session, e.Last+1, e.Known, e.Stream, decision)
+	return fmt.Sprintf("stream %s is gone: %v", e.Stream, e.Unwrap())
 }
 
 // checkWhole compares the end of a stream that takes no appends yet with the session's row. A session that becomes hot has a row
@@ -117,119 +112,18 @@ func (b *Bus) rowFields(ctx context.Context, session events.SessionID) (fields r
 	return fields, nil
 }
 
-// AcceptLoss lets a session continue without the commits that a [CutOffError] names, and returns that error. The order of its steps:
-//
-//	remove rows    those that have the lost commits, except that of the directory, which shows the loss
-//	append         the stream takes the commit of record, which says so in the history, and still refuses others
-//	remove row     that of the directory: the session continues
-//	bind           the stream takes every append
-//
-// A call that died can be repeated, and appends no second record, until the session continues.
-//
-// Errors: [ErrNotFound] where the session has no such commits; [ErrErasing]; [events.ErrInvalid] where it has no commit to continue after.
-func (b *Bus) AcceptLoss(ctx context.Context, session events.SessionID, record func(*CutOffError) *events.Commit) (*CutOffError, error) {
-	if err := b.Recreate(ctx, session); err != nil {
-		return nil, err
-	}
-	loc, err := b.locate(ctx, session)
-	lost, ok := errors.AsType[*CutOffError](err)
-	if err == nil {
-		err = fmt.Errorf("lost commits of session %s: %w", session, ErrNotFound)
-	}
-	if !ok {
-		return nil, err
-	}
-	if lost.Last == 0 {
-		return nil, fmt.Errorf("%w: %w: no commit is left to continue after, so the session can only be erased", events.ErrInvalid, lost)
-	}
-	accepted, err := b.acceptedLoss(ctx, loc, lost)
-	if err == nil && accepted != nil {
-		lost = &CutOffError{Session: session, Stream: lost.Stream, Last: accepted.After, Known: accepted.UpTo}
-		err = b.acceptLoss(ctx, lost, nil)
-	} else if err == nil {
-		err = b.acceptLoss(ctx, lost, record(lost))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("accept the loss of session %s: %w", session, err)
-	}
-	return lost, nil
-}
-
-// acceptedLoss is the record of the loss where a call of [Bus.AcceptLoss] died after it; nil without one.
-func (b *Bus) acceptedLoss(ctx context.Context, loc location, lost *CutOffError) (*events.SessionLossAccepted, error) {
-	if loc.last == loc.entry.Last { // a record in the archive is of another loss
-		return nil, nil
-	}
-	entry, err := b.Log().Remaining().CommitAt(ctx, lost.Session, loc.last)
-	if err != nil {
-		return nil, err
-	}
-	for i := range entry.Commit.Events {
-		if p, ok := entry.Commit.Events[i].Payload.(*events.SessionLossAccepted); ok && p.UpTo >= lost.Known {
-			return p, nil
-		}
-	}
-	return nil, nil
-}
-
-// acceptLoss takes the steps of [Bus.AcceptLoss]. record is nil where the history has it.
-func (b *Bus) acceptLoss(ctx context.Context, lost *CutOffError, record *events.Commit) error {
-	if err := b.MarkDirty(lost.Session); err != nil { // first: the mark stays until the session can be read
-		return err
-	}
-	directory, err := b.removeRowsAfter(ctx, lost.Session, lost.Last)
-	if err != nil {
-		return err
-	}
-	if record != nil {
-		if err := b.recordLoss(ctx, record, lost.Last); err != nil {
-			return err
-		}
-	}
-	if err := directory(); errors.Is(err, events.ErrMoved) { // an eraser, another program or a projector was faster
-		row, err := b.rowFields(ctx, lost.Session)
-		if err == nil && len(row.Erased) > 0 {
-			err = fmt.Errorf("session %s: %w", lost.Session, ErrErasing)
-		}
-		if err != nil {
-			return err
-		}
-	} else if err != nil {
-		return err
-	}
-	if _, err := b.Log().Remaining().makeHot(ctx, lost.Session, nil); err != nil {
-		return err
-	}
-	return b.StoreWake(ctx, WakeKey{Class: ClassTurn, Session: lost.Session}, WakeHint{})
-}
-
-// recordLoss appends the record of a loss. The stream takes no other commits before, so a process that dies leaves a session that is refused,
-// or one with the record.
-func (b *Bus) recordLoss(ctx context.Context, record *events.Commit, at events.Seq) error {
-	log := b.Log().Remaining()
-	log.only = b.names.lossRecord(record.Session)
-	for {
-		_, err := log.Append(ctx, record, at)
-		conflict, ok := errors.AsType[*events.ConflictError](err)
-		if !ok {
-			return err
-		}
-		at = conflict.Last // another program was faster
-	}
-}
-
-// removeRowsAfter removes the rows of a session that have commits after its end. Otherwise a snapshot of lost commits would be folded with
-// the new commits of the same sequences. The row of the directory, which shows the loss, is left to the function that is returned. A session
+// removeRows removes the rows of a session of which no commit is left. Otherwise a snapshot of lost commits would be folded with the new
+// commits of the same sequences. The row of the directory, which shows the loss, is left to the function that is returned. A session
 // that is being erased keeps its rows: the error is [ErrErasing]. An erasure that starts meanwhile replaces the row of the directory, which
 // then stays too.
-func (b *Bus) removeRowsAfter(ctx context.Context, session events.SessionID, end events.Seq) (directory func() error, err error) {
+func (b *Bus) removeRows(ctx context.Context, session events.SessionID) (directory func() error, err error) {
 	row, err := b.rowFields(ctx, session)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(row.Erased) > 0:
 		return nil, fmt.Errorf("session %s: %w", session, ErrErasing)
-	case row.Seq <= end:
+	case row.Seq == 0:
 		return func() error { return nil }, nil
 	}
 	purge := func(rows jetstream.KeyValue, options ...jetstream.KVDeleteOpt) error {

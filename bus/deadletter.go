@@ -82,7 +82,7 @@ func (b *Bus) deadConfig() jetstream.StreamConfig {
 func (b *Bus) PutDeadLetter(ctx context.Context, letter *DeadLetter) error {
 	body, err := events.EncodePayload(letter)
 	if err = errors.Join(err, events.CheckToken("session", letter.Session)); err == nil {
-		err = b.publishBodyUntilAcked(ctx, b.names.dead(letter.Session), body)
+		err = b.publishBodyAcked(ctx, b.names.deadStream(), b.names.dead(letter.Session), body)
 	}
 	if err != nil {
 		return fmt.Errorf("put dead letter of %s: %w", letter.Session, err)
@@ -134,7 +134,7 @@ func (b *Bus) readLetter(msg *jetstream.RawStreamMsg) DeadLetter {
 
 // DropDeadLetter removes a dead letter, but not a newer one of the same session. It is no error that there is none.
 func (b *Bus) DropDeadLetter(ctx context.Context, letter *DeadLetter) error {
-	return b.purgeUpTo(ctx, b.names.deadStream(), b.names.dead(letter.Session), letter.Seq)
+	return b.purgeSubject(ctx, b.names.deadStream(), b.names.dead(letter.Session), jetstream.WithPurgeSequence(letter.Seq+1))
 }
 
 // Trial is the trial of a key; zero where there is none.
@@ -165,7 +165,7 @@ func (b *Bus) Trial(ctx context.Context, key TrialKey) (Trial, error) {
 func (b *Bus) PutTrial(ctx context.Context, key TrialKey, t Trial) error {
 	body, err := events.EncodePayload(&t)
 	if err = errors.Join(err, key.check()); err == nil {
-		err = b.publishBodyUntilAcked(ctx, b.names.trial(key), body, jetstream.WithMsgTTL(trialTTL))
+		err = b.publishBodyAcked(ctx, b.names.deadStream(), b.names.trial(key), body, jetstream.WithMsgTTL(trialTTL))
 	}
 	if err != nil {
 		return fmt.Errorf("trial of %s: %w", key.Session, err)
@@ -189,29 +189,29 @@ func (b *Bus) DropTrials(ctx context.Context, session events.SessionID) error {
 	return b.purgeSubject(ctx, b.names.deadStream(), b.names.trialsOf(session))
 }
 
-// publishBodyUntilAcked is publishUntilAcked for a body.
-func (b *Bus) publishBodyUntilAcked(ctx context.Context, subject string, body []byte, opts ...jetstream.PublishOpt) error {
+// publishBodyAcked publishes a body until it is acked or ctx ends: it may be stored twice.
+func (b *Bus) publishBodyAcked(ctx context.Context, stream, subject string, body []byte, opts ...jetstream.PublishOpt) error {
 	stored, err := b.storeBody(body, subject)
 	if err != nil {
 		return err
 	}
-	return b.publishUntilAcked(ctx, &nats.Msg{Subject: subject, Data: stored}, opts...)
+	return b.retry(ctx, "publish", b.publishOnce(stream, &nats.Msg{Subject: subject, Data: stored}, opts...))
 }
 
-// publishUntilAcked publishes a message that may be published twice, until it is acked or ctx ends.
-func (b *Bus) publishUntilAcked(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) error {
-	return b.retry(ctx, "publish", b.publishOnce(msg, opts...))
-}
-
-// publishAcked publishes once, and waits for the ack.
-func (b *Bus) publishAcked(ctx context.Context, msg *nats.Msg) error {
-	return b.once(ctx, b.publishOnce(msg))
-}
-
-func (b *Bus) publishOnce(msg *nats.Msg, opts ...jetstream.PublishOpt) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := b.js.PublishMsg(ctx, msg, append(opts, jetstream.WithRetryAttempts(0))...)
+// publishAcked publishes once, and waits for the ack. err is why there is no message.
+func (b *Bus) publishAcked(ctx context.Context, stream string, msg *nats.Msg, err error) error {
+	if err != nil {
 		return err
+	}
+	return b.once(ctx, b.publishOnce(stream, msg))
+}
+
+func (b *Bus) publishOnce(stream string, msg *nats.Msg, opts ...jetstream.PublishOpt) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return b.withRoom(stream, len(msg.Data), func() error {
+			_, err := b.js.PublishMsg(ctx, msg, append(opts, jetstream.WithRetryAttempts(0))...)
+			return err
+		})
 	}
 }
 
@@ -251,15 +251,4 @@ func (b *Bus) lastMessages(ctx context.Context, stream, subjects string) iter.Se
 			}
 		}
 	}
-}
-
-// purgeUpTo deletes the messages of a subject up to a sequence.
-func (b *Bus) purgeUpTo(ctx context.Context, stream, subject string, seq uint64) error {
-	return b.retry(ctx, "drop from "+stream, func(ctx context.Context) error {
-		s, err := b.js.Stream(ctx, stream)
-		if err == nil {
-			err = s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(seq+1))
-		}
-		return err
-	})
 }

@@ -169,11 +169,7 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
-	err = b.retry(ctx, "mark session erased", func(ctx context.Context) error {
-		_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.names.erased(session)})
-		return err
-	})
-	if err != nil {
+	if err = b.retry(ctx, "mark session erased", b.publishOnce(b.names.archiveStream(), &nats.Msg{Subject: b.names.erased(session)})); err != nil {
 		return err
 	}
 	return b.purgeIndexRow(ctx, session)
@@ -230,8 +226,8 @@ func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 	return parts
 }
 
-// purgeSubject removes every message of a subject from a stream. A missing stream is no error.
-func (b *Bus) purgeSubject(ctx context.Context, name, subject string) error {
+// purgeSubject removes every message of a subject from a stream, unless an option says up to which. A missing stream is no error.
+func (b *Bus) purgeSubject(ctx context.Context, name, subject string, upTo ...jetstream.StreamPurgeOpt) error {
 	return b.retry(ctx, "purge "+subject, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, name)
 		if isNoAsset(err) {
@@ -240,6 +236,6 @@ func (b *Bus) purgeSubject(ctx context.Context, name, subject string) error {
 		if err != nil {
 			return err
 		}
-		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		return stream.Purge(ctx, append(upTo, jetstream.WithPurgeSubject(subject))...)
 	})
 }

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -130,3 +131,17 @@ func (b *Bus) ForgetStored(ref events.BlobRef) { b.lately.forget(ref.Digest) }
 
 // SecondaryIsConnected reports whether the second connection is up.
 func (b *Bus) SecondaryIsConnected() bool { return b.secondary.made.Load().nc.IsConnected() }
+
+// ReadCounted reads a session to a sequence that a leader has counted.
+func (l Log) ReadCounted(ctx context.Context, session events.SessionID, last events.Seq) iter.Seq2[events.Entry, error] {
+	return func(yield func(events.Entry, error) bool) {
+		loc, err := l.b.locate(ctx, session)
+		if err == nil {
+			r := rangeReader{l: l, session: session, loc: loc, next: 1, last: last}
+			err = r.read(ctx, yield)
+		}
+		if err != nil {
+			yield(events.Entry{}, err)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func (b *Bus) agreeKeys(ctx context.Context) error {
 			return b.agreeSince(ctx)
 		}
 		if check, err = keys.Check(); err == nil {
-			err = b.putFact(ctx, bodiesKey, check, revision)
+			_, err = b.Manifests().putStored(ctx, bodiesKey, check, revision)
 		}
 		if !errors.Is(err, events.ErrMoved) {
 			b.bodies.store.Store(keys.Current())
@@ -65,29 +65,7 @@ func (b *Bus) fact(ctx context.Context, key string) (stored []byte, revision uin
 	if b.manifests == nil { // a reader, of a store without plugins
 		return nil, 0, nil
 	}
-	err = b.retry(ctx, "read "+key+" in the bucket of manifests", func(ctx context.Context) error {
-		entry, err := b.manifests.Get(ctx, key)
-		if err == nil {
-			stored, revision = entry.Value(), entry.Revision()
-		}
-		return err
-	})
-	if errors.Is(err, ErrNotFound) {
-		return nil, 0, nil
-	}
-	return stored, revision, err
-}
-
-// putFact stores it at a revision. [events.ErrMoved]: another node was first.
-func (b *Bus) putFact(ctx context.Context, key string, stored []byte, revision uint64) error {
-	return b.once(ctx, func(ctx context.Context) (err error) {
-		if revision == 0 {
-			_, err = b.manifests.Create(ctx, key, stored)
-		} else {
-			_, err = b.manifests.Update(ctx, key, stored, revision)
-		}
-		return err
-	})
+	return b.Manifests().stored(ctx, key)
 }
 
 // keyCheckEvery is how often a bus without keys reads the check of a store whose bodies are plain.

@@ -21,14 +21,15 @@ type leaderQuery struct {
 
 // leaderMessage is a message as the leader of its stream has it.
 type leaderMessage struct {
-	Data   []byte    `json:"data"`
-	Seq    uint64    `json:"seq"`
-	Time   time.Time `json:"time"`
-	Header []byte    `json:"hdrs"` // a block of headers
+	Subject string    `json:"subject"`
+	Data    []byte    `json:"data"`
+	Seq     uint64    `json:"seq"`
+	Time    time.Time `json:"time"`
+	Header  []byte    `json:"hdrs"` // a block of headers
 }
 
 func (m *leaderMessage) raw() (*jetstream.RawStreamMsg, error) {
-	raw := &jetstream.RawStreamMsg{Sequence: m.Seq, Data: m.Data, Time: m.Time}
+	raw := &jetstream.RawStreamMsg{Subject: m.Subject, Sequence: m.Seq, Data: m.Data, Time: m.Time}
 	if len(m.Header) == 0 {
 		return raw, nil
 	}

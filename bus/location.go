@@ -181,7 +181,7 @@ type streamGoneError struct {
 }
 
 func (e *streamGoneError) Error() string {
-	return fmt.Sprintf("%v: the server lacks stream %s of session %s; a node that comes to the session, lash-node dead accept-loss %s, or lash-node erase makes it again, with what the disk has",
+	return fmt.Sprintf("%v: the server lacks stream %s of session %s; a node that comes to the session, lash-node fork %s, or lash-node erase makes it again, with what the disk has",
 		events.ErrOutcomeUnknown, e.entry.Next, e.session, e.session)
 }
 func (*streamGoneError) Unwrap() error { return events.ErrOutcomeUnknown }
@@ -204,16 +204,22 @@ func (b *Bus) makeStreamAgain(ctx context.Context, session events.SessionID, ent
 
 // streamInfo is a stream's state at its leader. Without a leader any member answers with its own state: that is
 // [events.ErrOutcomeUnknown].
-func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
-	var stream jetstream.Stream
-	err := b.once(ctx, func(ctx context.Context) (err error) {
-		stream, err = b.js.Stream(ctx, name)
-		return err
+func (b *Bus) streamInfo(ctx context.Context, name string, more ...jetstream.StreamInfoOpt) (info *jetstream.StreamInfo, err error) {
+	err = b.once(ctx, func(ctx context.Context) error {
+		stream, err := b.js.Stream(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case len(more) > 0:
+			info, err = stream.Info(ctx, more...)
+			return err
+		}
+		info = stream.CachedInfo()
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	info := stream.CachedInfo()
 	if info.Cluster != nil && info.Cluster.Leader == "" {
 		return nil, fmt.Errorf("%w: stream %s has no leader", events.ErrOutcomeUnknown, name)
 	}
@@ -272,10 +278,9 @@ func (b *Bus) openingConfig(session events.SessionID, entry archiveEntry, nonce 
 	return cfg
 }
 
-// bind lets a session's next stream take the session's appends. Unless only is empty, the stream takes those with this subject, and else stays
-// as one that takes none. The caller has located the stream since the entry names it: see [Bus.checkWhole]. Errors: [events.ErrNoSession]
-// where the stream was archived meanwhile.
-func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveEntry, only string) error {
+// bind lets a session's next stream take the session's appends. The caller has located the stream since the entry names it: see
+// [Bus.checkWhole]. Errors: [events.ErrNoSession] where the stream was archived meanwhile.
+func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveEntry) error {
 	if err := b.removeArchivedStreams(ctx, session, entry); err != nil {
 		return err
 	}
@@ -284,13 +289,8 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveE
 		return err
 	}
 	cfg := info.Config
-	opening := slices.IndexFunc(cfg.Subjects, b.names.isOpening)
-	if cfg.Sealed || opening < 0 || only != "" && slices.Contains(cfg.Subjects, only) {
+	if cfg.Sealed || !slices.ContainsFunc(cfg.Subjects, b.names.isOpening) {
 		return nil
-	}
-	want := []string{b.names.sessionAll(session)}
-	if only != "" {
-		want = []string{cfg.Subjects[opening], only}
 	}
 	now, err := b.readEntry(ctx, session) // the stream may have been made again too late
 	if err == nil && now.Next != entry.Next {
@@ -299,7 +299,7 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveE
 	if err != nil {
 		return err
 	}
-	cfg.Subjects = want
+	cfg.Subjects = []string{b.names.sessionAll(session)}
 	return b.once(ctx, func(ctx context.Context) error {
 		_, err := b.js.UpdateStream(ctx, cfg)
 		return err
@@ -352,7 +352,7 @@ func (b *Bus) sweepOpening(ctx context.Context, session events.SessionID, name s
 		case err != nil || loc.stream != name: // archived meanwhile
 			return err
 		}
-		return b.bind(ctx, session, loc.entry, "")
+		return b.bind(ctx, session, loc.entry)
 	case entry.Revision != 0:
 		if err := b.putEntry(ctx, session, &entry); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,19 +27,20 @@ const (
 // Log is every session's history, one stream each. It implements [events.Log].
 type Log struct {
 	b         *Bus
-	remaining bool   // a session with lost commits is not refused
-	only      string // unless empty, the subject of commits of this log, for which alone it opens a stream: see [Bus.bind]
+	remaining bool // it reads what is left of a session with lost commits
+	restores  bool // it takes the place of a session with no commit left: see [Bus.Restore]
 }
 
 // Log is the log of this bus.
 func (b *Bus) Log() Log { return Log{b: b} }
 
-// Remaining is the log whose reads end where the commits of a session are lost, without the [CutOffError]. Appends are refused as before.
+// Remaining is the log whose reads end where the commits of a session are lost, without the [CutOffError] unless none is left. Appends are
+// refused as before.
 func (l Log) Remaining() Log { return Log{b: l.b, remaining: true} }
 
 // accepts drops the error of a location that has what is left, if the log reads that.
 func (l Log) accepts(loc location, err error) (location, error) {
-	if l.remaining && errors.As(err, new(*CutOffError)) {
+	if l.remaining && loc.last > 0 && errors.As(err, new(*CutOffError)) {
 		return loc, nil
 	}
 	return loc, err
@@ -55,12 +55,10 @@ func (l Log) Append(ctx context.Context, c *events.Commit, expected events.Seq) 
 	if expected > 0 {
 		return l.appendAt(ctx, c, data, expected)
 	}
-	room, err := l.b.takeRoom(l.b.names.firstStream(c.Session), len(data)) // before a stream is made
-	if err != nil {
-		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
+	err = l.b.hasRoom(l.b.names.firstStream(c.Session), len(data)) // before a stream is made
+	if err == nil {
+		err = l.create(ctx, c.Session)
 	}
-	room()
-	err = l.create(ctx, c.Session)
 	if errors.As(err, new(*events.ConflictError)) {
 		if err = l.startsWith(ctx, c, err); err == nil {
 			return 1, nil
@@ -69,7 +67,11 @@ func (l Log) Append(ctx context.Context, c *events.Commit, expected events.Seq) 
 	if err != nil {
 		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
 	}
-	return l.appendFirst(ctx, c, data)
+	seq, err := l.appendFirst(ctx, c, data)
+	if isEmpty(location{last: seq}, err) { // a server that is behind, or was killed, does not have the stream that was made
+		err = fmt.Errorf("%w: %v", events.ErrOutcomeUnknown, err) //nolint:errorlint // it says nothing about the session
+	}
+	return seq, err
 }
 
 // appendFirst publishes the first commit. Race that it decides after the publish:
@@ -150,7 +152,7 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 		case err != nil:
 			return err
 		case entry.Revision == 0 || entry.Last == 0 && entry.Erased.IsZero():
-			if !l.remaining {
+			if !l.restores {
 				err = l.b.checkNew(ctx, session)
 			}
 			if err != nil {
@@ -239,7 +241,7 @@ var errWasCold = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown
 
 // publish tries once, and once more where the session was cold.
 func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
-	msg := &nats.Msg{Subject: cmp.Or(l.only, l.b.names.commit(c)), Data: data, Header: nats.Header{
+	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
 		jetstream.MsgIDHeader:           {string(c.ID)},
 		jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(uint64(at), 10)},
 		headerKinds:                     {kindsOf(c)},
@@ -278,7 +280,11 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 	if errors.Is(refusal, events.ErrSealed) {
 		refusal = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)
 	}
-	loc, err := l.accepts(l.b.locate(ctx, session))
+	locate := l.b.locate
+	if l.restores {
+		locate = l.b.locateToRestore
+	}
+	loc, err := locate(ctx, session)
 	if err == nil && loc.sealed {
 		if err = l.b.Archive(ctx, session, 0); err == nil {
 			err = l.b.Discard(ctx, session)
@@ -287,7 +293,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 			return false, refusal // it is hot again
 		}
 		if err == nil {
-			loc, err = l.b.locate(ctx, session)
+			loc, err = locate(ctx, session)
 		}
 	}
 	if err == nil && loc.stream == "" {
@@ -295,7 +301,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 			err = l.b.reopen(ctx, session, loc.entry)
 		}
 		if err == nil {
-			loc, err = l.b.locate(ctx, session)
+			loc, err = locate(ctx, session)
 		}
 	}
 	switch {
@@ -303,7 +309,7 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal erro
 		return false, err // nothing was written, and a retry would not help
 	case err != nil || loc.entry.Next == "":
 		return false, refusal
-	case l.b.bind(ctx, session, loc.entry, l.only) != nil:
+	case l.b.bind(ctx, session, loc.entry) != nil:
 		return false, refusal
 	}
 	return true, nil

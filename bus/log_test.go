@@ -162,6 +162,24 @@ func TestReadHole(t *testing.T) {
 	}
 }
 
+// TestReadOfLeaderThatIsBehind reads to a commit that one leader has counted, where the one that answers has fewer, as after a partition: no
+// history is damaged by that, and the reader has what is there.
+func TestReadOfLeaderThatIsBehind(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b.Log(), "s", 3)
+	next := events.Seq(1)
+	for e, err := range b.Log().ReadCounted(t.Context(), "s", 4) {
+		if err != nil || e.Seq != next {
+			t.Fatalf("at %d: got %d, %v", next, e.Seq, err)
+		}
+		next++
+	}
+	if next != 4 {
+		t.Errorf("read to %d, want 3", next-1)
+	}
+}
+
 // TestReadStopsAtOnce ends the context of a read at its first commit. The read ends with that, after the batch that it has at most.
 func TestReadStopsAtOnce(t *testing.T) {
 	t.Parallel()

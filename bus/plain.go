@@ -217,7 +217,7 @@ func (b *Bus) agreeSinceOnce(ctx context.Context) error {
 		return nil
 	}
 	if stored, err = keys.Store(text, sinceKey); err == nil {
-		err = b.putFact(ctx, sinceKey, stored, revision)
+		_, err = b.Manifests().putStored(ctx, sinceKey, stored, revision)
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func (b *Bus) StorePluginEvent(ctx context.Context, plugin, id string, data []by
 	}
 	msg := &nats.Msg{Subject: b.names.pluginEvent(plugin), Data: stored}
 	return b.retry(ctx, "store an event for "+plugin, func(ctx context.Context) error {
-		err := b.publishOnce(msg, jetstream.WithMsgID(id))(ctx)
+		err := b.publishOnce(b.names.pluginEventStream(), msg, jetstream.WithMsgID(id))(ctx)
 		if isNoResponder(err) {
 			return errors.Join(err, b.ensurePluginEvents(ctx))
 		}

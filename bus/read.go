@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -41,7 +42,7 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 func (l Log) readRange(ctx context.Context, session events.SessionID, from, upto events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
 		loc, err := l.accepts(l.b.locateFrom(ctx, session, max(from, 1)))
-		if err == nil && loc.last == 0 && mustExist && !l.remaining {
+		if err == nil && loc.last == 0 && mustExist {
 			err = noHistory(session)
 		}
 		if err == nil && mustExist && from > loc.last+1 {
@@ -71,7 +72,7 @@ type rangeReader struct {
 }
 
 // errOldPlace ends the reading of a place where the session may not be any more.
-var errOldPlace = errors.New("the session has to be located again")
+var errOldPlace = fmt.Errorf("%w: the session has to be located again", events.ErrOutcomeUnknown)
 
 func (r *rangeReader) read(ctx context.Context, yield func(events.Entry, error) bool) error {
 	check := r.l.checkPlain(r.session, r.next)
@@ -89,7 +90,7 @@ func (r *rangeReader) read(ctx context.Context, yield func(events.Entry, error) 
 		switch {
 		case errors.Is(err, errEnough) && !errors.Is(end, errOldPlace):
 			err = end
-		case errors.Is(end, errOldPlace), errors.Is(err, events.ErrNoSession), err != nil && r.l.b.isOld(r.session, r.loc):
+		case errors.Is(end, errOldPlace), errors.Is(err, errOldPlace), errors.Is(err, events.ErrNoSession), err != nil && r.l.b.isOld(r.session, r.loc):
 			at, err = r.locateAgain(ctx)
 		}
 		if err != nil {
@@ -183,11 +184,11 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, loc loc
 	return nil
 }
 
-// How often a reader requests a commit that the leader has counted from any replica. Then the leader says whether the history has lost
-// it. A bus of [OpenReader] has no right to ask, and believes the replicas after some seconds.
+// How often a reader requests a commit that the leader has counted from any replica. Then the leader says whether the history has lost it. One
+// that counts the commit and does not give it may still be elected; after some seconds the message is broken on its disk.
 const (
 	replicaTries = 3
-	missingTries = 20
+	brokenTries  = 20
 )
 
 type rawEntry struct {
@@ -197,10 +198,6 @@ type rawEntry struct {
 
 // readDirect requests batches until it has last. A short batch is from a replica that is behind: it requests again.
 func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
-	tries := replicaTries
-	if l.b.reader {
-		tries = missingTries
-	}
 	return func(yield func(rawEntry, error) bool) {
 		r := &batchReader{b: l.b, stream: stream, large: last-from >= largeCommits}
 		defer r.cancel()
@@ -228,22 +225,22 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 				continue
 			}
 			if !missing { // servers that do not answer may have it
-				try = min(try, tries-1)
+				try = min(try, replicaTries-1)
 			}
 			err := pause(ctx, try)
 			if err == nil {
 				err = l.b.checkDirect(ctx, stream) // the stream may have been archived
 			}
-			if err == nil && try >= tries {
+			if err == nil && try >= replicaTries {
 				var raw rawEntry
-				if raw, err = l.decided(ctx, stream, from); err == nil {
+				if raw, err = l.decided(ctx, stream, from, try >= brokenTries); err == nil {
 					if !yield(raw, nil) {
 						return
 					}
 					from, try = from+1, 0
 				}
 			}
-			if err != nil && !isUnknown(err) {
+			if err != nil && (!isUnknown(err) || errors.Is(err, errOldPlace)) {
 				yield(rawEntry{}, err)
 				return
 			}
@@ -251,17 +248,28 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 	}
 }
 
-// decided is a commit that no replica has given, as the leader has it.
-func (l Log) decided(ctx context.Context, stream string, seq events.Seq) (rawEntry, error) {
-	var msg leaderMessage
-	err := ErrNotFound
+// decided is a commit that no replica has given, as the leader has it; a bus of [OpenReader] has no right to read it there. That it is lost
+// is said by one server that counts later ones: one that was a leader before and does not know it yet has fewer, and does not have those that
+// the others acknowledged since. afterMany tries a commit that is counted is broken.
+func (l Log) decided(ctx context.Context, stream string, seq events.Seq, afterMany bool) (rawEntry, error) {
 	if !l.b.reader {
-		msg, err = l.b.atLeader(ctx, stream, leaderQuery{Seq: uint64(seq)})
+		msg, err := l.b.atLeader(ctx, stream, leaderQuery{Seq: uint64(seq)})
+		if !errors.Is(err, ErrNotFound) {
+			return rawEntry{seq, msg.Data}, err
+		}
 	}
-	if errors.Is(err, ErrNotFound) {
-		err = fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, seq)
+	info, err := l.b.streamInfo(ctx, stream, jetstream.WithDeletedDetails(true))
+	switch {
+	case err != nil:
+		return rawEntry{}, err
+	case info.State.LastSeq < uint64(seq):
+		return rawEntry{}, errOldPlace
+	case uint64(seq) < info.State.FirstSeq || slices.Contains(info.State.Deleted, uint64(seq)):
+		return rawEntry{}, fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, seq)
+	case afterMany:
+		return rawEntry{}, fmt.Errorf("%w: sequence %d is counted, and no server gives it", events.ErrMalformed, seq)
 	}
-	return rawEntry{seq, msg.Data}, err
+	return rawEntry{}, fmt.Errorf("%w: no server that answers has sequence %d", events.ErrOutcomeUnknown, seq)
 }
 
 // checkDirect refuses a stream whose settings were changed: its server answers no direct reads, and a reader would wait forever.

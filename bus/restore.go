@@ -63,10 +63,10 @@ func (b *Bus) Restore(ctx context.Context, session events.SessionID, from events
 // locateToRestore is [Bus.locate], without the [CutOffError] of a session with no commit left: an older history may take its place.
 func (b *Bus) locateToRestore(ctx context.Context, session events.SessionID) (location, error) {
 	loc, err := b.locate(ctx, session)
-	if loc.last > 0 {
-		return loc, err
+	if loc.last == 0 && errors.As(err, new(*CutOffError)) {
+		return loc, nil
 	}
-	return b.Log().Remaining().accepts(loc, err)
+	return loc, err
 }
 
 // mayRestore refuses a session that has commits, or was erased.
@@ -85,7 +85,7 @@ func (b *Bus) mayRestore(ctx context.Context, session events.SessionID) error {
 func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []archiveRun, last events.Seq, redactions []events.RedactionRecord) error {
 	loc, err := b.locateToRestore(ctx, session)
 	if isEmpty(loc, err) && loc.stream == "" {
-		if err = b.Log().Remaining().create(ctx, session); err == nil {
+		if err = (Log{b: b, restores: true}).create(ctx, session); err == nil {
 			loc, err = b.locateToRestore(ctx, session)
 		}
 	}
@@ -116,7 +116,7 @@ func (b *Bus) restore(ctx context.Context, session events.SessionID, runs []arch
 	if !now.sealed || now.stream != loc.stream || entry.Next != loc.stream {
 		return ErrStale
 	}
-	directory, err := b.removeRowsAfter(ctx, session, 0) // all rows are of a lost history, which this one may differ from at any commit
+	directory, err := b.removeRows(ctx, session) // they are of a lost history, which this one may differ from at any commit
 	if err != nil {
 		return err
 	}

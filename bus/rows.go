@@ -63,20 +63,26 @@ func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 }
 
 func (r Rows) get(ctx context.Context, session events.SessionID) (Row, error) {
-	var entry jetstream.KeyValueEntry
-	err := r.b.retry(ctx, fmt.Sprintf("get %s/%s", r.kv.Bucket(), session), func(ctx context.Context) (err error) {
-		entry, err = r.kv.Get(ctx, string(session))
+	stored, revision, err := r.stored(ctx, string(session))
+	return r.row(session, stored, revision, err)
+}
+
+// stored is the stored value of a key; revision 0 where there is none.
+func (r Rows) stored(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	err = r.b.retry(ctx, fmt.Sprintf("get %s/%s", r.kv.Bucket(), key), func(ctx context.Context) error {
+		entry, err := r.kv.Get(ctx, key)
+		if err == nil {
+			value, revision = entry.Value(), entry.Revision()
+		}
 		return err
 	})
 	switch {
-	case errors.Is(err, ErrNotFound) && r.b.reader:
-		return Row{}, nil
-	case errors.Is(err, ErrNotFound):
-		return r.atLeader(ctx, session)
-	case err != nil:
-		return Row{}, err
+	case !errors.Is(err, ErrNotFound):
+		return value, revision, err
+	case r.b.reader:
+		return nil, 0, nil
 	}
-	return r.decode(session, entry.Value(), entry.Revision())
+	return r.storedAtLeader(ctx, key)
 }
 
 // getAtLeader is [Rows.Get] from the leader of the table, which has every row that was acknowledged. Another replica may be behind. A bus of
@@ -91,16 +97,27 @@ func (r Rows) getAtLeader(ctx context.Context, session events.SessionID) (Row, e
 	return r.atLeader(ctx, session)
 }
 
-// atLeader reads a key from the leader of the table.
+// atLeader reads a row from the leader of the table.
 func (r Rows) atLeader(ctx context.Context, session events.SessionID) (Row, error) {
-	msg, err := r.b.atLeader(ctx, r.b.names.rowStream(r.kv.Bucket()), leaderQuery{Last: r.b.names.row(r.kv.Bucket(), session)})
+	stored, revision, err := r.storedAtLeader(ctx, string(session))
+	return r.row(session, stored, revision, err)
+}
+
+// storedAtLeader is [Rows.stored] from the leader of the table.
+func (r Rows) storedAtLeader(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	msg, err := r.b.atLeader(ctx, r.b.names.rowStream(r.kv.Bucket()), leaderQuery{Last: r.b.names.row(r.kv.Bucket(), events.SessionID(key))})
 	if errors.Is(err, ErrNotFound) || err == nil && bytes.Contains(msg.Header, []byte("KV-Operation:")) { // there is none, or it was removed
-		return Row{}, nil
+		return nil, 0, nil
 	}
-	if err != nil {
+	return msg.Data, msg.Seq, err
+}
+
+// row is the row of what was stored; zero where nothing was.
+func (r Rows) row(session events.SessionID, stored []byte, revision uint64, err error) (Row, error) {
+	if err != nil || revision == 0 {
 		return Row{}, err
 	}
-	return r.decode(session, msg.Data, msg.Seq)
+	return r.decode(session, stored, revision)
 }
 
 // decode is the row of a stored value.
@@ -129,15 +146,7 @@ func (r Rows) put(ctx context.Context, session events.SessionID, value []byte, r
 	if err != nil {
 		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
 	}
-	var next uint64
-	err = r.b.storing(ctx, r.b.names.rowStream(r.kv.Bucket()), len(value), r.b.cfg.Timeout, func(ctx context.Context) (err error) {
-		if revision == 0 {
-			next, err = r.kv.Create(ctx, string(session), value)
-		} else {
-			next, err = r.kv.Update(ctx, string(session), value, revision)
-		}
-		return err
-	})
+	next, err := r.putStored(ctx, string(session), value, revision)
 	if err == nil {
 		return next, nil
 	}
@@ -145,6 +154,19 @@ func (r Rows) put(ctx context.Context, session events.SessionID, value []byte, r
 		return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, ErrStale)
 	}
 	return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
+}
+
+// putStored replaces the stored value of a key and a revision. [events.ErrMoved]: another process was first.
+func (r Rows) putStored(ctx context.Context, key string, value []byte, revision uint64) (next uint64, err error) {
+	err = r.b.storing(ctx, r.b.names.rowStream(r.kv.Bucket()), len(value), r.b.cfg.Timeout, func(ctx context.Context) (err error) {
+		if revision == 0 {
+			next, err = r.kv.Create(ctx, key, value)
+		} else {
+			next, err = r.kv.Update(ctx, key, value, revision)
+		}
+		return err
+	})
+	return next, err
 }
 
 // rowValue is a decrypted row.

@@ -187,8 +187,16 @@ func TestBlobsThatAreNotThere(t *testing.T) {
 	if _, err := b.PutBlob(t.Context(), make([]byte, events.MaxBlobBytes+1)); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("too large: got %v, want %v", err, events.ErrTooLarge)
 	}
-	ref, err := b.PutBlob(t.Context(), []byte("the body"))
+	ref, err := b.PutBlob(t.Context(), make([]byte, 1000))
 	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{-1, 1} {
+		if _, err := b.Blob(t.Context(), events.BlobRef{Digest: ref.Digest, Size: size}); !errors.Is(err, events.ErrMalformed) {
+			t.Errorf("more than the reference says, %d: got %v, want %v", size, err, events.ErrMalformed)
+		}
+	}
+	if ref, err = b.PutBlob(t.Context(), []byte("the body")); err != nil {
 		t.Fatal(err)
 	}
 	store, err := jetStream(t, b).ObjectStore(t.Context(), "lash-blobs")

@@ -24,7 +24,7 @@ const (
 	headerServes  = "Lash-Serves"  // of a request: it asks only whether a node serves
 )
 
-// Values of [headerGone]. Clients of earlier versions ask another node after either.
+// Values of [headerGone].
 const (
 	goneStopped = "1"
 	goneBusy    = "busy"

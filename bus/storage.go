@@ -49,33 +49,52 @@ type refusal struct {
 
 func (r *refusal) counts() bool { return r.full || r.silent >= silentAppends }
 
-// KeptFree is how many bytes of a disk stay free for what servers write by themselves, see [Config.Free].
-const KeptFree = 4 << 20
+// KeptFree is how many bytes of a disk stay free of histories and bodies, see [Config.Free]. What nodes agree on leaves [keptByAll] of them,
+// for what servers write by themselves: an erasure, which makes space, needs some.
+const (
+	KeptFree  = 4 << 20
+	keptByAll = KeptFree / 4
+	// smallBytes is the size up to which a message to a stream that all sessions share is of that kind.
+	smallBytes = 64 << 10
+)
 
 // storing runs one request that stores bytes in a stream. Its error is mapped. Errors: [events.ErrStorage], where nothing was stored.
 func (b *Bus) storing(ctx context.Context, stream string, bytes int, limit time.Duration, request func(context.Context) error) error {
-	done, err := b.takeRoom(stream, bytes)
+	return b.withRoom(stream, bytes, func() error {
+		err := b.onceWithin(ctx, limit, request)
+		b.recordStored(ctx, stream, err)
+		return err
+	})
+}
+
+// withRoom stores bytes in a stream, if the servers' disk has room for them. Error: [events.ErrStorage], and those of store.
+func (b *Bus) withRoom(stream string, bytes int, store func() error) error {
+	if b.cfg.Free == nil {
+		return store()
+	}
+	kept := int64(KeptFree)
+	if _, history := b.names.sessionOf(stream); !history && stream != b.names.blobStream() && bytes <= smallBytes {
+		kept = keptByAll
+	}
+	under := b.storingBytes.Add(int64(bytes))
+	defer b.storingBytes.Add(-int64(bytes))
+	if free, err := b.cfg.Free(); err == nil && free-under < kept {
+		return fmt.Errorf("%w: stream %s takes no more: the disk of the store has %d bytes free, and %d are kept free: make space", events.ErrStorage, stream, free, kept)
+	}
+	return store()
+}
+
+// hasRoom is nil where a stream takes so many bytes.
+func (b *Bus) hasRoom(stream string, bytes int) error {
+	return b.withRoom(stream, bytes, func() error { return nil })
+}
+
+// hint publishes a message that a sweep repairs where it is lost, and waits for no ack. err is why there is none.
+func (b *Bus) hint(stream string, msg *nats.Msg, err error) error {
 	if err != nil {
 		return err
 	}
-	defer done()
-	err = b.onceWithin(ctx, limit, request)
-	b.recordStored(ctx, stream, err)
-	return err
-}
-
-// takeRoom reserves bytes of the servers' disk until done. Error: [events.ErrStorage].
-func (b *Bus) takeRoom(stream string, bytes int) (done func(), err error) {
-	if b.cfg.Free == nil {
-		return func() {}, nil
-	}
-	under := b.storingBytes.Add(int64(bytes))
-	done = func() { b.storingBytes.Add(-int64(bytes)) }
-	if free, err := b.cfg.Free(); err == nil && free-under < KeptFree {
-		done()
-		return nil, fmt.Errorf("%w: stream %s takes no more: the disk of the store has %d bytes free, and %d are kept free: make space", events.ErrStorage, stream, free, KeptFree)
-	}
-	return done, nil
+	return b.withRoom(stream, len(msg.Data), func() error { return mapError(b.nc.PublishMsg(msg)) })
 }
 
 // recordStored records the outcome of a request that stores a message.
@@ -135,11 +154,9 @@ func (s *refusals) current(now time.Time, reconnects uint64) map[string]refusal 
 // storageRefused is nil, or [events.ErrStorage] with the streams that refuse appends because of storage. A stream that answers no other
 // request either has lost its servers, which is another error.
 func (b *Bus) storageRefused(ctx context.Context) error {
-	done, err := b.takeRoom(b.names.workStream(), 0)
-	if err != nil {
+	if err := b.hasRoom(b.names.blobStream(), 0); err != nil {
 		return err
 	}
-	done()
 	refused := b.refusals.current(time.Now(), b.Reconnects())
 	var list []string
 	for _, stream := range slices.Sorted(maps.Keys(refused)) {

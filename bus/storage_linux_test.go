@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -130,8 +131,23 @@ func TestLongReadyNamesFullDisk(t *testing.T) {
 	takesAgain(t, b, "s")
 }
 
-// TestFullDiskIsNotReached fills the disk of a store whose space this process knows: requests are refused before anything is sent, and the
-// stream takes appends again once there is space, without a restart.
+// fillTo writes a file until the disk has less than that free.
+func fillTo(t *testing.T, server *busembed.Server, name string, least int64) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	for free := least; err == nil && free >= least; {
+		if _, err = f.Write(make([]byte, 64<<10)); err == nil {
+			free, err = server.Free()
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFullDiskIsNotReached fills the disk of a store whose space this process knows, at last to the last byte: requests are refused before
+// anything is sent, first those that store much, and every stream takes them again once there is space, without a restart. A session can be
+// erased, which makes space.
 func TestFullDiskIsNotReached(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t)
@@ -142,47 +158,82 @@ func TestFullDiskIsNotReached(t *testing.T) {
 	}
 	t.Cleanup(b.Close)
 	mustCreate(t, b, "s")
+	mustCreate(t, b, "old")
+	const at = 1
+	trial := bus.TrialKey{Session: "s", Of: bus.TrialFold}
+	snapshots, sent := b.Snapshots(), 0
+	row := func(size int) error {
+		sent++
+		_, err := snapshots.Put(t.Context(), events.SessionID(fmt.Sprint("row", sent)), make([]byte, size), 0)
+		return err
+	}
+	much := map[string]func() error{
+		"append":    func() error { _, err := b.Log().Append(t.Context(), large("s", at+1), at); return err },
+		"create":    func() error { return createSession(t, b, "new") },
+		"large row": func() error { return row(128 << 10) },
+	}
+	little := map[string]func() error{
+		"row":          func() error { return row(3) },
+		"wake":         func() error { return b.PublishWake(turnKey("s"), bus.WakeHint{}) },
+		"stored wake":  func() error { return b.StoreWake(t.Context(), turnKey("s"), bus.WakeHint{}) },
+		"timer":        func() error { return b.SetTimer("s", inMillis(1e9)) },
+		"stored timer": func() error { return b.StoreTimer(t.Context(), "s", inMillis(1e9)) },
+		"trial":        func() error { return b.PutTrial(t.Context(), trial, bus.Trial{Count: 1}) },
+		"dead letter":  func() error { return b.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: "s"}) },
+		"sweep":        func() error { return b.PutSweepRow(t.Context(), fmt.Sprint("suspects-", sent), []byte("row"), 0) },
+	}
+	refused := func(list map[string]func() error) {
+		t.Helper()
+		before := b.Conn().Stats().OutMsgs
+		for name, request := range list {
+			if err := request(); !errors.Is(err, events.ErrStorage) || errors.Is(err, events.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "stream ") {
+				t.Errorf("%s: got %v, want %v of a stream", name, err, events.ErrStorage)
+			}
+		}
+		if now := b.Conn().Stats().OutMsgs; now != before {
+			t.Errorf("got %d messages sent, want none", now-before)
+		}
+		if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); !errors.Is(err, events.ErrStorage) {
+			t.Errorf("body: got %v, want %v", err, events.ErrStorage)
+		}
+		if err := b.Ready(t.Context()); !errors.Is(err, events.ErrStorage) {
+			t.Errorf("ready: got %v, want %v", err, events.ErrStorage)
+		}
+	}
+	accepted := func(list map[string]func() error) {
+		t.Helper()
+		for name, request := range list {
+			if err := request(); err != nil {
+				t.Errorf("%s: got %v, want it done", name, err)
+			}
+		}
+	}
 	filler := filepath.Join(dir, "filler")
-	f, err := os.Create(filler)
-	for free := int64(bus.KeptFree); err == nil && free >= bus.KeptFree; {
-		if _, err = f.Write(make([]byte, 64<<10)); err == nil {
-			free, err = server.Free()
-		}
+	fillTo(t, server, filler, bus.KeptFree)
+	refused(much)
+	accepted(little)
+	if err := erase(t.Context(), b, "old"); err != nil {
+		t.Errorf("erase: got %v", err)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	fillTo(t, server, filler, bus.KeptFree/4)
+	refused(much)
+	refused(little)
+	if err := fill(filepath.Join(dir, "rest")); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fill the disk: got %v, want %v", err, syscall.ENOSPC)
+	}
+	refused(much)
+	refused(little)
+	if err := errors.Join(os.Remove(filler), os.Remove(filepath.Join(dir, "rest"))); err != nil {
 		t.Fatal(err)
 	}
-	at, err := b.Log().Last(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sent := b.Conn().Stats().OutMsgs
-	for name, request := range map[string]func() error{
-		"append": func() error { _, err := b.Log().Append(t.Context(), large("s", at+1), at); return err },
-		"create": func() error { return createSession(t, b, "new") },
-		"row":    func() error { _, err := b.Snapshots().Put(t.Context(), "s", []byte("row"), 0); return err },
-	} {
-		if err := request(); !errors.Is(err, events.ErrStorage) || errors.Is(err, events.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "stream ") {
-			t.Errorf("%s: got %v, want %v of a stream", name, err, events.ErrStorage)
-		}
-	}
-	if now := b.Conn().Stats().OutMsgs; now != sent {
-		t.Errorf("got %d messages sent, want none", now-sent)
-	}
-	if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); !errors.Is(err, events.ErrStorage) {
-		t.Errorf("body: got %v, want %v", err, events.ErrStorage)
-	}
-	if err := b.Ready(t.Context()); !errors.Is(err, events.ErrStorage) {
-		t.Errorf("ready: got %v, want %v", err, events.ErrStorage)
-	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Log().Append(t.Context(), large("s", at+1), at); err != nil {
-		t.Errorf("with space: got %v", err)
-	}
+	accepted(much)
+	sent++
+	accepted(little)
 	if err := b.Ready(t.Context()); err != nil {
 		t.Errorf("ready with space: got %v", err)
+	}
+	if wakes, err := b.Wakes(t.Context()); err != nil || !wakes[turnKey("s")] {
+		t.Errorf("wakes with space: got %v, %v", wakes, err)
 	}
 }
 

@@ -102,11 +102,6 @@ func (n names) commit(c *events.Commit) string {
 	return n.prefix + ".s." + string(c.Session) + "." + c.Events[0].Kind.Family()
 }
 
-// lossRecord is the subject of the commit that accepts a loss. It is that of no family: see [Bus.AcceptLoss].
-func (n names) lossRecord(id events.SessionID) string {
-	return n.prefix + ".s." + string(id) + ".loss_accepted"
-}
-
 // liveEverySession matches every live commit of every session.
 func (n names) liveEverySession() string { return n.prefix + ".live.*.>" }
 

@@ -26,7 +26,7 @@ func (b *Bus) PutSweepRow(ctx context.Context, name string, value []byte, revisi
 	if err := events.CheckToken("row", name); err != nil {
 		return err
 	}
-	err := b.putFact(ctx, sweepKey+name, value, revision)
+	_, err := b.Manifests().putStored(ctx, sweepKey+name, value, revision)
 	if errors.Is(err, events.ErrMoved) {
 		err = ErrStale
 	}

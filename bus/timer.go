@@ -31,19 +31,13 @@ func (b *Bus) timerConfig() jetstream.StreamConfig {
 // It is a hint, as a wake is: the history says what is due.
 func (b *Bus) SetTimer(session events.SessionID, at events.Millis) error {
 	msg, err := b.timerMessage(session, at)
-	if err != nil {
-		return err
-	}
-	return mapError(b.nc.PublishMsg(msg))
+	return b.hint(b.names.timerStream(), msg, err)
 }
 
 // StoreTimer is [Bus.SetTimer] that returns when the timer is stored, after one try.
 func (b *Bus) StoreTimer(ctx context.Context, session events.SessionID, at events.Millis) error {
 	msg, err := b.timerMessage(session, at)
-	if err != nil {
-		return err
-	}
-	return b.publishAcked(ctx, msg)
+	return b.publishAcked(ctx, b.names.timerStream(), msg, err)
 }
 
 func (b *Bus) timerMessage(session events.SessionID, at events.Millis) (*nats.Msg, error) {

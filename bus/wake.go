@@ -47,20 +47,14 @@ const (
 // delivered one, and waits for no ack: the sweep repairs a lost wake.
 func (b *Bus) PublishWake(key WakeKey, hint WakeHint) error {
 	msg, err := b.wakeMessage(key, hint)
-	if err != nil {
-		return err
-	}
-	return mapError(b.nc.PublishMsg(msg))
+	return b.hint(b.names.workStream(), msg, err)
 }
 
 // StoreWake is [Bus.PublishWake] that returns when the queue has the wake, after one try. It is for callers that keep
 // no other record of the work.
 func (b *Bus) StoreWake(ctx context.Context, key WakeKey, hint WakeHint) error {
 	msg, err := b.wakeMessage(key, hint)
-	if err != nil {
-		return err
-	}
-	return b.publishAcked(ctx, msg)
+	return b.publishAcked(ctx, b.names.workStream(), msg, err)
 }
 
 func (b *Bus) wakeMessage(key WakeKey, hint WakeHint) (*nats.Msg, error) {

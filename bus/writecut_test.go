@@ -71,7 +71,7 @@ func TestWriteCut(t *testing.T) {
 			}
 			w := &writeCut{pipes: opts.InProcessServer}
 			silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
-			b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 200 * time.Millisecond, Options: append(option(w), silent)})
+			b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 200 * time.Millisecond, Options: append(option(w), silent, nats.Timeout(time.Minute))})
 			if err != nil {
 				t.Fatal(err)
 			}

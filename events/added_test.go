@@ -60,7 +60,11 @@ var addedPayloads = map[string][]events.Payload{
 		{Plugin: "memory", Kind: events.DirectiveSystemPrompt, Message: "Be brief."},
 		{Plugin: "memory", Kind: events.DirectiveSwitch, Name: "f2"},
 	}}},
-	"silence":      {&events.SessionConfigured{Config: events.Config{Model: "o3", SilenceMillis: 1800000}}},
+	"silence": {&events.SessionConfigured{Config: events.Config{Model: "o3", SilenceMillis: 1800000}}},
+	"environment": {
+		&events.SessionConfigured{Config: events.Config{Environment: "ci"}},
+		&events.MonitorRegistered{Spec: events.MonitorSpec{ID: "log", Command: "tail -f log", Environment: "ci", Cwd: "logs"}},
+	},
 	"foreign":      {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Foreign: 2}},
 	"task_callers": {&events.TaskRegistered{Task: "k1", Callers: []string{"alice", "bob"}}},
 	"answers":      {&events.TurnRequested{Input: events.TurnInput{Continue: true, Answers: "t7/0/2"}}},

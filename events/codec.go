@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"reflect"
 	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
 )
 
 // Encode encodes c in the commit format of FORMAT.md. It validates first, so that every encoded commit can be
@@ -54,14 +57,21 @@ func tooLarge(field string, size, limit int) error {
 	return &FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, limit), Err: ErrTooLarge}
 }
 
-// writer collects encoded bytes. It keeps the first error.
+// writer collects encoded bytes, in the shortest form of each value. It keeps the first error.
 type writer struct {
 	b   []byte
+	enc *msgpack.Encoder // to b
 	err error
 }
 
 //nolint:gochecknoglobals // a pool has to be shared to be one
-var writers = sync.Pool{New: func() any { return &writer{} }}
+var writers = sync.Pool{New: func() any {
+	w := &writer{}
+	w.enc = msgpack.NewEncoder(w)
+	w.enc.UseCompactInts(true)
+	w.enc.SetSortMapKeys(true)
+	return w
+}}
 
 func newWriter() *writer {
 	w := writers.Get().(*writer)
@@ -75,15 +85,34 @@ func (w *writer) release() {
 	}
 }
 
+func (w *writer) Write(data []byte) (int, error) {
+	w.b = append(w.b, data...)
+	return len(data), nil
+}
+
+func (w *writer) WriteByte(c byte) error {
+	w.b = append(w.b, c)
+	return nil
+}
+
 func (w *writer) setErr(err error) {
 	if w.err == nil {
 		w.err = err
 	}
 }
 
-func (w *writer) str(key, value string) { w.b = appendText(append(w.b, key...), value) }
+func (w *writer) raw(encoded string) *writer {
+	w.b = append(w.b, encoded...)
+	return w
+}
 
-func (w *writer) num(key string, value int64) { w.b = appendInt(append(w.b, key...), value) }
+func (w *writer) text(value string) { w.setErr(w.enc.EncodeString(value)) }
+
+func (w *writer) bytes(value []byte) { w.setErr(w.enc.EncodeBytes(value)) }
+
+func (w *writer) str(key, value string) { w.raw(key).text(value) }
+
+func (w *writer) num(key string, value int64) { w.setErr(w.raw(key).enc.EncodeInt(value)) }
 
 func (w *writer) commit(c *Commit) {
 	n := 6
@@ -99,7 +128,7 @@ func (w *writer) commit(c *Commit) {
 	if c.Salt != nil {
 		n++
 	}
-	w.b = appendMapHeader(w.b, n)
+	w.setErr(w.enc.EncodeMapLen(n))
 	w.num("\xa1f", FormatVersion)
 	w.str("\xa1i", string(c.ID))
 	w.str("\xa1s", string(c.Session))
@@ -116,9 +145,9 @@ func (w *writer) commit(c *Commit) {
 		w.digest(c)
 	}
 	if c.Salt != nil {
-		w.b = appendSalt(append(w.b, "\xa1n"...), c.Salt)
+		w.raw("\xa1n").salt(c.Salt)
 	}
-	w.b = appendArrayHeader(append(w.b, "\xa1e"...), len(c.Events))
+	w.setErr(w.raw("\xa1e").enc.EncodeArrayLen(len(c.Events)))
 	for i := range c.Events {
 		w.event(&c.Events[i])
 	}
@@ -126,18 +155,18 @@ func (w *writer) commit(c *Commit) {
 
 func (w *writer) digest(c *Commit) {
 	if c.EncryptedDigest != nil {
-		w.b = appendBytes(append(w.b, "\xa1d"...), c.EncryptedDigest)
+		w.raw("\xa1d").bytes(c.EncryptedDigest)
 		return
 	}
 	w.str("\xa1d", c.Digest)
 }
 
-// appendSalt writes no salts, of a commit without payloads, as nil.
-func appendSalt(b, salt []byte) []byte {
+// salt writes no salts, of a commit without payloads, as nil.
+func (w *writer) salt(salt []byte) {
 	if len(salt) == 0 {
-		return append(b, 0xc0)
+		salt = nil
 	}
-	return appendBytes(b, salt)
+	w.bytes(salt)
 }
 
 func (w *writer) event(e *Event) {
@@ -145,19 +174,19 @@ func (w *writer) event(e *Event) {
 	if e.Turn != "" {
 		n++
 	}
-	w.b = appendMapHeader(w.b, n)
+	w.setErr(w.enc.EncodeMapLen(n))
 	w.str("\xa1k", string(e.Kind))
 	w.num("\xa1v", e.V)
 	if e.Turn != "" {
 		w.str("\xa1u", string(e.Turn))
 	}
 	if e.Redacted != nil {
-		w.b = appendBytes(append(w.b, "\xa1h"...), e.Redacted)
+		w.raw("\xa1h").bytes(e.Redacted)
 		return
 	}
-	w.b = append(w.b, "\xa1p"...)
+	w.raw("\xa1p")
 	if e.Encrypted != nil {
-		w.b = appendBytes(w.b, e.Encrypted)
+		w.bytes(e.Encrypted)
 		return
 	}
 	start := len(w.b)
@@ -171,9 +200,13 @@ func (w *writer) event(e *Event) {
 	}
 }
 
-// value appends v, a value or a pointer to one.
+// value appends v, a value or a pointer to one. A type outside of the format, of which the library knows more, is [ErrInvalid].
 func (w *writer) value(v any) {
-	var err error
-	w.b, err = appendValue(w.b, v)
-	w.setErr(err)
+	if v != nil {
+		if err := codedOf(reflect.TypeOf(v)).err; err != nil {
+			w.setErr(err)
+			return
+		}
+	}
+	w.setErr(w.enc.Encode(v))
 }

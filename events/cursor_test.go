@@ -159,8 +159,8 @@ func TestUnsupportedType(t *testing.T) {
 	var v struct {
 		Any any `msgpack:"a"`
 	}
-	if err := DecodePayload([]byte("\x81\xa1a\x01"), &v); !errors.Is(err, ErrMalformed) {
-		t.Errorf("got %v, want %v", err, ErrMalformed)
+	if err := DecodePayload([]byte("\x81\xa1a\x01"), &v); !errors.Is(err, ErrInvalid) {
+		t.Errorf("got %v, want %v", err, ErrInvalid)
 	}
 }
 

@@ -83,7 +83,12 @@ func UnknownTag(data []byte, v any) (tag string, known []string) {
 // value decodes into the target of v.
 func (c *cursor) value(v any) {
 	target := reflect.ValueOf(v).Elem()
-	fillerOf(target.Type())(c, target)
+	of := codedOf(target.Type())
+	if of.err != nil {
+		c.stop(of.err)
+		return
+	}
+	of.fill(c, target)
 }
 
 func (c *cursor) end() error {
@@ -258,8 +263,6 @@ func (c *cursor) plainPayload(e *Event) {
 		e.Raw = []byte(c.raw())
 	case e.V > info.v:
 		c.stop(fmt.Errorf("%w: %s version %d, this program reads up to %d", ErrFutureVersion, e.Kind, e.V, info.v))
-	case e.V < info.v:
-		c.oldPayload(e, info)
 	default:
 		e.Payload = info.new()
 		c.value(e.Payload)
@@ -274,31 +277,4 @@ func (c *cursor) measure(kind Kind) {
 	} else if c.err == nil {
 		c.at = start
 	}
-}
-
-func (c *cursor) oldPayload(e *Event, info kindInfo) {
-	body, err := upcast([]byte(c.raw()), e.V, info.v, upcasters[e.Kind])
-	if err == nil && c.err == nil {
-		e.V, e.Payload = info.v, info.new()
-		err = DecodePayload(body, e.Payload)
-	}
-	if err != nil {
-		c.stop(err)
-	}
-}
-
-// upcast converts a payload of version from, step by step, to version to.
-func upcast(body []byte, from, to int64, steps map[int64]upcaster) ([]byte, error) {
-	for v := from; v < to; v++ {
-		step, ok := steps[v]
-		if !ok {
-			return nil, fmt.Errorf("%w: no upcaster from version %d", ErrMalformed, v)
-		}
-		lifted, err := step(body)
-		if err != nil {
-			return nil, fmt.Errorf("upcast from version %d: %w", v, err)
-		}
-		body = lifted
-	}
-	return body, nil
 }

@@ -19,10 +19,9 @@
 // A failed tool call is an outcome inside tool.returned, not a kind. Calls that finish together must be in one event,
 // in call order, whatever their outcomes.
 //
-// The codec is our own. The decoder (cursor.go, fill.go) accepts any input: the msgpack library allocates as many
-// elements as the input claims, recurses with the input's nesting, and panics on some input. The encoder (append.go,
-// layout.go) writes the same bytes as the library, from a layout that is built once per type. Tests compare it with
-// the library, which is in go.mod for this purpose only. BenchmarkCodec measures both.
+// The encoder is that of the msgpack library, with the shortest form of each value. The decoder (cursor.go, fill.go) is our own, because it
+// has to accept any input: the library's allocates as many elements as the input claims, recurses with the input's
+// nesting, and panics on some input.
 //
 // # Size
 //

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -174,11 +175,12 @@ func (c *Commit) digestPlace() []byte {
 
 // AssociatedData encodes the names of a place, for a [Cipher]. Different names have different encodings.
 func AssociatedData(names ...string) []byte {
-	var b []byte
+	w := newWriter()
+	defer w.release()
 	for _, name := range names {
-		b = appendText(b, name)
+		w.text(name)
 	}
-	return b
+	return bytes.Clone(w.b)
 }
 
 // limit is the largest encoding of the commit, in bytes: that of a plain one, and what its ciphertexts add.

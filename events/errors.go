@@ -65,15 +65,15 @@ func (e *ErasedError) Error() string {
 }
 func (e *ErasedError) Unwrap() error { return ErrNoSession }
 
-// LostError is a session that refuses requests, because its last commits are lost: until they are there again, or an operator
-// accepts the loss. Where it has lost the first one too, it can only be erased.
+// LostError is a session that refuses requests, because its last commits are lost, until they are there again. A fork has what is left.
+// Where it has lost the first one too, it can only be erased.
 type LostError struct {
 	Session  SessionID
 	From, To Seq // the lost commits
 }
 
 func (e *LostError) Error() string {
-	decision := "accept the loss"
+	decision := "fork what is left of the session"
 	if e.From == 1 {
 		decision = "erase the session"
 	}

@@ -7,27 +7,41 @@ import (
 	"unsafe"
 )
 
-// filler decodes one value of a fixed type. It is the counterpart of layout, with the fields of [fieldsOf].
+// filler decodes one value of a fixed type.
 type filler func(c *cursor, v reflect.Value)
 
-// fillers caches the filler of each type. The number of types is small and fixed.
+// coded is how values of a type are decoded, and whether the type is part of the format.
+type coded struct {
+	fill filler
+	err  error // [ErrInvalid]
+}
+
+// codedTypes has the types met before. Their number is small and fixed.
 //
 //nolint:gochecknoglobals // a cache has to be shared to be one
-var fillers sync.Map // reflect.Type to filler
+var codedTypes sync.Map // reflect.Type to coded
 
-func fillerOf(t reflect.Type) filler {
-	if f, ok := fillers.Load(t); ok {
-		return f.(filler)
+func codedOf(t reflect.Type) coded {
+	if c, ok := codedTypes.Load(t); ok {
+		return c.(coded)
 	}
-	f := make(structs).filler(t)
-	fillers.Store(t, f)
-	return f
+	s := structs{types: make(map[reflect.Type]*fields)}
+	c := coded{fill: s.filler(t)}
+	c.err = s.err
+	codedTypes.Store(t, c)
+	return c
 }
 
 // structs are the struct types met during the construction of a filler. They make recursive types possible.
-type structs map[reflect.Type]*fields
+type structs struct {
+	types map[reflect.Type]*fields
+	err   error // the first type or field that is not part of the format
+}
 
-func (s structs) filler(t reflect.Type) filler {
+func (s *structs) filler(t reflect.Type) filler {
+	if encodesItself(t) {
+		return s.refuse(unsupported(t))
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return func(c *cursor, v reflect.Value) { v.SetString(c.str()) }
@@ -54,7 +68,14 @@ func (s structs) filler(t reflect.Type) filler {
 		}
 	default:
 	}
-	return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
+	return s.refuse(unsupported(t))
+}
+
+func (s *structs) refuse(err error) filler {
+	if s.err == nil {
+		s.err = err
+	}
+	return func(c *cursor, _ reflect.Value) { c.stop(err) }
 }
 
 func fillInt(c *cursor, v reflect.Value) {
@@ -82,7 +103,7 @@ func fillBytes(c *cursor, v reflect.Value) {
 	v.SetBytes(append(make([]byte, 0, n), b...))
 }
 
-func (s structs) slice(t reflect.Type) filler {
+func (s *structs) slice(t reflect.Type) filler {
 	elem := s.filler(t.Elem())
 	return func(c *cursor, v reflect.Value) {
 		n, isNil := c.wantOrNil(typeArray)
@@ -117,7 +138,7 @@ func fillTexts(c *cursor, v reflect.Value) {
 	v.Set(reflect.ValueOf(m).Convert(v.Type()))
 }
 
-func (s structs) pointer(t reflect.Type) filler {
+func (s *structs) pointer(t reflect.Type) filler {
 	elem := s.filler(t.Elem())
 	return func(c *cursor, v reflect.Value) {
 		if c.left() > 0 && c.data[c.at] == 0xc0 {
@@ -134,8 +155,7 @@ func (s structs) pointer(t reflect.Type) filler {
 type fields struct {
 	list  []field
 	made  bool
-	nests bool  // a recursive type: the input determines the depth
-	err   error // of [fieldsOf]
+	nests bool // a recursive type: the input determines the depth
 }
 
 type field struct {
@@ -151,15 +171,17 @@ func (f *field) in(v reflect.Value) reflect.Value {
 	return v
 }
 
-func (s structs) structure(t reflect.Type) *fields {
-	if fs, ok := s[t]; ok {
+func (s *structs) structure(t reflect.Type) *fields {
+	if fs, ok := s.types[t]; ok {
 		fs.nests = fs.nests || !fs.made
 		return fs
 	}
 	fs := &fields{}
-	s[t] = fs
+	s.types[t] = fs
 	list, err := fieldsOf(t)
-	fs.err = err
+	if err != nil {
+		s.refuse(err)
+	}
 	for _, f := range list {
 		fs.list = append(fs.list, field{tag: f.tag, index: f.index, fill: s.filler(f.t)})
 	}
@@ -168,10 +190,6 @@ func (s structs) structure(t reflect.Type) *fields {
 }
 
 func (fs *fields) fill(c *cursor, v reflect.Value) {
-	if fs.err != nil {
-		c.fail("%v", fs.err)
-		return
-	}
 	if fs.nests {
 		if c.depth++; c.depth > maxNesting {
 			c.fail("a value nests deeper than %d levels", maxNesting)

@@ -115,7 +115,7 @@ func (g Generation) validate(field string) error {
 // Equal reports whether c and o are equal.
 func (c Config) Equal(o Config) bool {
 	return c.Provider == o.Provider && c.Model == o.Model && c.Effort == o.Effort && c.MaxOutputTokens == o.MaxOutputTokens &&
-		c.ContextWindow == o.ContextWindow && c.MaxIterations == o.MaxIterations && c.Protocol == o.Protocol && c.RetainMillis == o.RetainMillis && c.SilenceMillis == o.SilenceMillis &&
+		c.ContextWindow == o.ContextWindow && c.MaxIterations == o.MaxIterations && c.Protocol == o.Protocol && c.RetainMillis == o.RetainMillis && c.SilenceMillis == o.SilenceMillis && c.Environment == o.Environment &&
 		c.Instructions == o.Instructions && c.Sampling.Equal(o.Sampling) && slices.Equal(c.Layers, o.Layers) && slices.Equal(c.Fallbacks, o.Fallbacks)
 }
 

@@ -111,7 +111,7 @@ func SaltDigest(salt []byte, digest string) string {
 	return saltedPrefix + hex.EncodeToString(sum[:SaltBytes])
 }
 
-// IsSalted reports whether the digest of a request is salted. Those of earlier versions are not.
+// IsSalted reports whether the digest of a request is salted, as lash writes it.
 func IsSalted(digest string) bool { return strings.HasPrefix(digest, saltedPrefix) }
 
 // saltAt is the salt at an index, of a commit that has all of its payloads.

@@ -40,7 +40,6 @@ var kinds = map[Kind]kindInfo{
 	KindSessionTold:            kindRow[SessionTold](1, given),
 	KindSessionClosed:          kindRow[SessionClosed](1, given),
 	KindSessionGranted:         kindRow[SessionGranted](1, given),
-	KindSessionLossAccepted:    kindRow[SessionLossAccepted](1, given),
 	KindSessionOverlaid:        kindRow[SessionOverlaid](1, given),
 	KindSessionExtended:        kindRow[SessionExtended](1, given),
 	KindSessionExtensionsSet:   kindRow[SessionExtensionsSet](1, given),
@@ -123,7 +122,6 @@ const (
 	KindSessionTold            Kind = "session.told"
 	KindSessionClosed          Kind = "session.closed"
 	KindSessionGranted         Kind = "session.granted"
-	KindSessionLossAccepted    Kind = "session.loss_accepted"
 	KindSessionOverlaid        Kind = "session.overlaid"
 	KindSessionExtended        Kind = "session.extended"
 	KindSessionExtensionsSet   Kind = "session.extensions_set"
@@ -214,11 +212,3 @@ func IsProgress(kind Kind) bool { return kinds[kind].about&progress != 0 }
 // WakesWorker reports whether an event of a kind gives a worker new work, or information that the worker of the session
 // needs immediately. The program that appends it wakes the session.
 func WakesWorker(kind Kind) bool { return kinds[kind].about&wakes != 0 }
-
-// upcaster converts an encoded payload of version v to version v+1.
-type upcaster func([]byte) ([]byte, error)
-
-// upcasters has the step from each old version, by kind. All kinds have their first version today.
-//
-//nolint:gochecknoglobals // read-only table
-var upcasters = map[Kind]map[int64]upcaster{}

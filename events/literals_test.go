@@ -58,13 +58,12 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	}, &events.SessionOpened{
 		Forked: events.ForkedFrom{Session: "s0", Leaf: "n9", Seq: 12}, Base: goldenBlob,
 	}},
-	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Key: "k2", Announced: true}},
+	events.KindSessionConfigured: {&events.SessionConfigured{Config: goldenConfig, Announced: true}},
 	events.KindSessionTold:       {&events.SessionTold{Of: 7, Worker: "w2"}},
 	events.KindSessionClosed:     {&events.SessionClosed{Reason: "done"}},
 	events.KindSessionGranted: {&events.SessionGranted{
 		To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}, By: "alice",
 	}},
-	events.KindSessionLossAccepted: {&events.SessionLossAccepted{After: 3, UpTo: 5, By: "ops", Reason: "no backup"}},
 	events.KindSessionOverlaid: {&events.SessionOverlaid{
 		Tools: []events.ToolEntry{{
 			Name: "extra", Description: "one more", Contract: goldenBlob, Effects: events.EffectsNone,
@@ -75,7 +74,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionExtended:      {&events.SessionExtended{Extension: events.Extension{Type: "code.globals", Body: []byte(`{"x":1}`)}, Saved: true}},
 	events.KindSessionExtensionsSet: {&events.SessionExtensionsSet{Extensions: []events.Extension{{Type: "code.globals", Body: []byte(`{"x":2}`)}, {Type: "note"}}}},
 	events.KindBodyStored:           {&events.BodyStored{Blob: events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 70000}, By: "alice"}},
-	events.KindGraphAppended:        {&events.GraphAppended{Nodes: goldenNodes, Key: "k1", Digest: "d1"}},
+	events.KindGraphAppended:        {&events.GraphAppended{Nodes: goldenNodes, Key: "k1"}},
 	events.KindGraphBranched:        {&events.GraphBranched{Leaf: "n1"}},
 	events.KindFrameOpened:          {&events.FrameOpened{Frame: "f2", Reason: "compaction", Keep: "n2", Nodes: goldenNodes}},
 	events.KindTurnRequested: {
@@ -98,7 +97,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindTurnAnnounced: {&events.TurnAnnounced{Worker: "w1"}},
 	events.KindTurnTold:      {&events.TurnTold{Worker: "w2"}},
 	events.KindTurnStarted: {&events.TurnStarted{
-		Attempt: 2, Worker: "w1", Message: "m2", Job: "j1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint},
+		Attempt: 2, Worker: "w1", Message: "m2", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint},
 	}},
 	events.KindTurnCancelRequested: {&events.TurnCancelRequested{Request: "r1", Origin: "host", Reason: "user"}},
 	events.KindTurnCompleted:       {&goldenEnding, &goldenSwitched},
@@ -131,7 +130,7 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 			Orphan: true, Serial: true,
 		},
 		{Name: "write"},
-	}}},
+	}}, &events.ToolStateApplied{Generation: 3, Tools: []events.ToolEntry{{Name: "xyz"}}, Continues: true}},
 	events.KindToolCalled: {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}}, &events.ToolCalled{Iteration: 1, Calls: []int64{2}, Attempt: 2}},
 	events.KindToolReturned: {&events.ToolReturned{Iteration: 1, Message: "m5", Results: []events.ToolResult{
 		goldenResult,

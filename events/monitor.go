@@ -37,10 +37,11 @@ const (
 // MonitorSpec describes a command that a monitor runs.
 type MonitorSpec struct {
 	ID               MonitorID         `msgpack:"i"`
-	Command          string            `msgpack:"c"` // for bash -lc
-	Cwd              string            `msgpack:"d,omitempty"`
+	Command          string            `msgpack:"c"`           // for bash -lc
+	Environment      string            `msgpack:"v,omitempty"` // where it runs, by name; empty: the session's
+	Cwd              string            `msgpack:"d,omitempty"` // directory below that of the environment, or an absolute one. Empty: that of the environment
 	Place            string            `msgpack:"l,omitempty"` // directory below Cwd, or an absolute one; the command runs in it, unless a link leads there. Empty: Cwd
-	Env              map[string]string `msgpack:"e,omitempty"` // added to the node's environment
+	Env              map[string]string `msgpack:"e,omitempty"` // added to the environment's variables
 	Persistent       bool              `msgpack:"p,omitempty"` // no time limit
 	TimeoutMillis    int64             `msgpack:"t,omitempty"` // wall clock limit; 0 means 300 000
 	ArmOn            ArmOn             `msgpack:"a,omitempty"`
@@ -50,7 +51,7 @@ type MonitorSpec struct {
 
 // Equal reports whether both are equal.
 func (s MonitorSpec) Equal(o MonitorSpec) bool {
-	return s.ID == o.ID && s.Command == o.Command && s.Cwd == o.Cwd && s.Place == o.Place && maps.Equal(s.Env, o.Env) &&
+	return s.ID == o.ID && s.Command == o.Command && s.Environment == o.Environment && s.Cwd == o.Cwd && s.Place == o.Place && maps.Equal(s.Env, o.Env) &&
 		s.Persistent == o.Persistent && s.TimeoutMillis == o.TimeoutMillis && s.ArmOn == o.ArmOn &&
 		s.Wake == o.Wake && s.RestartOnRestore == o.RestartOnRestore
 }
@@ -59,6 +60,11 @@ func (s MonitorSpec) Equal(o MonitorSpec) bool {
 func (s MonitorSpec) Validate() error {
 	if err := checkMonitor(s.ID); err != nil {
 		return err
+	}
+	if s.Environment != "" {
+		if err := CheckToken("environment", s.Environment); err != nil {
+			return err
+		}
 	}
 	if strings.TrimSpace(s.Command) == "" {
 		return invalid("command", "is blank")

@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Redact replaces payloads of a stored commit by their digests. The commit keeps its CommitHash. Heads stay. keep
 // says which other events stay; the index is that in the commit. Error: [ErrMalformed], also where another program
@@ -17,12 +20,13 @@ func Redact(data []byte, keep func(index int, kind Kind) bool) ([]byte, error) {
 		stays[i] = !p.redacted && (p.kind == KindAuditHeadSigned || keep(i, p.kind))
 		redacted = redacted || !stays[i]
 	}
-	w := &writer{}
 	if !redacted {
-		return append(w.b, data...), nil
+		return bytes.Clone(data), nil
 	}
+	w := newWriter()
+	defer w.release()
 	parts.write(w, data, stays)
-	return w.b, nil
+	return bytes.Clone(w.b), nil
 }
 
 // write appends the commit with digests in place of payloads. stays has the events that keep theirs; nil: none.
@@ -39,7 +43,7 @@ func (p *commitParts) write(w *writer, data []byte, stays []bool) {
 			salts = append(salts, salt[:]...)
 		}
 	}
-	w.b = appendBytes(w.b, salts)
+	w.bytes(salts)
 	p.writeEvents(w, data, p.saltEnd, stays)
 }
 

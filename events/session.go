@@ -1,8 +1,6 @@
 package events
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 )
 
@@ -17,6 +15,7 @@ type Config struct {
 	Protocol        string `msgpack:"r,omitempty"` // how replies are read; empty is [StandardProtocol]
 	RetainMillis    int64  `msgpack:"d,omitempty"` // time after the last event until the session is erased; 0 leaves it to the node, negative keeps it forever
 	SilenceMillis   int64  `msgpack:"q,omitempty"` // longest wait for content of a model's reply; 0 leaves it to the node
+	Environment     string `msgpack:"v,omitempty"` // where commands and code run, by the name that the operators of nodes gave it; empty is [DefaultEnvironment]
 
 	Instructions string   `msgpack:"i,omitempty"` // system prompt, before the contributions of plugins; at most [MaxInstructionsBytes]
 	Sampling     Sampling `msgpack:"s,omitempty"`
@@ -28,6 +27,9 @@ type Config struct {
 
 // StandardProtocol is the protocol of a configuration that names none: tool calling.
 const StandardProtocol = "standard"
+
+// DefaultEnvironment is the execution environment of a configuration that names none.
+const DefaultEnvironment = "default"
 
 // ForkedFrom identifies the history that a session started as a copy of.
 type ForkedFrom struct {
@@ -133,6 +135,11 @@ func (c Config) validate() error {
 	if len(c.Protocol) > MaxIDBytes || len(c.Provider) > MaxIDBytes || len(c.Model) > MaxIDBytes || len(c.Effort) > MaxIDBytes {
 		return invalid("config", fmt.Sprintf("protocol, provider, model and effort have at most %d bytes", MaxIDBytes))
 	}
+	if c.Environment != "" {
+		if err := CheckToken("config.environment", c.Environment); err != nil {
+			return err
+		}
+	}
 	if n := len(c.Instructions); n > MaxInstructionsBytes {
 		return tooLarge("config.instructions", n, MaxInstructionsBytes)
 	}
@@ -155,19 +162,12 @@ func (p *SessionFirstInputTaken) Validate() error { return checkID("by", p.By, f
 
 // SessionConfigured replaces the configuration.
 type SessionConfigured struct {
-	Config Config `msgpack:"c"`
-	Key    string `msgpack:"k,omitempty"` // idempotency key of the request, from earlier versions; see [Commit]
-
-	Announced bool `msgpack:"a,omitempty"` // plugins must be notified of the change; it counts as unnotified until [SessionTold]
+	Config    Config `msgpack:"c"`
+	Announced bool   `msgpack:"a,omitempty"` // plugins must be notified of the change; it counts as unnotified until [SessionTold]
 }
 
 // Validate implements [Payload].
-func (p *SessionConfigured) Validate() error {
-	if err := checkID("key", p.Key, false); err != nil {
-		return err
-	}
-	return p.Config.validate()
-}
+func (p *SessionConfigured) Validate() error { return p.Config.validate() }
 
 // SessionTold records that the session's plugins were notified of a change of the configuration.
 type SessionTold struct {
@@ -273,9 +273,8 @@ func ValidateNodes(nodes []NewNode) error {
 
 // GraphAppended adds nodes in order: the first below the leaf, each other below the one before.
 type GraphAppended struct {
-	Nodes  []NewNode `msgpack:"n"`
-	Key    string    `msgpack:"k,omitempty"` // idempotency key of the request
-	Digest string    `msgpack:"d,omitempty"` // digest of the request with this key, from earlier versions; see [Commit]
+	Nodes []NewNode `msgpack:"n"`
+	Key   string    `msgpack:"k,omitempty"` // idempotency key of the request
 }
 
 // Validate implements [Payload].
@@ -283,7 +282,7 @@ func (p *GraphAppended) Validate() error {
 	if len(p.Nodes) == 0 {
 		return invalid("nodes", "is empty")
 	}
-	if err := errors.Join(checkID("key", p.Key, p.Digest != ""), checkID("digest", p.Digest, false)); err != nil {
+	if err := checkID("key", p.Key, false); err != nil {
 		return err
 	}
 	return ValidateNodes(p.Nodes)
@@ -314,25 +313,4 @@ func (p *FrameOpened) Validate() error {
 		return err
 	}
 	return ValidateNodes(p.Nodes)
-}
-
-// SessionLossAccepted records that an operator let the session continue without commits that were lost with its stream.
-type SessionLossAccepted struct {
-	After  Seq    `msgpack:"f"` // the last commit that was left, at least 1
-	UpTo   Seq    `msgpack:"u"` // the last lost commit that was known
-	By     string `msgpack:"b"` // the operator
-	Reason string `msgpack:"r"` // at most [MaxReasonBytes]
-}
-
-// Validate implements [Payload].
-func (p *SessionLossAccepted) Validate() error {
-	switch {
-	case p.After < 1:
-		return invalid("after", "is 0, want at least 1")
-	case p.UpTo <= p.After:
-		return invalid("up_to", fmt.Sprintf("is %d, want more than %d", p.UpTo, p.After))
-	case p.Reason == "":
-		return invalid("reason", "is empty")
-	}
-	return cmp.Or(CheckReason("reason", p.Reason), checkID("by", p.By, true))
 }

@@ -203,8 +203,29 @@ func sameOffer(x, y *ToolEntry) bool {
 
 // ToolStateApplied replaces the tool catalogue.
 type ToolStateApplied struct {
-	Generation int64       `msgpack:"g"` // previous generation + 1
-	Tools      []ToolEntry `msgpack:"t"` // sorted by name
+	Generation int64       `msgpack:"g"`           // previous generation + 1
+	Tools      []ToolEntry `msgpack:"t"`           // sorted by name
+	Continues  bool        `msgpack:"c,omitempty"` // Tools follow those of the event before, of the same generation
+}
+
+// catalogBytes is what the tools of one event may have, below its limit, and entryBytes what one has beside its texts.
+const (
+	catalogBytes = MaxEventBytes - 32<<10
+	entryBytes   = 128
+)
+
+// Parts are the event, or several where one does not hold its tools.
+func (p *ToolStateApplied) Parts() (list []Payload) {
+	first, bytes := 0, 0
+	for i := range p.Tools {
+		t := &p.Tools[i]
+		size := entryBytes + len(t.Name) + len(t.Description) + len(t.Contract.Digest) + len(t.Source) + len(t.Namespace) + len(t.Aliases)*MaxTokenBytes
+		if bytes += size; bytes > catalogBytes && i > first {
+			list = append(list, &ToolStateApplied{Generation: p.Generation, Tools: p.Tools[first:i:i], Continues: first > 0})
+			first, bytes = i, size
+		}
+	}
+	return append(list, &ToolStateApplied{Generation: p.Generation, Tools: p.Tools[first:], Continues: first > 0})
 }
 
 // Validate implements [Payload].

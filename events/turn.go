@@ -88,7 +88,6 @@ func validateCallers(list []string) error {
 type TurnStarted struct {
 	Attempt int64       `msgpack:"a"` // from 1, increases with each takeover
 	Worker  WorkerID    `msgpack:"w"`
-	Job     TurnID      `msgpack:"j,omitempty"` // of earlier versions, whose queue had commands: the worker's command
 	Message MessageID   `msgpack:"m,omitempty"` // id of the user message; empty takes the default
 	Points  []HookPoint `msgpack:"p,omitempty"` // points at which the session's plugins have hooks, as this worker knows them
 }
@@ -104,11 +103,6 @@ func (p *TurnStarted) Validate() error {
 		}
 		if slices.Contains(p.Points[:i], point) {
 			return invalid("points", fmt.Sprintf("%q occurs twice", point))
-		}
-	}
-	if p.Job != "" {
-		if err := CheckToken("job", p.Job); err != nil {
-			return err
 		}
 	}
 	return CheckToken("worker", p.Worker)

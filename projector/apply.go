@@ -158,8 +158,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		}
 	case *events.SessionExtensionsSet:
 		s.Extensions, s.Replaced = p.Extensions, s.Seq
-	case *events.BodyStored, *events.SessionLossAccepted, *events.AuditHeadSigned:
-		// neither the body nor who accepted a loss is part of the state; the proof has the head
+	case *events.BodyStored, *events.AuditHeadSigned:
+		// the body is not part of the state; the proof has the head
 	case *events.GraphAppended:
 		s.appendNodes(p, ev.Turn, at)
 	case *events.GraphBranched:
@@ -191,7 +191,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.ModelReplied:
 		s.applyReplied(ev.Turn, p, at)
 	case *events.ModelFailed:
-		s.applyFailed(ev.Turn, p)
+		s.applyFailed(ev.Turn, p, at)
 	case *events.ModelInterrupted:
 		s.applyInterrupted(ev.Turn, p)
 	case *events.ToolStateApplied:
@@ -219,9 +219,9 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.TurnPrepared:
 		s.applyPrepared(ev.Turn, p)
 	case *events.TurnCheckpointed:
-		s.applyCheckpointed(ev.Turn, p)
+		s.applyCheckpointed(ev.Turn, p, at)
 	case *events.HookRan:
-		s.applyHookRan(ev.Turn, p)
+		s.applyHookRan(ev.Turn, p, at)
 	case *events.PluginStateSaved:
 		s.applyPluginState(p)
 	case *events.ModelCompleted:
@@ -231,11 +231,11 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.ToolApprovalAsked:
 		s.applyAsked(ev.Turn, p)
 	case *events.ToolApprovalGiven:
-		s.applyAnswered(ev.Turn, p)
+		s.applyAnswered(ev.Turn, p, at)
 	case *events.ToolPended:
 		s.applyPended(ev.Turn, p)
 	case *events.ToolResolved:
-		s.applyResolved(ev.Turn, p)
+		s.applyResolved(ev.Turn, p, at)
 	case *events.ToolNestedCalled:
 		s.applyNested(ev.Turn, NestedCall{Effect: p.Effect, Tool: p.Tool, Digest: p.Digest})
 	case *events.ToolNestedReturned:
@@ -314,7 +314,11 @@ func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.
 }
 
 func (s *State) applyCatalog(p *events.ToolStateApplied) {
-	s.Catalog = Catalog{Generation: p.Generation, Tools: p.Tools, Digest: encodedDigest(p.Tools)}
+	tools := p.Tools
+	if p.Continues && p.Generation == s.Catalog.Generation { // the part before is redacted otherwise
+		tools = slices.Concat(s.Catalog.Tools, tools)
+	}
+	s.Catalog = Catalog{Generation: p.Generation, Tools: tools, Digest: encodedDigest(tools)}
 }
 
 func (s *State) overlaid(p *events.SessionOverlaid) {

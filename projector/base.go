@@ -9,7 +9,7 @@ import (
 )
 
 // baseVersion is the version of the base format, of its pages and of its segments. FORMAT.md of package events
-// describes it. Older versions are converted when they are read.
+// describes it.
 const baseVersion = 1
 
 const (
@@ -79,52 +79,27 @@ func (s *State) EncodeBase() (base []byte, fresh []Segment, err error) {
 	return base, fresh, err
 }
 
-// upcasters convert a body of the base format from the key's version to the next.
-type upcasters map[int64]func([]byte) ([]byte, error)
-
-//nolint:gochecknoglobals // read-only tables; there is one version yet
-var baseSteps, pageSteps, segmentSteps upcasters
-
-// lift converts a body of the base format to the current version.
-func (steps upcasters) lift(body []byte) ([]byte, error) {
+// decodeBody decodes a body of the base format.
+func decodeBody(body []byte, v interface{ check() error }) error {
 	var have struct {
 		Version int64 `msgpack:"v"`
 	}
 	if err := events.DecodePayload(body, &have); err != nil {
-		return nil, err
+		return err
 	}
-	if have.Version > baseVersion {
-		return nil, fmt.Errorf("%w: base format %d, this program reads up to %d", events.ErrFutureVersion, have.Version, baseVersion)
+	if have.Version != baseVersion {
+		return fmt.Errorf("%w: base format %d, this program reads %d", events.ErrFutureVersion, have.Version, baseVersion)
 	}
-	for v := have.Version; v < baseVersion; v++ {
-		step := steps[v]
-		if step == nil {
-			return nil, fmt.Errorf("%w: base format %d", events.ErrMalformed, have.Version)
-		}
-		var err error
-		if body, err = step(body); err != nil {
-			return nil, fmt.Errorf("lift base format %d: %w", v, err)
-		}
+	if err := events.DecodePayload(body, v); err != nil {
+		return err
 	}
-	return body, nil
-}
-
-// decode decodes a body of the base format of any version.
-func (steps upcasters) decode(body []byte, v interface{ check() error }) error {
-	lifted, err := steps.lift(body)
-	if err == nil {
-		err = events.DecodePayload(lifted, v)
-	}
-	if err == nil {
-		err = v.check()
-	}
-	return err
+	return v.check()
 }
 
 // decodeBase decodes a base. Errors: [events.ErrMalformed], [events.ErrInvalid], [events.ErrFutureVersion].
 func decodeBase(body []byte) (*Base, error) {
 	b := &Base{}
-	if err := baseSteps.decode(body, b); err != nil {
+	if err := decodeBody(body, b); err != nil {
 		return nil, fmt.Errorf("base: %w", err)
 	}
 	return b, nil

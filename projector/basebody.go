@@ -52,7 +52,7 @@ func SnapshotPages(head []byte) ([]events.BlobRef, error) {
 func walkListed(pages, segments []events.BlobRef, read func(events.BlobRef) ([]byte, error), visit func(BaseBody) error) error {
 	for _, ref := range pages {
 		var d pageData
-		body, err := decodeListed(ref, read, pageSteps, &d)
+		body, err := decodeListed(ref, read, &d)
 		if err == nil && body != nil {
 			if err = visit(BaseBody{Ref: ref, Body: body}); err == nil {
 				err = walkListed(nil, d.Segments, read, visit)
@@ -64,7 +64,7 @@ func walkListed(pages, segments []events.BlobRef, read func(events.BlobRef) ([]b
 	}
 	for _, ref := range segments {
 		var d segmentData
-		body, err := decodeListed(ref, read, segmentSteps, &d)
+		body, err := decodeListed(ref, read, &d)
 		if err == nil && body != nil {
 			err = visit(BaseBody{Ref: ref, Body: body, Nodes: d.Nodes})
 		}
@@ -75,10 +75,10 @@ func walkListed(pages, segments []events.BlobRef, read func(events.BlobRef) ([]b
 	return nil
 }
 
-func decodeListed(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), steps upcasters, v interface{ check() error }) ([]byte, error) {
+func decodeListed(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), v interface{ check() error }) ([]byte, error) {
 	body, err := read(ref)
 	if err == nil && body != nil {
-		if err = steps.decode(body, v); err != nil {
+		if err = decodeBody(body, v); err != nil {
 			err = fmt.Errorf("body %s of a base: %w", ref.Digest, err)
 		}
 	}

@@ -129,7 +129,7 @@ func sameReading(t *rapid.T, name string, a, b *projector.State) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked, known, err := s.FindRequest("key", "")
+		asked, known, err := s.FindRequest("key")
 		if err != nil {
 			t.Fatal(err)
 		}

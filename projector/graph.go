@@ -93,6 +93,18 @@ func (s *State) Bytes() (n int64) {
 	return n + bytesOf(s.body.tail)
 }
 
+// FreshBytes is about the size of what [State.Snapshot] returns, in bytes.
+func (s *State) FreshBytes() int64 {
+	b := &s.body
+	n := bytesOf(b.tail)
+	for i, seg := range b.segments {
+		if i >= len(b.refs) || b.refs[i].IsZero() && i >= len(b.pages)*PageSegments {
+			n += seg.bytes
+		}
+	}
+	return n
+}
+
 // overheadBytes is about what a node needs beside what it says.
 const overheadBytes = 512
 

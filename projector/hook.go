@@ -35,16 +35,19 @@ func (s *State) applyPrepared(id events.TurnID, p *events.TurnPrepared) {
 	}
 }
 
-func (s *State) applyCheckpointed(id events.TurnID, p *events.TurnCheckpointed) {
+func (s *State) applyCheckpointed(id events.TurnID, p *events.TurnCheckpointed, at events.Millis) {
 	if t := s.running(id); t != nil {
-		t.Checkpoint, t.Ending = p.At, p.Ending
+		t.Checkpoint, t.Ending, t.Since = p.At, p.Ending, at
 	}
 }
 
-func (s *State) applyHookRan(id events.TurnID, p *events.HookRan) {
+func (s *State) applyHookRan(id events.TurnID, p *events.HookRan, at events.Millis) {
 	t := s.running(id)
 	if t == nil {
 		return
+	}
+	if p.Point != events.PointAfterTool && p.Point != events.PointReply { // which are parts of other effects
+		t.Since = at
 	}
 	switch p.Point {
 	case events.PointBeforeTurn:
@@ -118,10 +121,10 @@ func (s *State) applyAsked(id events.TurnID, p *events.ToolApprovalAsked) {
 	}
 }
 
-func (s *State) applyAnswered(id events.TurnID, p *events.ToolApprovalGiven) {
+func (s *State) applyAnswered(id events.TurnID, p *events.ToolApprovalGiven, at events.Millis) {
 	if t := s.running(id); t != nil {
 		if a := t.Approval(p.Effect); a != nil && !a.Answered {
-			a.Answered, a.Answer = true, *p
+			a.Answered, a.Answer, a.At = true, *p, at
 		}
 	}
 }
@@ -158,9 +161,9 @@ func (s *State) applyPended(id events.TurnID, p *events.ToolPended) {
 	}
 }
 
-func (s *State) applyResolved(id events.TurnID, p *events.ToolResolved) {
+func (s *State) applyResolved(id events.TurnID, p *events.ToolResolved, at events.Millis) {
 	if t := s.running(id); t != nil && t.Resolution(p.Effect) == nil {
-		t.Resolved = append(t.Resolved, Resolution{Effect: p.Effect, Result: p.Result})
+		t.Resolved = append(t.Resolved, Resolution{Effect: p.Effect, Result: p.Result, At: at})
 	}
 }
 

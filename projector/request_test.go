@@ -21,35 +21,26 @@ func asks(t testing.TB, s *projector.State, cause, key, digest string, list ...e
 	}
 }
 
-// TestFindRequest finds the first request of a key in every part of the state, and requests of earlier versions by
-// their cause.
+// TestFindRequest finds the first request of a key in every part of the state.
 func TestFindRequest(t *testing.T) {
 	t.Parallel()
 	s := begin(t).State
 	asks(t, s, "close key", "key", "d1")
-	asks(t, s, "stop monitor old", "", "")
 	asks(t, s, "take updates", "key", "d2")
-	asks(t, s, "configure", "", "", &events.SessionConfigured{Key: "c1"})
 	asks(t, s, "t1", "", "")
-	asks(t, s, "cancel inputs", "", "")
 	check := func(where string) {
 		t.Helper()
 		for _, c := range []struct {
-			key, cause string
-			want       projector.Request
+			key  string
+			want projector.Request
 		}{
-			{"key", "x key", projector.Request{Key: "key", Digest: "d1", Seq: 2}},
-			{"old", "stop monitor old", projector.Request{Cause: "stop monitor old", Seq: 3}},
-			{"old", "close old", projector.Request{}},
-			{"stop monitor old", "x", projector.Request{}},
-			{"c1", "configure c1", projector.Request{Cause: "configure c1", Seq: 5}},
-			{"t1", " t1", projector.Request{}},
-			{"inputs", "cancel inputs", projector.Request{}},
-			{"", "", projector.Request{}},
+			{"key", projector.Request{Key: "key", Digest: "d1", Seq: 2}},
+			{"t1", projector.Request{}},
+			{"", projector.Request{}},
 		} {
-			got, ok, err := s.FindRequest(c.key, c.cause)
+			got, ok, err := s.FindRequest(c.key)
 			if err != nil || got != c.want || ok != (c.want != projector.Request{}) {
-				t.Errorf("%s: %q, %q: got %+v, %t, %v, want %+v", where, c.key, c.cause, got, ok, err, c.want)
+				t.Errorf("%s: %q: got %+v, %t, %v, want %+v", where, c.key, got, ok, err, c.want)
 			}
 		}
 	}
@@ -100,7 +91,7 @@ func BenchmarkFindRequest(b *testing.B) {
 				asks(b, s, "t", fmt.Sprintf("key%023d", i), fmt.Sprintf("%032d", i))
 			}
 			for b.Loop() {
-				if _, ok, err := s.FindRequest("key00000000000000000000new", "x"); ok || err != nil {
+				if _, ok, err := s.FindRequest("key00000000000000000000new"); ok || err != nil {
 					b.Fatal(ok, err)
 				}
 			}

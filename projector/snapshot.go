@@ -64,6 +64,14 @@ func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
 	return head, fresh, nil
 }
 
+// SnapshotBodies are the references of all bodies that a snapshot of the state consists of beside its head. The state is whole.
+func (s *State) SnapshotBodies() ([]events.BlobRef, error) {
+	if _, _, err := s.Snapshot(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(s.body.pages, s.body.refs, s.body.bookRefs), nil
+}
+
 func (r *records) data() *bookData {
 	return &bookData{Turns: r.turns, Settled: r.settled, Requests: r.requests}
 }
@@ -216,7 +224,7 @@ func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
 	}
 	if first := page * PageSegments; page >= 0 && b.refs[first].IsZero() {
 		var d pageData
-		if err := pageSteps.decode(data, &d); err != nil {
+		if err := decodeBody(data, &d); err != nil {
 			return err
 		}
 		copy(b.refs[first:], d.Segments)
@@ -227,7 +235,7 @@ func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
 	}
 	if i >= 0 && !b.segments[i].loaded {
 		var d segmentData
-		if err := segmentSteps.decode(data, &d); err != nil {
+		if err := decodeBody(data, &d); err != nil {
 			return err
 		}
 		if int64(i) < b.based {

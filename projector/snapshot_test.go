@@ -106,7 +106,7 @@ func TestPartial(t *testing.T) {
 		"Record":   func() error { _, err := s.Record("t"); return err },
 		"Records":  func() error { _, err := s.Records(); return err },
 		"Settled":  func() error { _, err := s.Settled("i"); return err },
-		"Asked":    func() error { _, _, err := s.FindRequest("k", "c"); return err },
+		"Asked":    func() error { _, _, err := s.FindRequest("k"); return err },
 		"Prompt":   func() error { _, err := s.Prompt(); return err },
 		"View":     func() error { _, err := s.View(); return err },
 		"Rewrite":  func() error { _, _, _, err := s.Rewrite(nil); return err },

@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
-const FoldVersion = 22
+const FoldVersion = 26
 
 // ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -209,10 +209,12 @@ type Turn struct {
 	Trace       events.TraceParent         `msgpack:"tp,omitempty"` // the client's span of the request
 	RequestedAt events.Millis              `msgpack:"ra"`
 	StartedAt   events.Millis              `msgpack:"sa"`
-	ClaimedAt   events.Millis              `msgpack:"ca"`          // time of the claim of Attempt, by its worker's clock
-	Iteration   int64                      `msgpack:"it"`          // iteration of the next or current model call, or of the running calls
-	Replied     bool                       `msgpack:"rp"`          // the reply of Iteration is recorded; its calls run
-	Calls       []Call                     `msgpack:"c,omitempty"` // calls of that reply
+	ClaimedAt   events.Millis              `msgpack:"ca"`           // time of the claim of Attempt, by its worker's clock
+	Since       events.Millis              `msgpack:"si"`           // time of the commit with which it came to what it needs: hooks, a reply, its calls
+	Environment string                     `msgpack:"en,omitempty"` // of the configuration when it started
+	Iteration   int64                      `msgpack:"it"`           // iteration of the next or current model call, or of the running calls
+	Replied     bool                       `msgpack:"rp"`           // the reply of Iteration is recorded; its calls run
+	Calls       []Call                     `msgpack:"c,omitempty"`  // calls of that reply
 	Cancel      events.TurnCancelRequested `msgpack:"cx,omitempty"`
 	Cancelled   bool                       `msgpack:"cd,omitempty"` // Cancel is set
 	Usage       events.Usage               `msgpack:"u,omitempty"`
@@ -252,12 +254,14 @@ type Approval struct {
 	events.ToolApprovalAsked
 	Answered bool                     `msgpack:"w,omitempty"`
 	Answer   events.ToolApprovalGiven `msgpack:"s,omitempty"`
+	At       events.Millis            `msgpack:"m,omitempty"` // time of the answer
 }
 
 // Resolution is the result of a pending call.
 type Resolution struct {
 	Effect events.EffectID   `msgpack:"e"`
 	Result events.ToolResult `msgpack:"r"`
+	At     events.Millis     `msgpack:"t"`
 }
 
 // TimedResult is a scheduled result of a pending call.
@@ -312,6 +316,7 @@ type Call struct {
 	Pended bool              `msgpack:"p,omitempty"` // waits for a result from outside
 	Done   bool              `msgpack:"d,omitempty"`
 	Result events.ToolResult `msgpack:"r,omitempty"`
+	At     events.Millis     `msgpack:"m,omitempty"` // time of Result
 	Places []byte            `msgpack:"w,omitempty"` // as the rules judged them, see [events.ToolApprovalAsked]
 }
 

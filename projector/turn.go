@@ -77,7 +77,7 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	s.Run = []Turn{{
 		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Starts: 1, Seq: q.Seq,
 		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points, Callers: withNames(nil, q.Callers...),
-		Trace: q.Trace,
+		Trace: q.Trace, Since: at, Environment: s.Config.Environment,
 	}}
 	if !q.Input.Continue {
 		s.appendMessage(events.Message{
@@ -152,7 +152,7 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	s.charge(TurnSource, p.Model, p.Cost())
 	t.Usage = t.Usage.Add(p.Cost())
 	s.Prompted = p.Usage.Input + p.Usage.CacheRead + p.Usage.CacheWrite
-	t.Replied, t.Calls = true, nil
+	t.Replied, t.Calls, t.Since = true, nil, at
 	t.Primed, t.Gated, t.Asks, t.Nested, t.Resolved = false, false, nil, nil, nil
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
@@ -179,9 +179,9 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 }
 
 // applyFailed switches to a fallback. Without one, a turn.completed in the same commit ends the turn.
-func (s *State) applyFailed(id events.TurnID, p *events.ModelFailed) {
+func (s *State) applyFailed(id events.TurnID, p *events.ModelFailed, at events.Millis) {
 	if t := s.running(id); t != nil && !t.Replied && p.Iteration == t.Iteration && !p.Fallback.IsZero() {
-		t.Fallback = p.Fallback
+		t.Fallback, t.Since = p.Fallback, at
 	}
 }
 
@@ -230,7 +230,7 @@ func (s *State) applyReturned(id events.TurnID, p *events.ToolReturned, at event
 	}
 	for _, r := range p.Results {
 		if r.Call < int64(len(t.Calls)) && !t.Calls[r.Call].Done {
-			t.Calls[r.Call].Done, t.Calls[r.Call].Result = true, r
+			t.Calls[r.Call].Done, t.Calls[r.Call].Result, t.Calls[r.Call].At = true, r, at
 		}
 	}
 	s.finishCalls(t, p.Message, at)
@@ -246,7 +246,7 @@ func (s *State) applyLost(id events.TurnID, p *events.ToolLost, at events.Millis
 	}
 	for _, c := range p.Calls {
 		if c < int64(len(t.Calls)) && !t.Calls[c].Done {
-			t.Calls[c].Done = true
+			t.Calls[c].Done, t.Calls[c].At = true, at
 			t.Calls[c].Result = events.ToolResult{Call: c, Outcome: events.OutcomeLost, Text: LostText}
 		}
 	}
@@ -270,7 +270,7 @@ func (s *State) finishCalls(t *Turn, id events.MessageID, at events.Millis) {
 	s.appendMessage(events.Message{
 		ID: cmp.Or(id, ResultMessage(t.ID, t.Iteration)), Role: events.RoleUser, Parts: parts,
 	}, t.ID, at)
-	t.Iteration, t.Replied, t.Calls = t.Iteration+1, false, nil
+	t.Iteration, t.Replied, t.Calls, t.Since = t.Iteration+1, false, nil, at
 }
 
 func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at events.Millis) {

@@ -51,8 +51,6 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 		return err
 	case have.Forked.Session != id:
 		return api.ErrExists
-	case have.Status == projector.StatusOpening: // see "Forms of earlier versions"
-		return api.ErrOpening
 	default:
 		return nil
 	}

@@ -22,7 +22,6 @@ type commitMeta struct {
 	actor       events.Actor
 	cause       string
 	key, digest string  // of the request; empty: it has no key
-	olderCause  string  // the cause with the key, see "Forms of earlier versions"
 	byID        bool    // the request creates something with an id, and a repeat finds it by that id
 	log         bus.Log // has the salt of the request's commit; set with a key
 }
@@ -76,7 +75,6 @@ func (h *Host) keyedMeta(ctx context.Context, c requestContent, reqMeta api.Requ
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", reqMeta.Actor, c.op, body)) // the same at every host
 	m.key, m.digest, m.log = reqMeta.Key, hex.EncodeToString(sum[:16]), h.log
 	m.cause += " " + reqMeta.Key
-	m.olderCause = m.cause
 	return m, nil
 }
 
@@ -91,18 +89,11 @@ func (h *Host) keyedMetaByID(ctx context.Context, c requestContent, reqMeta api.
 // checkDigest refuses a key that an earlier, different request of the session used. The salt of a digest is in the commit of that
 // request. A commit with redacted payloads has it no more, so that no request equals its own.
 func (m *commitMeta) checkDigest(ctx context.Context, id events.SessionID, r projector.Request) error {
-	if r.Key == "" { // see "Forms of earlier versions"
-		return nil
+	e, err := m.log.CommitAt(ctx, id, r.Seq)
+	if err != nil {
+		return fmt.Errorf("key %s: compare with the earlier request: %w", m.key, err)
 	}
-	own := m.digest
-	if events.IsSalted(r.Digest) {
-		e, err := m.log.CommitAt(ctx, id, r.Seq)
-		if err != nil {
-			return fmt.Errorf("key %s: compare with the earlier request: %w", m.key, err)
-		}
-		own = events.SaltDigest(e.Commit.Salt, m.digest)
-	}
-	if r.Digest != own {
+	if r.Digest != events.SaltDigest(e.Commit.Salt, m.digest) {
 		return fmt.Errorf("key %s: %w", m.key, api.ErrDifferent)
 	}
 	return nil
@@ -114,7 +105,7 @@ func (m *commitMeta) committedAt(ctx context.Context, s *projector.State) (event
 	if m.key == "" {
 		return 0, nil
 	}
-	r, ok, err := s.FindRequest(m.key, m.olderCause)
+	r, ok, err := s.FindRequest(m.key)
 	if err != nil || !ok {
 		return 0, err
 	}

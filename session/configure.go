@@ -54,7 +54,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, reqMeta api.R
 	if reqMeta.Key == "" {
 		return false, nil
 	}
-	first, ok, err := s.FindConfiguration(reqMeta.Key)
+	first, ok, err := s.FindRequest(reqMeta.Key)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -85,7 +85,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 		err = h.checkModel(ctx, change.Current)
 	}
 	if err == nil && !mustCall {
-		change.Current, err = h.cfg.Locks.Config(change.Current)
+		change.Current, err = h.allowed(change.Current, s.Config)
 	}
 	if err != nil || !mustCall {
 		return change, false, err
@@ -107,7 +107,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 		defer release()
 		change.Current, announced = p.MutateConfig(ctx, change), p.HasLifecycle()
 	}
-	change.Current, err = h.cfg.Locks.Config(change.Current)
+	change.Current, err = h.allowed(change.Current, s.Config)
 	return change, announced, err
 }
 
@@ -117,6 +117,24 @@ func (h *Host) checkModel(ctx context.Context, c events.Config) error {
 		return nil
 	}
 	return h.cfg.CheckModel(ctx, c)
+}
+
+// allowed applies the operator's locks to a configuration. It refuses an environment that this host knows not to exist, unless the session
+// has it already.
+func (h *Host) allowed(c, before events.Config) (events.Config, error) {
+	c, err := h.cfg.Locks.Config(c)
+	if err == nil && c.Environment != before.Environment {
+		err = h.checkEnvironment("config.environment", c.Environment)
+	}
+	return c, err
+}
+
+// checkEnvironment refuses the name of an environment that this host knows not to exist.
+func (h *Host) checkEnvironment(field, name string) error {
+	if name == "" || h.cfg.Environments == nil || slices.Contains(h.cfg.Environments, name) {
+		return nil
+	}
+	return &events.FieldError{Field: field, Reason: fmt.Sprintf("is %q, want one of %q", name, h.cfg.Environments), Err: events.ErrInvalid}
 }
 
 // Locked applies the operator's locks to a configuration, for turns of sessions that are older than the locks.
@@ -135,6 +153,10 @@ func (w Worker) OpenOptions(options map[string]string) map[string]string {
 	return w.Host.cfg.Locks.Open(options)
 }
 
+// MaxUntold limits the changes of the configuration of which a session's plugins have not heard. Its state has all of them, whole, and each waits
+// for hooks that may take their time.
+const MaxUntold = 64
+
 // configure records a change. It reports stale where the configuration is no longer the one that the change was made
 // from.
 func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change plugin.ConfigChange, announced bool, wanted requestContent) (stale bool, err error) {
@@ -144,6 +166,15 @@ func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change pl
 	err = h.decideByKey(ctx, change.Session, wanted, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if stale = !s.Config.Equal(change.Previous); stale {
 			return nil, nil
+		}
+		untold := 0
+		for i := range s.Unnotified {
+			if s.Unnotified[i].Change != nil {
+				untold++
+			}
+		}
+		if announced && untold >= MaxUntold {
+			return nil, &api.LimitError{What: "changes of the configuration of which plugins have not heard", Limit: MaxUntold}
 		}
 		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current, Announced: announced})}, check.Open(s)
 	})

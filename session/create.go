@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -80,9 +81,6 @@ func (o *creation) createOrResume(ctx context.Context, creator events.SessionID)
 	opened := o.openedEvent(ctx)
 	if partial != nil {
 		opened = partial.opened
-		if opened.Base.IsZero() && !opened.Forked.IsZero() { // see "Forms of earlier versions"
-			return nil, fmt.Errorf("%w: an earlier version began the copy", api.ErrOpening)
-		}
 		if !opened.Forked.IsZero() && o.req.Start != api.StartSnapshot { // it may have moved since
 			if o.base, err = o.h.StateAt(ctx, opened.Forked.Session, opened.Forked.Seq); err == nil {
 				err = o.reduceToPath(ctx)
@@ -151,7 +149,11 @@ func (o *creation) create(ctx context.Context, partial *partialSession, opened *
 	if err != nil {
 		return err
 	}
-	commits := [][]events.Event{append([]events.Event{events.Of("", opened)}, inherited...)}
+	overlay, err := o.overlay(opened)
+	if err != nil {
+		return err
+	}
+	commits := [][]events.Event{slices.Concat([]events.Event{events.Of("", opened)}, inherited, overlay)}
 	if _, grants := o.ownership(); len(grants) > 0 {
 		commits[0] = append(commits[0], grants...)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/internal/toolset"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -72,10 +73,7 @@ func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (e
 			o.base, err = o.h.reader.Open(api.WithSession(ctx, creator), creator)
 		}
 	case api.StartExisting:
-		o.base, err = o.h.reader.Open(api.WithSession(ctx, o.req.From), o.req.From)
-		if err == nil && o.req.At > 0 {
-			err = o.rewind(ctx)
-		}
+		err = o.loadCopied(api.WithSession(ctx, o.req.From))
 	case api.StartSnapshot:
 		if o.req.Snapshot != nil {
 			o.base, err = o.h.reader.OfSnapshot(ctx, o.req.Snapshot)
@@ -108,7 +106,7 @@ func (o *creation) applyLocks(ctx context.Context) (err error) {
 		return err
 	}
 	if !o.req.Config.IsZero() || o.base == nil && o.creator == nil {
-		if o.req.Config, err = o.h.cfg.Locks.Config(o.req.Config); err != nil {
+		if o.req.Config, err = o.h.allowed(o.req.Config, events.Config{}); err != nil {
 			return err
 		}
 	}
@@ -153,6 +151,7 @@ func (o *creation) openedEvent(ctx context.Context) *events.SessionOpened {
 		p.Config = locked
 	}
 	if o.creator != nil && p.Parent == o.creator.Session {
+		p.Config.Environment = cmp.Or(p.Config.Environment, o.creator.Config.Environment)
 		p.Access = restrictAccess(o.creator.Access, p.Access)
 	}
 	if o.base != nil {
@@ -173,6 +172,7 @@ func copyRestrictions(from *projector.State, p *events.SessionOpened) {
 		p.Config.Instructions, p.Config.Layers = from.Config.Instructions, from.Config.Layers
 	}
 	p.Config.Protocol = cmp.Or(p.Config.Protocol, from.Config.Protocol)
+	p.Config.Environment = cmp.Or(p.Config.Environment, from.Config.Environment)
 	p.Config.RetainMillis = cmp.Or(p.Config.RetainMillis, from.Config.RetainMillis)
 	if len(from.Options) > 0 {
 		options := maps.Clone(from.Options)
@@ -257,16 +257,38 @@ func (o *creation) inheritedEvents(ctx context.Context) ([]events.Event, error) 
 	if sources := from.ToolSources; len(sources) > 0 {
 		list = append(list, events.Of("", &events.ToolSourcesApplied{Sources: sources}))
 	}
-	if over := from.Overlay.SessionOverlaid; !over.IsZero() {
+	if over := from.Overlay.SessionOverlaid; !over.IsZero() && o.req.Overlay.IsZero() {
 		list = append(list, events.Of("", &over))
 	}
 	for _, e := range from.Extensions {
 		list = append(list, events.Of("", &events.SessionExtended{Extension: e}))
 	}
 	if c := from.Catalog; len(c.Tools) > 0 {
-		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))
+		list = append(list, toolset.Event(max(1, c.Generation), c.Tools)...)
 	}
 	return list, nil
+}
+
+// overlay is the event of the overlay that the request names; none where it names none.
+func (o *creation) overlay(opened *events.SessionOpened) ([]events.Event, error) {
+	if o.req.Overlay.IsZero() {
+		return nil, nil
+	}
+	over := plugin.Overlay{Contributions: o.req.Overlay.Contributions, WithoutBase: o.req.Overlay.WithoutBase}
+	if named := o.req.Overlay.Tools; len(named) > 0 {
+		if o.h.plugins == nil {
+			return nil, fmt.Errorf("tools of an overlay: %w", plugin.ErrUnavailable)
+		}
+		set, err := o.h.plugins.Reserved(plugin.BuildContext{
+			Session: o.id, Parent: opened.Parent, Labels: opened.Labels, Config: opened.Config, Options: o.h.cfg.Locks.Open(opened.Options), Access: opened.Access, Subagent: opened.Subagent,
+		}, named)
+		if err != nil {
+			return nil, err
+		}
+		over.Tools = []*plugin.Tools{set}
+	}
+	fact := over.Recorded()
+	return []events.Event{events.Of("", &fact)}, over.Check()
 }
 
 // ownership is the owner of a new session, and its initial grants. A copy belongs to the owner of the copied session,

@@ -2,12 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/nodes"
 )
 
@@ -25,13 +25,22 @@ func (o *creation) reduceToPath(ctx context.Context) (err error) {
 	return err
 }
 
-// rewind replaces the base by its state at the sequence of the request.
-func (o *creation) rewind(ctx context.Context) (err error) {
-	o.now = o.base
-	if last := o.base.Seq; o.req.At > last {
-		return &events.FieldError{Field: "at", Reason: fmt.Sprintf("is %d, the history of %s ends at %d", o.req.At, o.req.From, last), Err: events.ErrInvalid}
+// loadCopied loads the session that the request copies, as it is, or as it was at the sequence of the request. Of a session that has lost
+// its last commits that is what is left. A caller that may not reach every session does not come to it: see [api.Authorize].
+func (o *creation) loadCopied(ctx context.Context) (err error) {
+	from, stateAt := o.req.From, o.h.StateAt
+	o.base, err = o.h.reader.Open(ctx, from)
+	if lost, ok := errors.AsType[*events.LostError](err); ok && lost.From > 1 {
+		stateAt = o.h.reader.RemainingAt
+		o.base, err = stateAt(ctx, from, lost.From-1)
 	}
-	o.base, err = o.h.StateAt(api.WithSession(ctx, o.req.From), o.req.From, o.req.At)
+	if err != nil || o.req.At == 0 {
+		return err
+	}
+	if o.now = o.base; o.req.At > o.now.Seq {
+		return &events.FieldError{Field: "at", Reason: fmt.Sprintf("is %d, the history of %s ends at %d", o.req.At, from, o.now.Seq), Err: events.ErrInvalid}
+	}
+	o.base, err = stateAt(ctx, from, o.req.At)
 	return err
 }
 

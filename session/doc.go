@@ -68,7 +68,7 @@
 //
 //	decide and append   host.go commitmeta.go append.go
 //	sessions            create.go creation.go creationbase.go parents.go branch.go close.go erase.go redact.go
-//	                    loss.go grant.go snapshot.go configure.go deadletter.go
+//	                    grant.go snapshot.go configure.go deadletter.go
 //	turns               turns.go schedule.go cancel.go approval.go input.go
 //	conversation        graph.go frame.go systemmessages.go compact.go blob.go completion.go
 //	plugins and tools   plugins.go pluginfirst.go action.go extension.go overlay.go toolsource.go toolstate.go
@@ -110,18 +110,6 @@
 // The operations are tested by the suite integration/internal/servicetest, on hosts, clients and HTTP: a file for each
 // subject, such as graph.go, turn.go and task.go. integration/catalogue tests what plugins do to them. The tests here
 // concern several hosts, limits, rights, hints and timers.
-//
-// # Forms of earlier versions
-//
-// Hosts and package projector also accept what earlier versions stored:
-//
-//	a key in the cause of its commit, without a digest   FindRequest of projector.State finds it by the cause, and a
-//	                                                     repeat is accepted with any content
-//	a key in session.configured                          the same
-//	a digest of a request without a salt                 compared as it is
-//	a copy whose nodes are in several commits            read as any other; while it is opening: [api.ErrOpening]
-//	a row without an owner                               bounded callers do not find the session, until an archiver
-//	                                                     rewrites the row
 //
 // # Why one package
 //

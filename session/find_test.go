@@ -2,12 +2,10 @@ package session_test
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
@@ -86,67 +84,5 @@ func TestSessionsOfCaller(t *testing.T) {
 				t.Errorf("%s in pages of %d: got %v, want %v", name, limit, got, tt.want)
 			}
 		}
-	}
-}
-
-// TestRowsOfEarlierVersions: rows of earlier versions have neither owners nor grants. Bounded callers do not find these
-// sessions until an archiver rewrites the rows, which changes no other field.
-func TestRowsOfEarlierVersions(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	for _, place := range []string{follow.PlaceHot, follow.PlaceCold} {
-		id := events.SessionID(place)
-		b.owned(id)
-		s, err := b.Host.State(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		row := follow.RowOf(s)
-		row.Version, row.Owner, row.Readers, row.Place = 0, "", nil, place
-		b.putRow(id, row)
-	}
-	if got := b.found("alice", true, 10); len(got) > 0 {
-		t.Errorf("before: got %v, want none", got)
-	}
-	b.retain()
-	if got := b.found("alice", true, 10); strings.Join(got, " ") != "cold hot" {
-		t.Errorf("after: got %v, want both", got)
-	}
-	for _, place := range []string{follow.PlaceHot, follow.PlaceCold} {
-		if got := b.row(events.SessionID(place)); got.Place != place || got.Owner != "alice" || got.Version != follow.RowVersion {
-			t.Errorf("row: got %+v, want it %s", got, place)
-		}
-	}
-}
-
-func (b *bundle) putRow(id events.SessionID, row follow.Directory) {
-	b.T.Helper()
-	value, err := json.Marshal(row)
-	if err == nil {
-		_, err = b.Bus.Directory().Put(b.T.Context(), id, value, 0)
-	}
-	if err != nil {
-		b.T.Fatal(err)
-	}
-}
-
-func (b *bundle) row(id events.SessionID) (row follow.Directory) {
-	b.T.Helper()
-	stored, err := b.Bus.Directory().Get(b.T.Context(), id)
-	if err == nil {
-		err = json.Unmarshal(stored.Value, &row)
-	}
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	return row
-}
-
-// retain runs an archiver's pass over the directory that erases nothing.
-func (b *bundle) retain() {
-	b.T.Helper()
-	a := follow.NewArchiver(b.Bus, follow.ArchiverConfig{})
-	if err := a.Retain(b.T.Context(), time.Now()); err != nil {
-		b.T.Fatal(err)
 	}
 }

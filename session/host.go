@@ -60,6 +60,10 @@ type Config struct {
 	// the model's provider. Defaults to none: any model is accepted.
 	CheckModel func(context.Context, events.Config) error
 
+	// Environments are the names that configurations and monitors may give as their execution environment: others are refused.
+	// Defaults to none: this host does not know them, and any name is accepted.
+	Environments []string
+
 	// ForbidSelfApproval refuses an approval by a caller that requested the turn or injected input into it. The rule
 	// also applies to turns that follow from such a turn, for example a subagent's.
 	ForbidSelfApproval bool

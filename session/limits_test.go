@@ -283,7 +283,11 @@ func TestReasons(t *testing.T) {
 			return err
 		},
 		"reason of an erase": func(text string) error { _, err := b.Host.Erase(ctx, sid, text); return err },
-		"reason of a close":  func(text string) error { return b.Host.CloseSession(ctx, sid, text) },
+		"reason of a redaction": func(text string) error {
+			_, err := b.Host.Redact(ctx, sid, []string{"graph.appended"}, text)
+			return err
+		},
+		"reason of a close": func(text string) error { return b.Host.CloseSession(ctx, sid, text) },
 		"reason of a frame": func(text string) error {
 			_, err := b.Host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f", Reason: text})
 			return err

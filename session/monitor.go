@@ -18,6 +18,9 @@ import (
 // specification appends nothing. An armed monitor starts at the next poll, which is [Host.TakeMonitorUpdates] or a
 // turn on a node.
 func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
+	if err := h.checkMonitor(&spec); err != nil {
+		return err
+	}
 	return h.decideMonitors(ctx, api.RequestMeta{}, id, requestContent{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
 		return task.RegisterMonitor(s, spec)
 	})
@@ -26,6 +29,9 @@ func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec ev
 // StartMonitor registers and arms a monitor. When it returns nil that is durable, and a worker runs the monitor soon.
 // A running monitor continues.
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
+	if err := h.checkMonitor(&spec); err != nil {
+		return err
+	}
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	err := h.decideMonitors(ctx, reqMeta, id, requestContent{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
 		list, err := task.StartMonitor(s, spec)
@@ -36,6 +42,17 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 	}
 	_, err = h.rewakeTask(ctx, id, events.TaskOf(spec.ID))
 	return err
+}
+
+// checkMonitor refuses an environment that is locked, or not there.
+func (h *Host) checkMonitor(spec *events.MonitorSpec) error {
+	if spec.Environment == "" {
+		return nil
+	}
+	if err := h.cfg.Locks.Environment("environment", spec.Environment); err != nil {
+		return err
+	}
+	return h.checkEnvironment("environment", spec.Environment)
 }
 
 // StopMonitor stops a monitor, whether it runs or not. It stays stopped until the next StartMonitor. An unknown

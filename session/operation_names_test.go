@@ -20,7 +20,7 @@ func TestRowsAreNamedForMethods(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, service := reflect.TypeFor[operation.Host](), reflect.TypeFor[api.Service]()
-	onlyHTTP := map[string]string{"Turn": "one of Turns", "StreamCompletion": "Complete as a stream"}
+	onlyHTTP := map[string]string{"Turn": "one of Turns", "StreamCompletion": "Complete as a stream", "Snapshot": "State for a request"}
 	rows := 0
 	for _, d := range file.Decls {
 		group, ok := d.(*ast.GenDecl)

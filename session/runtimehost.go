@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -30,6 +31,7 @@ type capabilities interface {
 	plugin.GraphHost
 	plugin.OutputHost
 	plugin.TimerHost
+	plugin.ClockHost
 
 	ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error)
 	ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error)
@@ -67,15 +69,33 @@ func (w Worker) RuntimeHost(id events.SessionID, working Working, effect events.
 
 var _ plugin.RuntimeHost = (*runtimeHost)(nil)
 
+// Now implements [plugin.ClockHost]: an effect has the time that the history has for it.
+func (s *runtimeHost) Now() time.Time {
+	if s.working != nil && s.effect != "" {
+		if at := turn.Since(s.working.State(), s.effect); at > 0 {
+			return at.Time()
+		}
+	}
+	return s.capabilities.Now()
+}
+
 func (s *runtimeHost) SnapshotCurrent(ctx context.Context) (*projector.State, error) {
 	if s.working != nil {
 		return s.working.Whole(ctx)
 	}
-	state, err := s.h.State(ctx, s.id)
+	state, err := s.current(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return state, s.fill(ctx, state)
+}
+
+// current is the state for reading alone, without bodies.
+func (s *runtimeHost) current(ctx context.Context) (*projector.State, error) {
+	if s.working != nil {
+		return s.working.State(), nil
+	}
+	return s.h.State(ctx, s.id)
 }
 
 // fill reads the bodies of a state, and the contracts of its tools.
@@ -145,7 +165,7 @@ func (s *runtimeHost) CancelTurn(ctx context.Context, id events.SessionID, turn 
 // callers are the callers on whose behalf a plugin acts: those of the turn that its call belongs to, else of the
 // running turn, else of the turn that ended last.
 func (s *runtimeHost) callers(ctx context.Context) ([]string, error) {
-	state, err := s.SnapshotCurrent(ctx)
+	state, err := s.current(ctx)
 	if err != nil {
 		return nil, err
 	}

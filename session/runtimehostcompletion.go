@@ -20,7 +20,7 @@ func (s *runtimeHost) Complete(ctx context.Context, req plugin.CompletionRequest
 }
 
 func (s *runtimeHost) complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
-	state, err := s.SnapshotCurrent(ctx)
+	state, err := s.current(ctx)
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -86,7 +86,7 @@ func fits(p *events.TurnScheduled) error {
 	return err
 }
 
-// Now implements [plugin.TimerHost].
+// Now is the servers' time.
 func (h *Host) Now() time.Time { return h.b.Now() }
 
 // ResolveAt gives a pending call of the running turn its result at a time, on any node and after any delay. The first

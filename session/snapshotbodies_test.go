@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -49,5 +50,45 @@ func TestSnapshotGivesNoBodies(t *testing.T) {
 		if s, err := b.Host.RestoreSnapshot(ctx, head, bodies); (err == nil) != c.want {
 			t.Errorf("%s: got %v, %v, want a state: %v", name, s != nil, err, c.want)
 		}
+	}
+}
+
+// TestSnapshotHasSegmentsOfItsSession restores snapshots without their segments, which are stored or not: those of the snapshot's session are
+// found, and no other session's.
+func TestSnapshotHasSegmentsOfItsSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const other events.SessionID = "other"
+	if _, err := b.Host.Create(t.Context(), api.CreateRequest{ID: other}); err != nil {
+		t.Fatal(err)
+	}
+	var nodes []api.AppendNode
+	for range 3 * projector.SegmentNodes {
+		nodes = append(nodes, api.AppendNode{Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "a text"}}}})
+	}
+	if _, err := b.Host.AppendNodes(t.Context(), other, api.AppendNodesRequest{Nodes: nodes}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := b.Host.State(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, segments, err := whole.Snapshot()
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("got %d segments, %v", len(segments), err)
+	}
+	whole.Session = sid
+	moved, _, err := whole.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := api.WithCaller(t.Context(), api.Caller{Name: "eve", Reach: api.Reach{Scope: api.ScopeAdmin}}, operation.Create.Needs, "")
+	for range 2 { // it stores those that it finds
+		if s, err := b.Host.RestoreSnapshot(ctx, head, nil); err != nil || s.Nodes != int64(len(nodes)) {
+			t.Errorf("its own segments: got %v", err)
+		}
+	}
+	if _, err := b.Host.RestoreSnapshot(ctx, moved, nil); !errors.Is(err, events.ErrInvalid) {
+		t.Errorf("another session's segments: got %v, want them refused", err)
 	}
 }

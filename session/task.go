@@ -64,11 +64,13 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 }
 
 // decideTask runs a decision about one task, and returns the task's record right after its commit. The record does
-// not include later decisions.
+// not include later decisions. For a repeat about a task that was removed since, it has the id alone.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitMeta, name events.TaskID, d decideFunc) (projector.Task, error) {
 	var t projector.Task
-	err := h.decideUntilAppended(ctx, id, decideOptions{meta: meta, then: func(s *projector.State, _ bool) (err error) {
-		t, err = reader.TaskOf(ctx, s, name)
+	err := h.decideUntilAppended(ctx, id, decideOptions{meta: meta, then: func(s *projector.State, appended bool) (err error) {
+		if t, err = reader.TaskOf(ctx, s, name); err != nil && !appended {
+			t.ID, err = name, nil
+		}
 		return err
 	}}, d)
 	return t, err

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -66,9 +67,10 @@ func (s *runtimeHost) traced(ctx context.Context) context.Context {
 	return tracing.Under(ctx, tracing.SpanKey{Session: where.Session, Turn: where.Turn, Client: where.Client})
 }
 
-func (s *runtimeHost) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
+func (s *runtimeHost) EmitTrace(_ context.Context, place api.TraceContext, event api.TraceEvent) error {
 	if s.h.Worker().Traces() {
-		s.h.Worker().Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
+		event.Type, event.Payload = cmp.Or(event.Type, api.TraceCustom), jsonOf(event.Payload)
+		s.h.Worker().Trace(0, place.In(s.traceContext()), event)
 	}
 	return nil
 }

@@ -103,6 +103,9 @@ type Config struct {
 	MaxStoredPerCaller int64
 	// CheckModel refuses models of sessions, see [session.Config]. Defaults to none.
 	CheckModel func(context.Context, events.Config) error
+	// Environments are where commands and programs of sessions run, by the name that sessions give. A turn goes to a node that has its
+	// environment; nodes that run tools and tasks need all that sessions name. Defaults to [events.DefaultEnvironment] alone, of which the plugins know the directory.
+	Environments plugin.Environments
 	// Locks are settings that no caller may change. All nodes of a fleet need the same ones.
 	Locks lock.Locks
 	// Filter replaces text of events before they are stored and folded. With it nothing is streamed before its commit.
@@ -118,15 +121,15 @@ type Config struct {
 	Roles []Role
 
 	Concurrency     int           // sessions whose turns run at once, and as many of agents, without those that wait for another session. Defaults to 256
-	TaskConcurrency int           // background tasks that run at once. Defaults to 1024
-	ToolConcurrency int           // tool calls that run at once here for turns of other workers. Defaults to 256
+	TaskConcurrency int           // background tasks that run at once, without those that wait for a turn. Defaults to 1024
+	ToolConcurrency int           // tool calls that run at once here for turns of other workers, without those that wait for a turn. Defaults to 256
 	Linger          time.Duration // how long results that may wait share one append. Defaults to 2 ms; negative is 0
 	MaxQueued       int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry      ModelRetry
 	ModelSilence    ModelSilence
 	JobRetry        JobRetry
-	// Patience is how long other nodes may try to build the plugins of a session that this node cannot build.
-	// Then its turn fails with that reason. Defaults to 30 s.
+	// Patience is how long other nodes may take a turn whose plugins this node cannot build, or whose environment it lacks.
+	// Then the turn fails with that reason. Defaults to 30 s.
 	Patience time.Duration
 	Sessions int // sessions whose states, and whose plugins, are cached between turns. Defaults to 1024
 	// Idle is how long the node keeps the subscription to a session that nothing waits for. Defaults to 30 s.
@@ -169,7 +172,7 @@ func (c *Config) host() session.Config {
 	return session.Config{
 		Bus: c.Bus, Actor: string(c.ID), Plugins: session.WithPlugins(c.Plugins), Logger: c.Logger,
 		Trace: c.Trace, TraceMetadata: c.TraceMetadata, MaxQueued: c.MaxQueued, States: c.Sessions, StateBytes: memory.Divide(c.Memory).States, Idle: c.Idle, ForbidSelfApproval: c.ForbidSelfApproval,
-		Locks: c.Locks, CheckModel: c.CheckModel, MaxSessionsPerCaller: c.MaxSessionsPerCaller, MaxStoredPerCaller: c.MaxStoredPerCaller,
+		Locks: c.Locks, Environments: c.Environments.Names(), CheckModel: c.CheckModel, MaxSessionsPerCaller: c.MaxSessionsPerCaller, MaxStoredPerCaller: c.MaxStoredPerCaller,
 		Signer: c.Signer, Signed: c.Signed, Filter: c.Filter,
 	}
 }

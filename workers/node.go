@@ -31,6 +31,7 @@ import (
 type Node struct {
 	cfg      Config
 	log      *zap.Logger
+	memory   memory.Division
 	host     *session.Host
 	peers    *wake.Peers
 	pool     *run.Pool
@@ -51,7 +52,7 @@ func NewNode(cfg Config) (*Node, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("new node: %w", err)
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID)))}
+	n := &Node{cfg: cfg, memory: memory.Divide(cfg.Memory), log: cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID)))}
 	cfg.Plugins.SetWarn(func(plugin, point string, err error) {
 		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
@@ -80,7 +81,7 @@ func (n *Node) makeWorkers(worker session.Worker) {
 	calls := &call.Env{
 		Bus: cfg.Bus, Worker: worker, Blobs: cfg.Filter.Store(call.NewBlobCache(cfg.Bus)), Quiet: cfg.Filter != nil, Log: n.log,
 		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry, Silence: cfg.ModelSilence,
-		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool), Memory: memory.Divide(cfg.Memory).Turns,
+		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool), Environments: cfg.Environments, Memory: n.memory.Turns,
 	}
 	n.tasks = task.New(task.Config{
 		Bus: cfg.Bus, Worker: worker.AsNode(), Calls: calls, Peers: n.peers, ID: cfg.ID,
@@ -110,6 +111,9 @@ func (n *Node) makeProjections() {
 
 // Host is the node's host, with its plugins.
 func (n *Node) Host() *session.Host { return n.host }
+
+// Memory is what requests to the node may have, over all APIs.
+func (n *Node) Memory() *memory.Pool { return n.memory.Requests }
 
 // Tasks is the node's service of background tasks.
 func (n *Node) Tasks() *Tasks { return n.tasks }
@@ -184,7 +188,7 @@ func (n *Node) startService() (err error) {
 	n.serve = func(context.Context) error { return nil }
 	if n.Has(RoleAPI) {
 		about := map[string]string{"worker": string(n.cfg.ID)}
-		n.serve, err = service.Serve(n.cfg.Bus, n.Host(), service.Config{Metadata: about, Logger: n.log, Scopes: n.cfg.Scopes, Access: n.cfg.Access})
+		n.serve, err = service.Serve(n.cfg.Bus, n.Host(), service.Config{Metadata: about, Logger: n.log, Scopes: n.cfg.Scopes, Access: n.cfg.Access, Memory: n.memory.Requests})
 	}
 	return err
 }

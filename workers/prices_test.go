@@ -71,19 +71,3 @@ func TestPricesAreChecked(t *testing.T) {
 		}
 	}
 }
-
-// TestCostAnywhere has models of several providers: the cost is known where their prices are the same.
-func TestCostAnywhere(t *testing.T) {
-	t.Parallel()
-	p, err := prices.Parse([]byte(`{"date":"2026-01-02","source":"s","models":[
-		{"provider":"p","names":["same","other"],"input":1,"output":10},
-		{"provider":"q","names":["same"],"input":1,"output":10}, {"provider":"q","names":["other"],"input":2,"output":10}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for model, want := range map[string]float64{"same": 11, "other": 0, "none": 0} {
-		if got, ok := p.CostAnywhere(model, events.Usage{Input: 1e6, Output: 1e6}); got != want || ok != (want > 0) {
-			t.Errorf("%s: got %v %v, want %v", model, got, ok, want)
-		}
-	}
-}

@@ -55,12 +55,12 @@ func open(tb testing.TB, cfg bus.Config) *bus.Bus {
 	return b
 }
 
-// encryptedFile names the file with the keys of bodies of a run whose every bus has keys. It is for the tests of turns,
+// EncryptedFile names the file with the keys of bodies of a run whose every bus has keys. It is for the tests of turns,
 // histories, clients, plugins and the catalogue in integration, which read nothing as it is stored.
-func encryptedFile() string { return os.Getenv("LASH_TEST_BODIES_KEY") } //nolint:forbidigo // a switch of tests
+func EncryptedFile() string { return os.Getenv("LASH_TEST_BODIES_KEY") } //nolint:forbidigo // a switch of tests
 
 // Encrypted reports whether every bus of this run has [Keys]: LASH_TEST_BODIES_KEY names a file of them.
-func Encrypted() bool { return encryptedFile() != "" }
+func Encrypted() bool { return EncryptedFile() != "" }
 
 // WithKeys adds [Keys] to a configuration without keys, if every bus of this run has them.
 func WithKeys(tb testing.TB, cfg bus.Config) bus.Config {
@@ -85,7 +85,7 @@ var sharedKeys = sync.OnceValues(func() (*bodykey.Keys, error) {
 	if !Encrypted() {
 		return bodykey.New()
 	}
-	text, err := os.ReadFile(encryptedFile())
+	text, err := os.ReadFile(EncryptedFile())
 	if err != nil {
 		return nil, err
 	}

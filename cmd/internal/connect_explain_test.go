@@ -51,7 +51,7 @@ func TestKeyOfAnotherServer(t *testing.T) {
 // TestLimitsOfAccounts has servers that refuse what a node needs: the advice is about the account, and not about servers that do not run.
 func TestLimitsOfAccounts(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[jetstream.ErrorCode]string{10113: "max_bytes_required", 10026: "max_consumers", 10074: "--replicas 1", 10052: "OPERATING.md"} {
+	for code, want := range map[jetstream.ErrorCode]string{10113: "max_bytes_required", 10026: "max_consumers", 10074: "--set replicas=1", 10052: "OPERATING.md"} {
 		err := (&connect.Flags{}).Explain(fmt.Errorf("open bus: %w", &jetstream.APIError{ErrorCode: code}), connect.Node, "do the servers run?")
 		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "do the servers run?") {
 			t.Errorf("%d: got %q, want %s", code, err, want)
@@ -81,7 +81,7 @@ func TestAdvised(t *testing.T) {
 		want string
 	}{
 		"all lost": {fmt.Errorf("fork: %w", &bus.CutOffError{Session: "s1", Known: 5}), ": lash-node erase s1"},
-		"lost":     {fmt.Errorf("fork: %w", &bus.CutOffError{Session: "s1", Last: 3, Known: 5}), ": lash-node dead accept-loss s1"},
+		"lost":     {fmt.Errorf("fork: %w", &bus.CutOffError{Session: "s1", Last: 3, Known: 5}), ": lash-node fork s1"},
 		"locked":   {fmt.Errorf("show: %w", &events.KeyError{ID: 7}), "key 7, which is not here: --bodies-key FILE"},
 		"other":    {other, "it rains"},
 	} {

@@ -43,7 +43,7 @@ func TestLongAdvice(t *testing.T) {
 		t.Fatal(err)
 	}
 	on, free := " --store "+s.store, " --store "+filepath.Join(fresh, "st")
-	next := regexp.MustCompile(`(--[a-z]+|lash-(node|replay)( --store \S+)? (--help|[a-z]+)|[A-Z]+_KEY)\b`)
+	next := regexp.MustCompile(`(--[a-z]+|setting [a-z]+|lash-(node|replay)( --store \S+)? (--help|[a-z]+)|[A-Z]+_KEY)\b`)
 	for command, want := range map[string]string{
 		"serve" + on + " --listen 127.0.0.1:0":                                                                 "give --store another directory",
 		"serve" + free + " --listen " + usedAddress:                                                            "--listen HOST:PORT another address",
@@ -52,8 +52,8 @@ func TestLongAdvice(t *testing.T) {
 		"serve" + free + " --listen 127.0.0.1:0 --http-tokens nofile --http " + usedAddress:                    "--http-tokens: open",
 		"serve" + free + " --listen 127.0.0.1:0 --http-tokens " + tokenFile(t, "x") + " --http " + usedAddress: "--http: listen",
 		"serve" + free + " --provider openai":                                                                  "OPENAI_API_KEY",
-		"serve" + free + " --trace no/file":                                                                    "--trace: ",
-		"serve" + free + " --locks nofile":                                                                     "--locks: ",
+		"serve" + free + " --set trace=no/file":                                                                "setting trace: ",
+		"serve" + free + " --set locks=nofile":                                                                 "setting locks: ",
 		"serve" + free + " --nosuch":                                                                           "lash-node serve --help",
 		"serve --nats nats://127.0.0.1:1 --creds nofile":                                                       "--creds: ",
 		"approvals --store " + t.TempDir():                                                                     "--store DIR names another",
@@ -68,7 +68,7 @@ func TestLongAdvice(t *testing.T) {
 		"chat --nats " + wrong:                                                                                 "NAME:PASSWORD@ in the URL of --nats",
 		"approvals --nats " + wrong:                                                                            "NAME:PASSWORD@ in the URL of --nats",
 		"demo --chats nofile":                                                                                  "--chats: ",
-		"serve --nats " + single.URL() + " --replicas 3":                                                       "--replicas 1",
+		"serve --nats " + single.URL() + " --set replicas=3":                                                   "--set replicas=1",
 		"import" + on + " nofile":                                                                              "lash-node import --help",
 		"import" + on + " " + text:                                                                             "lash-node import --help",
 		"import" + on + " " + noTurn + " " + noTurn:                                                            "import one of them",
@@ -109,7 +109,6 @@ func TestLongAdvice(t *testing.T) {
 		"plugins --nats nats://127.0.0.1:1":                                                                    "lash-node serve starts one",
 		"dead show nosuch" + on:                                                                                "lash-node dead ls lists them",
 		"dead ls --nats nats://127.0.0.1:1":                                                                    "lash-node serve starts one",
-		"soak --nodes 1":                                                                                       "--nodes 1: want 2 to 64",
 	} {
 		var errs strings.Builder
 		code := run(limited(t), strings.Fields(command), &streams{Out: io.Discard, Err: &errs, Env: func(string) string { return "" }})

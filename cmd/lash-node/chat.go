@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/chat"
 	"github.com/lash-go/lash/cmd/internal/connect"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	sessionclient "github.com/lash-go/lash/session/client"
@@ -32,6 +33,7 @@ type chatCmd struct {
 	Model    string            `help:"Model of the new session, and of the node that starts here. Without it, such a node lists the models that there are." placeholder:"NAME"`
 	serve.ModelFlags
 	serve.PluginFlags
+	program.Settings
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
 	Whole     bool   `help:"All of standard input is one prompt. Without it each line is one."`

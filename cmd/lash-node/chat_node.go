@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
@@ -54,16 +53,14 @@ func (c *chatCmd) nodeFlags() (flags string) {
 	if c.Model != "" {
 		flags += " --model " + connect.Quoted(c.Model)
 	}
-	if c.Silence.Text != "5m" {
-		flags += " --model-silence " + connect.Quoted(c.Silence.Text)
+	if c.Config != "" {
+		flags += " --config " + connect.Quoted(c.Config)
 	}
-	if c.ModelRetry != defaultModelRetry {
-		flags += " --model-retry " + c.ModelRetry.String()
+	for _, setting := range c.Set {
+		flags += " --set " + connect.Quoted(setting)
 	}
 	return flags + c.Given()
 }
-
-const defaultModelRetry = 5 * time.Minute // of --model-retry
 
 // listenAt is the address at which the store's server listened before, because other terminals reconnect to it. It is
 // any free port where another program uses that one.

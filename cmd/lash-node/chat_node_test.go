@@ -47,7 +47,7 @@ func TestLongChatNodeLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop()
-	args := []string{"--nats", server.URL(), "--store", t.TempDir(), "--plugins", "default", "--grace", "100ms"}
+	args := []string{"--nats", server.URL(), "--store", t.TempDir(), "--plugins", "default", "--set", "grace=100ms"}
 	first := serveModel(t, model.url, args...)
 	piped := newPiped(t, "hold on\n", "--nats", server.URL())
 	id := piped.session()

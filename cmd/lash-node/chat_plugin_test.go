@@ -68,7 +68,7 @@ func TestLongPluginTextsAreEscaped(t *testing.T) {
 	if err := os.WriteFile(settings, []byte(`{"plugins": [{"name": "evil"}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	node := serveModel(t, newScriptedModel(t).url, "--store", store, "--listen", "127.0.0.1:0", "--external-plugins", settings)
+	node := serveModel(t, newScriptedModel(t).url, "--store", store, "--listen", "127.0.0.1:0", "--set", "external-plugins="+settings)
 	defer node.stop(t, syscall.SIGTERM)
 	conn, err := remote.Connect(filepath.Join(store, "plugins", "evil.json"))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// TestChatShared opens one session in two terminals. Each shows the prompts and the answers of the other.
-func TestChatShared(t *testing.T) {
+// TestLongChatShared opens one session in two terminals. Each shows the prompts and the answers of the other.
+func TestLongChatShared(t *testing.T) {
 	t.Parallel()
 	node, root := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
@@ -56,9 +56,9 @@ func TestChatShared(t *testing.T) {
 	bob.quit("", exitOK)
 }
 
-// TestChatStreams shows a reply while it streams, in every terminal. Either terminal cancels it. The streamed half
+// TestLongChatStreams shows a reply while it streams, in every terminal. Either terminal cancels it. The streamed half
 // stays on screen, marked as no reply.
-func TestChatStreams(t *testing.T) {
+func TestLongChatStreams(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)
@@ -129,11 +129,14 @@ func TestChatStartsNode(t *testing.T) {
 	again.quit(ctrlD, exitOK)
 }
 
+// hangupIgnored is whether this process ignored SIGHUP when it began: a node of another test, in this process, receives it for a while.
+var hangupIgnored = signal.Ignored(syscall.SIGHUP)
+
 // TestLongChatHangup sends a chat that runs a node the signal of a terminal that closes: both end. Another chat starts a node on the
 // same store and continues the session.
 func TestLongChatHangup(t *testing.T) {
 	t.Parallel()
-	if signal.Ignored(syscall.SIGHUP) {
+	if hangupIgnored {
 		t.Skip("this process ignores SIGHUP, as nohup has it, and so do the programs that it starts")
 	}
 	model := newScriptedModel(t)
@@ -334,8 +337,8 @@ func TestLongChatHostile(t *testing.T) {
 	}
 }
 
-// TestChatPipe runs prompts, approvals and failures through a pipe.
-func TestChatPipe(t *testing.T) {
+// TestLongChatPipe runs prompts, approvals and failures through a pipe.
+func TestLongChatPipe(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)

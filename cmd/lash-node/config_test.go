@@ -5,11 +5,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/cmd/internal/config"
+	"github.com/tailscale/hujson"
+
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 
@@ -57,19 +62,56 @@ func TestConfigNamesFile(t *testing.T) {
 	}
 }
 
+// TestConfigPrinted has the settings that lash-node config prints in a file, with the comments around them away: they are known, and those
+// with a default have it.
+func TestConfigPrinted(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if code := run(t.Context(), []string{"config"}, &streams{Out: &out, Err: io.Discard}); code != exitOK {
+		t.Fatalf("got exit code %d", code)
+	}
+	values := func(file string) serve.Command {
+		t.Helper()
+		c, err := parse(t, []byte(file))
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		c.Config = "" // has the file's name
+		return *c
+	}
+	bare := values("{}")
+	if got := values(out.String()); !reflect.DeepEqual(got, bare) {
+		t.Errorf("got %+v for the file as it is, want the defaults, %+v", got, bare)
+	}
+	lines := regexp.MustCompile(`(?m)^\t// ("[a-z-]+": (.*)),$`).FindAllStringSubmatch(out.String(), -1)
+	if len(lines) < 36 {
+		t.Errorf("got %d settings, want all", len(lines))
+	}
+	placeholder := regexp.MustCompile(`^(\[?"[A-Z]+"\]?|true)$`)
+	for _, line := range lines {
+		if line[2] == `"BYTES"` || line[2] == `"N"` {
+			continue
+		}
+		if got := values("{" + line[1] + "}"); !placeholder.MatchString(line[2]) && !reflect.DeepEqual(got, bare) {
+			t.Errorf("%s: got %+v, want what is without it, %+v", line[1], got, bare)
+		}
+	}
+}
+
 // FuzzConfig fills the real flags from configuration files. Nothing panics. Input that is no JSON object is refused.
 // The error of a bad value names its key.
 func FuzzConfig(f *testing.F) {
 	for _, file := range []string{
-		`{"store":"x","archive-after":"3s","roles":["turn"]}`, `[]`, `{"store":null,"debug":1}`, `{"concurrency":{"turn":2}}`,
+		`{"store":"x","archive-after":"3s","roles":["turn"]}`, `[]`, `{"store":null,"debug":1}`, "{\n// x\n\"store\": \"x\",\n}", `{"concurrency":{"turn":2}}`,
 		`{"concurrency":"turn=2,task=0"}`, `{"grace":-1,"max-hot":1e99}`, `{"roles":[["turn"]],"plugins":""}`, `{"otlp-ratio":"NaN"}`, `{"store":"` + "\u0000" + `"}`,
 	} {
 		f.Add([]byte(file))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		_, err := parse(t, file)
-		written := make(map[string]json.RawMessage)
-		if json.Unmarshal(file, &written) != nil || len(file) > config.MaxBytes {
+		var written map[string]json.RawMessage
+		standard, bad := hujson.Standardize(slices.Clone(file))
+		if bad != nil || json.Unmarshal(standard, &written) != nil || len(file) > program.MaxSettings {
 			if err == nil {
 				t.Errorf("%q: got no error", file)
 			}

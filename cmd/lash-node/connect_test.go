@@ -79,7 +79,7 @@ func TestNodeFlagsRoundTrip(t *testing.T) {
 		nil,
 		{"--model", "it's one"},
 		{"--provider", "scripted", "--plugins", "none"},
-		{"--model", "m", "--plugins", "default,files", "--root", "a dir", "--allow", "read_file:*", "--allow", "shell:go test *, or so", "--ask", "shell", "--deny", "shell:rm $HOME", "--command-timeout", "30s"},
+		{"--model", "m", "--plugins", "default,files", "--root", "a dir", "--allow", "read_file:*", "--allow", "shell:go test *, or so", "--ask", "shell", "--deny", "shell:rm $HOME", "--set", "command-timeout=30s"},
 	} {
 		want := parse(args)
 		out, err := exec.Command("sh", "-c", "for word in "+want.nodeFlags()+"; do printf '%s\\n' \"$word\"; done").Output()

@@ -16,8 +16,6 @@ type deadCmd struct {
 	Show  deadShowCmd  `cmd:"" help:"Show a dead letter."`
 	Retry deadRetryCmd `cmd:"" help:"Have nodes read the session again, and remove its dead letter. First repair what the letter names."`
 	Drop  deadDropCmd  `cmd:"" help:"Remove a dead letter."`
-
-	AcceptLoss deadAcceptCmd `cmd:"" help:"Let a session go on without commits that were lost with its stream. First look for a backup: this cannot be undone."`
 }
 
 func (*deadCmd) Help() string {
@@ -147,52 +145,5 @@ func (c *deadDropCmd) drop(ctx context.Context, s *streams, on *client, letter *
 		return writeJSON(s, letterName{c.Session})
 	}
 	write(s.Out, "dropped: session %s\n", c.Session)
-	return nil
-}
-
-type deadAcceptCmd struct {
-	Session events.SessionID `arg:"" help:"The session."`
-	personFlags
-
-	Reason string `required:"" help:"Why. It is kept in the history." placeholder:"TEXT"`
-	Yes    bool   `help:"Do it. Without this nothing is done."`
-	JSON   bool   `name:"json" help:"Print one JSON object."`
-}
-
-func (*deadAcceptCmd) Help() string {
-	return "Where the stream of a session is gone that was archived and continued, nodes make it again, without the commits after the archive. " +
-		"They refuse the session, and name those commits, until the stream is put back from a backup or this command accepts the loss. " +
-		"Tool calls of those commits were made. Nodes may run: they notice that another stream is in the place of the lost one, and drop what they have in memory of it. " +
-		"The history records who accepted the loss, when and why. lash-node erase removes the session instead.\n\n  lash-node dead accept-loss SESSION --reason TEXT --yes\n\nExit codes: 0 done, 1 the session has lost nothing that its row shows, 2 it could not be done."
-}
-
-var errNoLoss = program.Difference("the session has all commits that its row shows: there is nothing to accept, lash-replay show prints it")
-
-// acceptedLoss is the loss that a command accepted.
-type acceptedLoss struct {
-	Session events.SessionID `json:"session"`
-	Last    events.Seq       `json:"last"`       // of the commits that are there
-	Lost    events.Seq       `json:"lost_up_to"` // the last lost one that is known
-}
-
-func (c *deadAcceptCmd) Run(ctx context.Context, s *streams) error {
-	if !c.Yes {
-		return program.Unconfirmed("continues without the lost commits of session %s", c.Session)
-	}
-	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.accept(ctx, s, on) })
-}
-
-func (c *deadAcceptCmd) accept(ctx context.Context, s *streams, on *client) error {
-	lost, err := on.AcceptLoss(ctx, c.Session, c.Reason)
-	switch {
-	case errors.Is(err, bus.ErrNotFound):
-		return errNoLoss
-	case err != nil:
-		return on.explain(err, c.Session)
-	}
-	if c.JSON {
-		return writeJSON(s, acceptedLoss{c.Session, lost.Last, lost.Known})
-	}
-	write(s.Out, "session %s goes on after commit %d: commits %d to %d are lost\n", c.Session, lost.Last, lost.Last+1, lost.Known)
 	return nil
 }

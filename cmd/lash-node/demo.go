@@ -14,7 +14,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/cmd/internal/version"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -39,7 +39,7 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	if c.Workers < 1 || c.Workers > 256 {
 		return fmt.Errorf("--workers %d: want 1 to 256", c.Workers)
 	}
-	s.Printf("demo starts, %s", version.Build())
+	s.Printf("demo starts, %s", program.Build())
 	convs, err := c.read()
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/lash-go/lash/cmd/internal/token"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
@@ -16,7 +15,7 @@ func plansOf(convs []recording.Conversation) []*playback.Plan {
 	used := make(map[events.SessionID]bool)
 	plans := make([]*playback.Plan, len(convs))
 	for i := range convs {
-		base := cmp.Or(token.Of(convs[i].ID), "conversation")
+		base := cmp.Or(events.TokenOf(convs[i].ID), "conversation")
 		id := events.SessionID(base)
 		for n := 2; used[id]; n++ {
 			suffix := fmt.Sprintf("-%d", n)

@@ -217,7 +217,7 @@ func (w *demoOutput) table(sum summary) {
 	if len(sum.UnknownEntries) > 0 {
 		write(w.s.Out, "kept as nodes  %s\n", tally(sum.UnknownEntries))
 	}
-	if w.cmd.Store != "" {
+	if w.cmd.Store != "" && w.cmd.Servers == 1 {
 		write(w.s.Out, "\nread them:     lash-replay --store %s ls\n", w.cmd.Store)
 	}
 }

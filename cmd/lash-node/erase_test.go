@@ -16,7 +16,7 @@ import (
 // TestLongErase erases a session of a served node from another process.
 func TestLongErase(t *testing.T) {
 	t.Parallel()
-	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--retain", "48h")
+	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--set", "retain=48h")
 	h := clientOf(t, node)
 	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/internal/program/programtest"
 	"github.com/lash-go/lash/session/keyring"
 )
 
@@ -60,7 +61,8 @@ func TestLongFileFlags(t *testing.T) {
 				continue
 			}
 			for path, want := range refused {
-				line := append(slices.Clone(args), "--"+f.Name, path)
+				given, flag := programtest.Give(f, path)
+				line := append(slices.Clone(args), given...)
 				if slices.Contains([]string{"creds", "tls-ca", "tls-cert", "tls-key", "nats-scopes"}, f.Name) && args[0] == "serve" {
 					line = append([]string{"serve", "--nats", "nats://127.0.0.1:1"}, line[len(args):]...)
 				}
@@ -72,7 +74,7 @@ func TestLongFileFlags(t *testing.T) {
 				}
 				line = append(line, strings.Fields(cmp.Or(with[name+" "+f.Name], with[name]))...)
 				text := failing(t, line)
-				if !strings.Contains(text, "--"+f.Name) || !strings.Contains(text, path) || !strings.Contains(text, want) {
+				if !strings.Contains(text, flag) || !strings.Contains(text, path) || !strings.Contains(text, want) {
 					t.Errorf("%s: got %q, want the flag, the path and %q", strings.Join(line, " "), text, want)
 				}
 				tested++
@@ -103,7 +105,7 @@ func TestLongFilesNamedInFiles(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(of, 0o700), os.Symlink(path, filepath.Join(of, name))); err != nil {
 				t.Fatal(err)
 			}
-			lines = append(lines, []string{"keys", "show", "--dir", of}, []string{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--keys", of})
+			lines = append(lines, []string{"keys", "show", "--dir", of}, []string{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--set", "keys=" + of})
 		}
 		for _, line := range lines {
 			if text := failing(t, line); !strings.Contains(text, want) {

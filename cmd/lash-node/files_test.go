@@ -13,9 +13,12 @@ import (
 // TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
 func TestFlagsOfFiles(t *testing.T) {
 	t.Parallel()
-	var help strings.Builder
+	var help, settings strings.Builder
 	s := &streams{Out: &help, Err: io.Discard, Env: func(string) string { return "" }}
 	if got := run(t.Context(), []string{"serve", "--help"}, s); got != exitOK {
+		t.Fatalf("got exit code %d", got)
+	}
+	if got := run(t.Context(), []string{"config"}, &streams{Out: &settings, Err: io.Discard}); got != exitOK {
 		t.Fatalf("got exit code %d", got)
 	}
 	read := func(name string) string {
@@ -28,7 +31,7 @@ func TestFlagsOfFiles(t *testing.T) {
 	}
 	var flags []string
 	for _, file := range []string{"compose.yaml", "systemd/lash-node@.service"} {
-		for _, m := range regexp.MustCompile(`--([a-z][a-z-]+)[= ][^c]`).FindAllStringSubmatch(read(file), -1) {
+		for _, m := range regexp.MustCompile(`--(?:set=)?([a-z][a-z-]+)[= ][^c]`).FindAllStringSubmatch(read(file), -1) {
 			flags = append(flags, m[1])
 		}
 	}
@@ -43,8 +46,8 @@ func TestFlagsOfFiles(t *testing.T) {
 		t.Errorf("flags: got %v, want more", flags)
 	}
 	for _, flag := range flags {
-		if !strings.Contains(help.String(), "--"+flag+" ") && !strings.Contains(help.String(), "--"+flag+"=") {
-			t.Errorf("--%s: lash-node serve has no such flag", flag)
+		if !strings.Contains(help.String(), "--"+flag+" ") && !strings.Contains(help.String(), "--"+flag+"=") && !strings.Contains(settings.String(), "\""+flag+"\": ") {
+			t.Errorf("%s: lash-node serve has no such flag or setting", flag)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestLongServeRedact(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# keys\nsk-[0-9a-f]{16}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := serveModel(t, model, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--redact", file,
+	s := serveModel(t, model, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--set", "redact="+file,
 		"--plugins", "default,files", "--root", dir)
 	defer s.stop(t, syscall.SIGTERM)
 	b := s.open(t)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
-	"github.com/lash-go/lash/cmd/internal/point"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	sessionclient "github.com/lash-go/lash/session/client"
@@ -17,7 +17,7 @@ type forkCmd struct {
 	Session events.SessionID `arg:"" help:"The session to fork."`
 	personFlags
 
-	At    point.Point       `placeholder:"SEQ|TIME|EVENT" help:"Fork it as it was at a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago). Defaults to the end."`
+	At    program.Point     `placeholder:"SEQ|TIME|EVENT" help:"Fork it as it was at a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago). Defaults to the end."`
 	ID    events.SessionID  `name:"id" placeholder:"NEW" help:"Id of the new session. Defaults to a new one."`
 	Label map[string]string `placeholder:"KEY=VALUE" help:"Label of the new session. Repeatable."`
 	JSON  bool              `name:"json" help:"Print one JSON object."`
@@ -26,6 +26,7 @@ type forkCmd struct {
 func (*forkCmd) Help() string {
 	return `Makes a session that goes on from a point of another: it has that point's conversation, frames, configuration and restrictions. Plugin states,
 usage and what tools did outside are not copied. The other session does not change. lash-replay events lists sequences and events.
+A session that has lost its last commits is forked from what is left of it.
 
   lash-node fork SESSION --at 12
   lash-node chat --session NEW`
@@ -46,7 +47,11 @@ func (c *forkCmd) Run(ctx context.Context, s *streams) error {
 
 // fork requests the fork of a node. It reads the new session, because a node of an earlier version forks the end.
 func (c *forkCmd) fork(ctx context.Context, s *streams, on *client) error {
-	if _, err := on.bus.Log().Last(ctx, c.Session); err != nil {
+	if err := on.bus.Recreate(ctx, c.Session); err != nil {
+		return err
+	}
+	log := on.bus.Log().Remaining()
+	if _, err := log.Last(ctx, c.Session); err != nil {
 		return on.explain(err, c.Session)
 	}
 	if c.ID != "" {
@@ -54,7 +59,7 @@ func (c *forkCmd) fork(ctx context.Context, s *streams, on *client) error {
 			return fmt.Errorf("--id %q: %w", c.ID, err)
 		}
 	}
-	seq, err := c.At.Seq(ctx, on.bus.Log(), c.Session, "--at", on.bus.Now())
+	seq, err := c.At.Seq(ctx, log, c.Session, "--at", on.bus.Now())
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ func TestLongIdleConnections(t *testing.T) {
 	limit := func(args ...string) *exec.Cmd {
 		return exec.CommandContext(limited(t), "sh", append([]string{"-c", `ulimit -n 1024 && exec "$0" serve "$@"`, node, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokens}, args...)...)
 	}
-	out, err := limit("--http-connections", "513").CombinedOutput()
-	if want := "--http-connections 513: want 1 to 512, half of the 1024 files"; err == nil || !bytes.Contains(out, []byte(want)) {
+	out, err := limit("--set", "http-connections=513").CombinedOutput()
+	if want := "setting http-connections 513: want 1 to 512, half of the 1024 files"; err == nil || !bytes.Contains(out, []byte(want)) {
 		t.Errorf("one too many: got %s, %v, want %q", out, err, want)
 	}
 	s := serveCommand(t, limit())

@@ -41,7 +41,7 @@ func TestServeOIDC(t *testing.T) {
 		return text
 	}
 	config, _ := json.Marshal(map[string]string{"issuer": "https://a", "audience": "lash", "keys_file": file(t, "keys.json", keys)})
-	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--http-oidc", file(t, "oidc.json", config))
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "http-oidc="+file(t, "oidc.json", config))
 	if got := get(t, s.ops+"/readyz"); got != "ready\n" {
 		t.Errorf("got %q, want ready alone", got)
 	}
@@ -63,8 +63,8 @@ func TestReadyNamesMissingKeys(t *testing.T) {
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer issuer.Close()
 	config, _ := json.Marshal(map[string]string{"issuer": "https://a", "audience": "lash", "keys_url": issuer.URL})
-	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--http-oidc", file(t, "oidc.json", config))
-	if got := get(t, s.ops+"/readyz"); got != "ready\nthe issuer's keys of --http-oidc are not read yet: its tokens are answered with 503\n" {
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "http-oidc="+file(t, "oidc.json", config))
+	if got := get(t, s.ops+"/readyz"); got != "ready\nthe issuer's keys of http-oidc are not read yet: its tokens are answered with 503\n" {
 		t.Errorf("got %q, want ready, and the keys that are missing", got)
 	}
 	s.stop(t, syscall.SIGTERM)

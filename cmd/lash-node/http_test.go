@@ -65,7 +65,7 @@ func TestServeHTTP(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"),
-		"--http-tls-cert", cert, "--http-tls-key", key)
+		"--set", "http-tls-cert="+cert, "--set", "http-tls-key="+key)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	ask := func(method, path, body string) *http.Response {
@@ -126,7 +126,7 @@ func (s *serving) get(t *testing.T, through http.RoundTripper, path string) *htt
 // TestServeWithoutPage serves the API alone.
 func TestServeWithoutPage(t *testing.T) {
 	t.Parallel()
-	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"), "--no-http-page")
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"), "--set", "no-http-page=true")
 	defer s.stop(t, syscall.SIGTERM)
 	transport := &http.Transport{DisableKeepAlives: true}
 	if got := s.get(t, transport, "/"); got.StatusCode != http.StatusNotFound { //nolint:bodyclose // the test's end closes it
@@ -145,14 +145,14 @@ func TestLongServeHTTPRefuses(t *testing.T) {
 		"no_file":     {[]string{"--http-tokens", "/nowhere/tokens"}, "no such file"},
 		"bad_line":    {[]string{"--http-tokens", file(t, "tokens", []byte("me write hunter2\n"))}, "line 1: the third field is no sha256"},
 		"bad_scope":   {[]string{"--http-tokens", file(t, "tokens", fmt.Appendf(nil, "me all %x\n", sha256.Sum256(nil)))}, "scope is none of"},
-		"no_oidc":     {[]string{"--http-oidc", "/nowhere/oidc"}, "--http-oidc: open /nowhere/oidc: no such file"},
-		"bad_oidc":    {[]string{"--http-oidc", file(t, "oidc.json", []byte(`{"issuer":"https://a","audience":"b","keys_url":"http://a/keys"}`))}, "keys_url: must begin with https://"},
-		"oidc_tenant": {[]string{"--http-tenant", "acme", "--http-oidc", file(t, "oidc.json", []byte(`{"issuer":"https://a","audience":"b","keys_url":"https://a/keys"}`))}, "tenant_claim: and the tenant"},
-		"everywhere":  {[]string{"--http", "0.0.0.0:0", "--http-tokens", tokenFile(t, "x")}, "give --http-tls-cert and --http-tls-key, or listen on 127.0.0.1"},
-		"no_host":     {[]string{"--http", ":0", "--http-tokens", tokenFile(t, "x")}, "give --http-tls-cert and --http-tls-key, or listen on 127.0.0.1"},
-		"other_host":  {[]string{"--http", "node.example:0", "--http-tokens", tokenFile(t, "x")}, "give --http-tls-cert and --http-tls-key, or listen on 127.0.0.1"},
-		"ca_alone":    {[]string{"--http-client-ca", "x", "--http-tokens", tokenFile(t, "x")}, "--http-client-ca needs --http-tls-cert"},
-		"half_of_tls": {[]string{"--http-tokens", tokenFile(t, "x"), "--http-tls-cert", "x"}, "go together"},
+		"no_oidc":     {[]string{"--set", "http-oidc=/nowhere/oidc"}, "setting http-oidc: open /nowhere/oidc: no such file"},
+		"bad_oidc":    {[]string{"--set", "http-oidc=" + file(t, "oidc.json", []byte(`{"issuer":"https://a","audience":"b","keys_url":"http://a/keys"}`))}, "keys_url: must begin with https://"},
+		"oidc_tenant": {[]string{"--set", "http-tenant=acme", "--set", "http-oidc=" + file(t, "oidc.json", []byte(`{"issuer":"https://a","audience":"b","keys_url":"https://a/keys"}`))}, "tenant_claim: and the tenant"},
+		"everywhere":  {[]string{"--http", "0.0.0.0:0", "--http-tokens", tokenFile(t, "x")}, "give the settings http-tls-cert and http-tls-key, or listen on 127.0.0.1"},
+		"no_host":     {[]string{"--http", ":0", "--http-tokens", tokenFile(t, "x")}, "give the settings http-tls-cert and http-tls-key, or listen on 127.0.0.1"},
+		"other_host":  {[]string{"--http", "node.example:0", "--http-tokens", tokenFile(t, "x")}, "give the settings http-tls-cert and http-tls-key, or listen on 127.0.0.1"},
+		"ca_alone":    {[]string{"--set", "http-client-ca=x", "--http-tokens", tokenFile(t, "x")}, "setting http-client-ca needs http-tls-cert"},
+		"half_of_tls": {[]string{"--http-tokens", tokenFile(t, "x"), "--set", "http-tls-cert=x"}, "go together"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

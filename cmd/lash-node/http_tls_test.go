@@ -112,8 +112,8 @@ func TestLongClientCertificates(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "callers", []byte(callers)),
-				"--http-tls-cert", file(t, "cert.pem", serverCert), "--http-tls-key", file(t, "key.pem", serverKey),
-				"--http-client-ca", file(t, "ca.pem", ours.pem), "--http-client-cert", mode)
+				"--set", "http-tls-cert="+file(t, "cert.pem", serverCert), "--set", "http-tls-key="+file(t, "key.pem", serverKey),
+				"--set", "http-client-ca="+file(t, "ca.pem", ours.pem), "--set", "http-client-cert="+mode)
 			for name, c := range map[string]struct {
 				client *http.Client
 				token  string
@@ -164,7 +164,7 @@ func TestLongCertificatesAreReadAgain(t *testing.T) {
 	cert, key := ours.issue(x509.ExtKeyUsageServerAuth, "first")
 	certFile, keyFile, caFile := file(t, "cert.pem", cert), file(t, "key.pem", key), file(t, "ca.pem", ours.pem)
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "callers", []byte("bob write cn:bob\n")),
-		"--http-tls-cert", certFile, "--http-tls-key", keyFile, "--http-client-ca", caFile)
+		"--set", "http-tls-cert="+certFile, "--set", "http-tls-key="+keyFile, "--set", "http-client-ca="+caFile)
 	mine, theirs := ours.client(ours.issue(x509.ExtKeyUsageClientAuth, "bob")), ours.client(others.issue(x509.ExtKeyUsageClientAuth, "bob"))
 	if got := []int{s.request(t, mine, "", "POST", "/sessions", `{"id":"s"}`), s.request(t, theirs, "", "POST", "/sessions", `{}`)}; got[0] != 201 || got[1] != 0 {
 		t.Fatalf("got %v, want the one and not the other", got)

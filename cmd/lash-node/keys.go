@@ -25,7 +25,7 @@ key: lash-replay verify --key. A node with an embedded server makes both in keys
 
   lash-node keys make --dir tenant --name example.com/agents
   lash-node keys certify --tenant tenant --dir n1 --name n1
-  lash-node serve --nats URL --keys n1
+  lash-node serve --nats URL --set keys=n1
 
 Keep the tenant's directory where no node can read it. A node uses new files in its directory at once. Histories that older
 keys signed stay valid. For another tenant's key, make one, certify the nodes' keys with it, and give auditors both.`

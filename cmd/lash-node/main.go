@@ -15,23 +15,18 @@ import (
 // Exit codes.
 const (
 	exitOK        = program.OK
-	exitDifferent = program.Different // a history differs from its recording, an effect ran twice, an answer came too late, or the named object does not exist
+	exitDifferent = program.Different // a difference was found, or the named object does not exist
 	exitFailed    = program.Failed
 )
 
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 
-	Chat       chatCmd       `cmd:"" help:"Talk to a session in the terminal: on a node that runs, or on one that starts with it."`
-	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
-	Bench      benchCmd      `cmd:"" help:"Compare the speed of lash with that of raw NATS, in the same run."`
-	Soak       soakCmd       `cmd:"" help:"Run a fleet of processes under faults, and compare every history with its recording."`
-	Serve      serve.Command `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
-	ServeApart serveApartCmd `cmd:"" hidden:""`
-	NodeApart  nodeApartCmd  `cmd:"" hidden:""`
-	SoakChild  soakChildCmd  `cmd:"" hidden:""`
-	SoakMCP    soakMCPCmd    `cmd:"" name:"soak-mcp" hidden:""`
+	Chat  chatCmd       `cmd:"" help:"Talk to a session in the terminal: on a node that runs, or on one that starts with it."`
+	Demo  demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
+	Serve serve.Command `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
 
+	Config    configCmd          `cmd:"" help:"Print a file of settings for serve, with comments."`
 	Approvals approvalsCmd       `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd         `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
 	Models    modelsCmd          `cmd:"" help:"Show what a model's endpoint can do."`

@@ -29,7 +29,7 @@ func TestMCPLogin(t *testing.T) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint("noted ", calls)}}}, nil, nil
 	})
 	g := oauthtest.Guard(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return notes }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	config := file(t, "mcp.json", []byte(`{"mcpServers": {"notes": {"url": "`+g.URL+`/mcp"}}}`))
+	config := file(t, "mcp.json", []byte(`{"mcpServers": {"notes": {"url": "`+g.URL+`/mcp", "lash": {"start_timeout_ms": 3600000}}}}`)) // a call that waits for a start would wait an hour
 	model := newScriptedModel(t)
 	node := serveModel(t, model.url, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--mcp", config, "--allow", "notes__note")
 	if told := strings.Join(node.lines, "\n"); !strings.Contains(told, "lash-node mcp login notes") {
@@ -71,8 +71,8 @@ func TestMCPLogin(t *testing.T) {
 	}
 }
 
-// TestMCPServerEnds has a server that ends at its start, six times: the terminal has once how, with its last words.
-func TestMCPServerEnds(t *testing.T) {
+// TestLongMCPServerEnds has a server that ends at its start, six times: the terminal has once how, with its last words.
+func TestLongMCPServerEnds(t *testing.T) {
 	t.Parallel()
 	starts := filepath.Join(t.TempDir(), "starts")
 	config := file(t, "mcp.json", []byte(`{"mcpServers": {"quits": {"command": "sh", "args": ["-c", "echo >> `+starts+`; echo no license file >&2; echo bye >&2; exit 3"]}}}`))

@@ -30,6 +30,7 @@ var mcpNeeds = map[string]struct {
 	"cancel_turn":     {"write", true, map[string]any{"turn": "t1"}},
 	"list_approvals":  {"read", true, map[string]any{}},
 	"answer_approval": {"approve", true, map[string]any{"call": "t1/0/0", "granted": true}},
+	"read_session":    {"read", true, map[string]any{}},
 	"read_history":    {"read", true, map[string]any{}},
 	"search_history":  {"read", true, map[string]any{"text": "x"}},
 }

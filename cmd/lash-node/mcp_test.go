@@ -198,6 +198,14 @@ func testMCPServer(t *testing.T, transport func(t *testing.T, url, token string)
 	if len(history.Messages) != 1 || history.Messages[0].Role != "user" || history.Of != found.Of {
 		t.Errorf("history: got %+v, want the first message of %d", history, found.Of)
 	}
+	var state struct {
+		Status string
+		Usage  []any // of this model: none
+	}
+	looks.do("read_session", map[string]any{"session": "s1"}, &state)
+	if state.Status != "open" || state.Usage == nil {
+		t.Errorf("session: got %+v, want it open, with its usage", state)
+	}
 	b.do("list_sessions", map[string]any{"label": "by=agent"}, &list)
 	r, err := looks.c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "lash://sessions/s1"})
 	if err != nil || !strings.Contains(r.Contents[0].Text, "It is written.") {
@@ -212,8 +220,8 @@ func testMCPServer(t *testing.T, transport func(t *testing.T, url, token string)
 	a.mu.Unlock()
 }
 
-// TestMCPServerRefused starts the command with what is wrong, and names it.
-func TestMCPServerRefused(t *testing.T) {
+// TestLongMCPServerRefused starts the command with what is wrong, and names it.
+func TestLongMCPServerRefused(t *testing.T) {
 	t.Parallel()
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"))
 	defer n.stop(t, syscall.SIGTERM)

@@ -47,7 +47,7 @@ func (c *pluginCheckCmd) Run(ctx context.Context, s *streams) error {
 		if err != nil {
 			return err
 		}
-		cfg.Command = append([]string{self, "plugin", "run", c.Name, "--"}, c.Command...)
+		cfg.Command = append([]string{self, "plugin", "run", c.Name, "--register-wait", c.Timeout.String(), "--"}, c.Command...)
 	}
 	unfit := false
 	err := plugincheck.Run(ctx, cfg, func(r plugincheck.Result) {

@@ -71,7 +71,7 @@ func TestLongPluginWaitsForServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := func() *serving {
-		return serveModel(t, "", "--provider", "scripted", "--store", store, "--listen", listen, "--external-plugins", file)
+		return serveModel(t, "", "--provider", "scripted", "--store", store, "--listen", listen, "--set", "external-plugins="+file)
 	}
 	node().stop(t, syscall.SIGTERM)
 

@@ -20,7 +20,7 @@ type pluginsCmd struct {
 }
 
 func (*pluginsCmd) Help() string {
-	return "A node answers with the plugins of its --external-plugins file, and the programs of them that live: it hears a sign of life of each every second.\n\n" +
+	return "A node answers with the plugins of its setting external-plugins, and the programs of them that live: it hears a sign of life of each every second.\n\n" +
 		"Exit codes: 0 each plugin has a program that takes calls, 1 one has none, 2 it could not be done."
 }
 
@@ -61,7 +61,7 @@ func (c *pluginsCmd) show(s *streams, list []api.ExternalPlugin) error {
 
 func printPlugins(s *streams, list []api.ExternalPlugin) {
 	if len(list) == 0 {
-		write(s.Out, "the node has no plugins that run as programs of their own: --external-plugins FILE of lash-node serve names them\n")
+		write(s.Out, "the node has no plugins that run as programs of their own: the setting external-plugins of lash-node serve names them\n")
 		return
 	}
 	var text strings.Builder

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -54,12 +55,7 @@ type rerunPlan struct {
 // session reruns one archive.
 func (c *rerunCmd) session(ctx context.Context, s *streams, file string, instructions *string) (*rerunResult, error) {
 	r := &rerunResult{Session: events.SessionID(filepath.Base(file)), Turns: []rerunTurn{}}
-	a, _, err := (&importCmd{MaxMiB: 1024}).readFile(file)
-	if err != nil {
-		err = fmt.Errorf("%w: lash-replay export writes an archive", err)
-	} else if a == nil {
-		err = errors.New("it is no archive: lash-replay export writes one")
-	}
+	a, err := program.ReadArchive(file, 1024)
 	if err != nil {
 		return r, err
 	}

@@ -158,7 +158,7 @@ func TestRerunRefuses(t *testing.T) {
 		{[]string{recorded, "--from", "t9"}, "--from t9: the session has no such turn that ended"},
 		{[]string{"s"}, "lash-replay export SESSION -o FILE writes the archive of a session"},
 		{[]string{empty}, "there is no archive in the folder"},
-		{[]string{"rerun_test.go"}, "not JSON"},
+		{[]string{"rerun_test.go"}, "is not an archive: lash-replay export writes one"},
 		{[]string{recorded, "--model", "m", "--scorer", "echo good"}, `--scorer printed "good`},
 		{[]string{recorded, "--instructions", "nowhere"}, "--instructions: "},
 	} {

@@ -84,7 +84,7 @@ func TestLongSecretsStayInside(t *testing.T) {
 	inside := "nats://me:" + secretPassword + "@" + address
 	s := serveIn(t, []string{
 		"OPENAI_API_KEY=" + secretKey, "OPENAI_BASE_URL=" + echoes(t).String(), "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20" + secretHeader,
-	}, "--nats", inside, "--model", "m", "--debug", "--trace", trace, "--otlp", collector.String(), "--ops", "127.0.0.1:0",
+	}, "--nats", inside, "--model", "m", "--set", "debug=true", "--set", "trace="+trace, "--set", "otlp="+collector.String(), "--ops", "127.0.0.1:0",
 		"--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, secretToken))
 	left := map[string][]byte{}
 	ask := func(path, body string) string {
@@ -125,7 +125,7 @@ func TestLongSecretsStayInside(t *testing.T) {
 			t.Errorf("%s: got nothing of %q, so nothing was tried: %.2000s", where, tried, left[where])
 		}
 	}
-	for _, step := range []string{`"msg":"committed"`, `"turn.started"`, `"turn.completed"`} { // lines that --debug writes
+	for _, step := range []string{`"msg":"committed"`, `"turn.started"`, `"turn.completed"`} { // lines that debug=true writes
 		if !bytes.Contains(left["standard error"], []byte(step)) {
 			t.Errorf("standard error: got nothing of %s", step)
 		}
@@ -188,7 +188,7 @@ func TestLongWrongHeaders(t *testing.T) {
 			t.Run(name+"_"+variable, func(t *testing.T) {
 				t.Parallel()
 				cmd := exec.CommandContext(limited(t), os.Args[0])
-				cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--otlp", "http://127.0.0.1:1"}
+				cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--set", "otlp=http://127.0.0.1:1"}
 				cmd.Args = append(cmd.Args, "--ops", "127.0.0.1:none") // the node exits, whatever the headers are
 				cmd.Env = append(os.Environ(), variable+"="+value)
 				output, err := cmd.CombinedOutput()

@@ -212,7 +212,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	one := served(t, "--store", store, "--listen", "127.0.0.1:0", "--trace", trace)
+	one := served(t, "--store", store, "--listen", "127.0.0.1:0", "--set", "trace="+trace)
 	ask(one, "t")
 	second := exec.CommandContext(limited(t), os.Args[0])
 	second.Args = []string{"lash-node", "serve", "--store", store, "--listen", "127.0.0.1:0"}

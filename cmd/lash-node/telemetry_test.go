@@ -32,7 +32,7 @@ func TestServeTelemetry(t *testing.T) {
 		}
 	}))
 	defer collector.Close()
-	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--otlp", collector.URL)
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "otlp="+collector.URL)
 	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000000,"completion_tokens":1000000}}`)
 	}))
 	t.Cleanup(endpoint.Close)
-	s := serveModel(t, endpoint.URL, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--prices", prices)
+	s := serveModel(t, endpoint.URL, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "prices="+prices)
 	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
@@ -120,10 +120,10 @@ func TestPricesAreReadAgain(t *testing.T) {
 func TestPricesAreRefused(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--prices", file(t, "prices", []byte("{}"))}
+	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--set", "prices=" + file(t, "prices", []byte("{}"))}
 	code := run(limited(t), args, &streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
-	if code != exitFailed || !strings.Contains(out.String(), "--prices: date: want YYYY-MM-DD") {
-		t.Errorf("got exit code %d and %q, want a refusal of --prices", code, out.String())
+	if code != exitFailed || !strings.Contains(out.String(), "setting prices: date: want YYYY-MM-DD") {
+		t.Errorf("got exit code %d and %q, want a refusal of prices", code, out.String())
 	}
 }
 

@@ -122,7 +122,7 @@ func TestLongNothingActsOnTheTerminal(t *testing.T) {
 			var out, errs bytes.Buffer
 			code := run(limited(t), append(slices.Clone(args), "--nats", server.URL()), &streams{Out: &out, Err: &errs, Env: func(string) string { return "me" + hostile }})
 			output := out.String() + errs.String()
-			refused := args[0] == "redact" || slices.Contains(args, "accept-loss") // of a session with a running turn, and without a loss
+			refused := args[0] == "redact" // of a session with a running turn
 			if code != exitOK && !refused {
 				t.Errorf("%q: exit code %d: %s", args, code, output)
 			}
@@ -198,7 +198,7 @@ func TestLongPasswordsInOtherURLs(t *testing.T) {
 		for _, tc := range []struct{ variable, key string }{
 			{"OPENAI_BASE_URL", "OPENAI_API_KEY"}, {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"}, {"none", "none"},
 		} {
-			for _, args := range [][]string{{"--trace", "/no/such/directory"}, {"--otlp", at}, {"--ops", at}, {"--http", at}, {"--listen", at}, {"--config", at}, {at}} {
+			for _, args := range [][]string{{"--set", "trace=/no/such/directory"}, {"--set", "otlp=" + at}, {"--ops", at}, {"--http", at}, {"--listen", at}, {"--config", at}, {at}} {
 				var out, errs bytes.Buffer
 				args := append([]string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0"}, args...)
 				code := run(limited(t), args, &streams{Out: &out, Err: &errs, Env: func(name string) string { return map[string]string{tc.variable: at, tc.key: "k"}[name] }})

@@ -22,9 +22,8 @@ func TestLongWithoutYes(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := map[string][]string{
-		"erase":            {"s", "--reason", "x"},
-		"dead accept-loss": {"s", "--reason", "x"},
-		"redact":           {"s", "--reason", "x", "--kind", "session.opened", "--close"},
+		"erase":  {"s", "--reason", "x"},
+		"redact": {"s", "--reason", "x", "--kind", "session.opened", "--close"},
 	}
 	parser, err := kong.New(new(cli), kong.Vars{"version": ""})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // apart are the commands that connect to no NATS server of another process, and mcp serve, which [TestLongWaitForHTTPIsNamed] has.
 func apart() []string {
 	return []string{
-		"demo", "bench", "soak", "demo-edit", "rerun", "plugin check", "models check", "check", "keys make", "keys certify", "keys show",
+		"config", "demo", "demo-edit", "rerun", "plugin check", "models check", "check", "keys make", "keys certify", "keys show",
 		"keys bodies make", "keys bodies show", "keys bodies add", "keys bodies use", "keys bodies forget", "mcp serve", "mcp login",
 	}
 }
@@ -59,8 +59,6 @@ func TestLongWaitsAreNamed(t *testing.T) {
 		"dead show":  {"s1"},
 		"dead retry": {"s1"},
 		"dead drop":  {"s1"},
-
-		"dead accept-loss": {"s1", "--reason", "gone", "--yes"},
 	}
 	for _, command := range leaves(t) {
 		args, connects := commands[command]

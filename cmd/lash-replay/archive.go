@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
-	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
@@ -26,31 +25,10 @@ type archive struct {
 	keys    *bodykey.Keys     // nil: none
 }
 
-// errDamaged: the file is an archive and does not verify.
-var errDamaged = errors.New("the archive is damaged")
-
 func openArchive(path string, maxMiB int64, keys *bodykey.Keys) (*archive, error) {
-	f, err := localfile.Open(path)
+	a, err := program.ReadArchive(path, maxMiB)
 	if err != nil {
-		return nil, fmt.Errorf("%w: lash-replay export writes an archive", err)
-	}
-	defer func() { _ = f.Close() }()
-	whole, isArchive, err := events.PeekArchive(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: lash-replay export writes an archive", path, err) // for example a directory
-	}
-	if !isArchive {
-		return nil, fmt.Errorf("%s is not an archive: lash-replay export writes one", path)
-	}
-	a, err := events.ReadArchive(whole, min(maxMiB, math.MaxInt64>>20)<<20)
-	if errors.Is(err, events.ErrTooLarge) {
-		return nil, fmt.Errorf("%s: %w: --max-mib allows more", path, err)
-	}
-	if errors.Is(err, events.ErrFutureVersion) {
-		return nil, fmt.Errorf("%s: %w: use a newer lash-replay", path, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w; lash-replay export writes another one from a store", path, errDamaged, err)
+		return nil, err
 	}
 	if a.First > 1 {
 		return nil, fmt.Errorf("%s begins at sequence %d: replay needs the history from its beginning", path, a.First)
@@ -64,17 +42,15 @@ func (a *archive) Keys() *bodykey.Keys { return a.keys }
 
 func (a *archive) Log() events.Log { return a.log }
 
+// Lost implements [source]: an archive is one file.
+func (a *archive) Lost(context.Context, events.SessionID) error { return nil }
+
 func (a *archive) Sessions(context.Context) ([]events.SessionID, error) {
 	return []events.SessionID{a.session}, nil
 }
 
 // Names is Sessions.
 func (a *archive) Names(ctx context.Context) ([]events.SessionID, error) { return a.Sessions(ctx) }
-
-// Index lists nothing: an archive has no index.
-func (a *archive) Index(context.Context) iter.Seq2[[]byte, error] {
-	return func(func([]byte, error) bool) {}
-}
 
 // Candidates are none: an archive has no index.
 func (a *archive) Candidates(context.Context, *index.Plan) (map[events.SessionID]*index.Row, error) {

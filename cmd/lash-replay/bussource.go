@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,10 +15,10 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
@@ -28,16 +27,12 @@ import (
 // busSource reads a server: a running one, or one that it starts on a store. It implements [source].
 type busSource struct {
 	*bus.Bus
-	servers   []*busembed.Server // none where the server runs already
-	temporary string             // directory that Close deletes; empty: none
+	running bool   // others may write to it
+	end     func() // closes the bus and ends its server
 }
 
-func openServer(ctx context.Context, f *sourceFlags, url, store string, s *program.Streams) (*busSource, error) {
+func openServer(ctx context.Context, f *sourceFlags, url, store string, keys *bodykey.Keys, s *program.Streams) (*busSource, error) {
 	opts, err := f.Options(url, store, s.Err)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := f.BodiesKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -49,67 +44,38 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, s *progr
 	if err != nil {
 		return nil, f.Explain(err, connect.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
-	return &busSource{Bus: b}, nil
+	return &busSource{b, true, b.Close}, nil
 }
 
 // openWait bounds the first response of the servers.
 const openWait = 30 * time.Second
 
-// During a leader election requests get no response, so each has a short limit and is repeated.
-const (
-	probeWait  = time.Second
-	probeEvery = 50 * time.Millisecond
-)
-
-// openStore starts a server in this process, or three for a replicated store. It creates no store. It reads the store
-// of a running node through that node's server.
-func openStore(ctx context.Context, f *sourceFlags, s *program.Streams) (*busSource, error) {
-	keys, err := f.BodiesKeys()
-	if err != nil {
-		return nil, err
+// openStore starts a server in this process. It creates no store. It reads the store of a running node through that node's server.
+func openStore(ctx context.Context, f *sourceFlags, keys *bodykey.Keys, s *program.Streams) (*busSource, error) {
+	if !isStore(f.Store) {
+		return nil, fmt.Errorf("%s: there is no store here: --store names the directory that a node keeps its histories in", f.Store)
 	}
 	wait := s.WaitNoter("the store in %s to be read", f.Store)
 	over := wait()
-	servers, cfg, err := boot(f.Store)
+	server, err := busembed.Start(busembed.Config{StoreDir: f.Store})
 	over()
 	if errors.Is(err, busembed.ErrInUse) {
 		if own, accessErr := busembed.ReadAccess(f.Store); accessErr == nil && own.URL != "" {
-			return openServer(ctx, f, own.URL, f.Store, s)
+			return openServer(ctx, f, own.URL, f.Store, keys, s)
 		}
 		return nil, fmt.Errorf("%s: %w: stop it first, or read from it with --nats URL", f.Store, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Store, err)
 	}
-	l := &busSource{servers: servers}
-	cfg.Name, cfg.Prefix, cfg.Keys, cfg.Pending = "lash-replay", f.Prefix, keys, wait
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
-	if l.Bus, err = bus.OpenReader(bounded, cfg); err == nil && len(servers) > 1 {
-		err = l.elected(bounded)
-	}
+	b, err := bus.OpenReader(bounded, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-replay", Prefix: f.Prefix, Keys: keys, Pending: wait})
 	if err != nil {
-		l.Close()
+		server.Stop()
 		return nil, f.Explain(err, connect.Auditor, "is it a node's store?")
 	}
-	return l, nil
-}
-
-func boot(dir string) ([]*busembed.Server, bus.Config, error) {
-	if isStore(dir) {
-		server, err := busembed.Start(busembed.Config{StoreDir: dir})
-		if err != nil {
-			return nil, bus.Config{}, err
-		}
-		return []*busembed.Server{server}, bus.Config{Options: []nats.Option{server.InProcess()}}, nil
-	}
-	for _, name := range []string{"s1", "s2", "s3"} { // the names of StartCluster
-		if !isStore(filepath.Join(dir, name)) {
-			return nil, bus.Config{}, errors.New("there is no store here: --store names the directory that a node keeps its histories in")
-		}
-	}
-	servers, err := busembed.StartCluster(dir)
-	return servers, bus.Config{URL: busembed.URLs(servers), Timeout: probeWait}, err
+	return &busSource{b, false, func() { b.Close(); server.Stop() }}, nil
 }
 
 func isStore(dir string) bool {
@@ -117,38 +83,13 @@ func isStore(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// elected waits until every history of a replicated store has a leader.
-func (l *busSource) elected(ctx context.Context) error {
-	var ids []events.SessionID
-	err := insist(ctx, func(ctx context.Context) (err error) {
-		ids, err = l.Sessions(ctx)
-		return err
-	})
-	for i := 0; i < len(ids) && err == nil; i++ {
-		err = insist(ctx, func(ctx context.Context) error {
-			_, err := l.Log().Last(ctx, ids[i])
-			return err
-		})
-	}
+// Log has what is left of a session that has lost commits.
+func (l *busSource) Log() events.Log { return l.Bus.Log().Remaining() }
+
+func (l *busSource) Lost(ctx context.Context, session events.SessionID) error {
+	_, err := l.Bus.Log().Last(ctx, session)
 	return err
 }
-
-// insist repeats a request that gets no response during a leader election.
-func insist(ctx context.Context, ask func(context.Context) error) error {
-	for {
-		once, cancel := context.WithTimeout(ctx, probeWait)
-		err := ask(once)
-		cancel()
-		if !errors.Is(err, events.ErrOutcomeUnknown) {
-			return err
-		}
-		if !delay.Sleep(ctx, probeEvery) {
-			return err
-		}
-	}
-}
-
-func (l *busSource) Log() events.Log { return l.Bus.Log() }
 
 func (l *busSource) Sessions(ctx context.Context) ([]events.SessionID, error) {
 	var list []events.SessionID
@@ -176,14 +117,6 @@ func (l *busSource) Names(ctx context.Context) (list []events.SessionID, err err
 	return list, nil
 }
 
-func (l *busSource) Index(ctx context.Context) iter.Seq2[[]byte, error] {
-	rows, ok := l.Bus.Index()
-	if !ok {
-		return func(func([]byte, error) bool) {}
-	}
-	return rows.Values(ctx)
-}
-
 func (l *busSource) Candidates(ctx context.Context, plan *index.Plan) (map[events.SessionID]*index.Row, error) {
 	return follow.Candidates(ctx, l.Bus, plan)
 }
@@ -205,7 +138,7 @@ func (l *busSource) Row(ctx context.Context, session events.SessionID) (*follow.
 	if err != nil || stored.Revision == 0 {
 		return nil, err
 	}
-	last, err := l.Bus.Log().Last(ctx, session)
+	last, err := l.Log().Last(ctx, session)
 	if err != nil {
 		return nil, err
 	}
@@ -218,20 +151,10 @@ func (l *busSource) Row(ctx context.Context, session events.SessionID) (*follow.
 
 func (l *busSource) State(ctx context.Context, session events.SessionID) (*projector.State, error) {
 	s, err := follow.Open(ctx, l.Bus, session)
-	if errors.Is(err, events.ErrLocked) { // what can be read without the key
-		return follow.ReadAt(ctx, l.Bus.Log(), l, session, math.MaxUint64)
+	if errors.Is(err, events.ErrLocked) || errors.As(err, new(*bus.CutOffError)) { // what can be read
+		return follow.ReadAt(ctx, l.Log(), l, session, math.MaxUint64)
 	}
 	return s, err
 }
 
-func (l *busSource) Close() {
-	if l.Bus != nil {
-		l.Bus.Close()
-	}
-	for _, s := range l.servers {
-		s.Stop()
-	}
-	if l.temporary != "" {
-		_ = os.RemoveAll(l.temporary) // of copies; the system's cleaning removes what stays
-	}
-}
+func (l *busSource) Close() { l.end() }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,14 @@ inputs.
 func (c *checkCmd) Run(ctx context.Context, e *env) error {
 	e.quiet = c.JSON
 	r := &recheck.Report{Results: []*recheck.Session{}, Whole: c.Whole}
-	if err := c.checkAll(ctx, e, r); err != nil {
+	err := e.each(ctx, "checked", c.Targets, func(file string, src source, id events.SessionID, err error) error {
+		one := &recheck.Session{File: file, ID: id}
+		if err == nil {
+			err = cmp.Or(one.Run(ctx, src.Log(), src, nil), src.Lost(ctx, id))
+		}
+		return c.finish(e, r, one, err)
+	})
+	if err != nil {
 		return err
 	}
 	if c.JUnit != "" {
@@ -62,41 +70,12 @@ func (c *checkCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-func (c *checkCmd) checkAll(ctx context.Context, e *env, r *recheck.Report) error {
-	p := &progress{w: e.Err, now: e.now, began: e.now()}
-	files, err := program.Archives(c.Targets)
-	if err != nil {
-		return err
-	}
-	e.source.defaults(c.Targets...)
-	if e.source.count() == 0 && len(files) > 0 {
-		count := e.Counts(e.quiet, "checked", len(files), "archive")
-		defer count.Stop()
-		for _, file := range files {
-			one := &recheck.Session{File: file}
-			err := e.each(ctx, []string{file}, func(src source, id events.SessionID) error {
-				one.ID = id
-				return one.Run(ctx, src.Log(), src, nil, p.of(id))
-			})
-			if err = c.finish(e, r, one, err); err != nil {
-				return err
-			}
-			count.Add()
-		}
-		return nil
-	}
-	return e.each(ctx, c.Targets, func(src source, id events.SessionID) error {
-		one := &recheck.Session{ID: id}
-		return c.finish(e, r, one, one.Run(ctx, src.Log(), src, nil, p.of(id)))
-	})
-}
-
 // finish adds a result and prints it. A history that is damaged is a result too, so that it does not hide others.
 func (c *checkCmd) finish(e *env, r *recheck.Report, one *recheck.Session, err error) error {
 	if err != nil {
 		if lost, ok := lostIn(err, one.ID); ok {
 			err = connect.Advised(lost)
-		} else if !errors.Is(err, errDamaged) && !errors.Is(err, recheck.ErrDamaged) && !isDamage(err) && !errors.Is(err, events.ErrFutureVersion) && !errors.Is(err, projector.ErrPartial) {
+		} else if !errors.Is(err, program.ErrDamaged) && !errors.Is(err, recheck.ErrDamaged) && !isDamage(err) && !errors.Is(err, events.ErrFutureVersion) && !errors.Is(err, projector.ErrPartial) {
 			return err
 		}
 		one.Problem = err.Error()

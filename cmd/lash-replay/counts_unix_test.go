@@ -66,7 +66,7 @@ func TestCountsOnTerminal(t *testing.T) {
 		screen        bool
 	}{
 		{"check", "lash-replay: checked 1 of 3 archives\n", nil, true},
-		{"stats", "lash-replay: read 1 of 3 archives\n", []string{"--no-pager"}, true},
+		{"stats", "lash-replay: read 1 of 3 archives\n", nil, true},
 		{"check", "", nil, false},
 		{"stats", "", []string{"--json"}, true},
 	} {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lash-go/lash/cmd/internal/point"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -20,11 +20,10 @@ import (
 type cut struct {
 	source
 	flag  string
-	at    point.Point
+	at    program.Point
 	of    []events.SessionID // none: at is a time
 	env   *env
-	mu    sync.Mutex
-	known map[events.SessionID]events.Seq
+	known sync.Map // ends by session
 }
 
 // cutAt is a source at the point of --at, for a command that reads these sessions; none: all.
@@ -34,14 +33,14 @@ func (e *env) cutAt(ctx context.Context, src source, of ...events.SessionID) (so
 
 // cut is a source at a point, which errors name by the flag; an empty point is the end. With an error it is the source
 // itself: a session does not have the point.
-func (e *env) cut(ctx context.Context, src source, flag string, at point.Point, of ...events.SessionID) (source, error) {
+func (e *env) cut(ctx context.Context, src source, flag string, at program.Point, of ...events.SessionID) (source, error) {
 	if at == "" {
 		return src, nil
 	}
 	if a, ok := src.(*archive); ok {
 		of = []events.SessionID{a.session}
 	}
-	c := &cut{source: src, flag: flag, at: at, of: of, env: e, known: make(map[events.SessionID]events.Seq)}
+	c := &cut{source: src, flag: flag, at: at, of: of, env: e}
 	if _, isTime := at.Time(e.now()); isTime {
 		c.of = nil
 	} else if len(of) == 0 {
@@ -69,24 +68,19 @@ func isFile(src source) bool {
 	return ok
 }
 
-// end is the last sequence of a session up to the point. Errors: [point.ErrBefore].
+// end is the last sequence of a session up to the point. Errors: [program.ErrBeforeHistory].
 func (c *cut) end(ctx context.Context, id events.SessionID) (events.Seq, error) {
 	if len(c.of) > 0 && !slices.Contains(c.of, id) {
 		return c.source.Log().Last(ctx, id)
 	}
-	c.mu.Lock()
-	seq, ok := c.known[id]
-	c.mu.Unlock()
-	if ok {
-		return seq, nil
+	if seq, ok := c.known.Load(id); ok {
+		return seq.(events.Seq), nil //nolint:forcetypeassert // it has no other values
 	}
 	seq, err := c.at.Seq(ctx, c.source.Log(), id, c.flag, c.env.now())
 	if err != nil {
 		return 0, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known[id] = seq
+	c.known.Store(id, seq)
 	return seq, nil
 }
 
@@ -101,7 +95,7 @@ func (c *cut) Sessions(ctx context.Context) (list []events.SessionID, err error)
 	}
 	for _, id := range all {
 		_, err := c.end(ctx, id)
-		if errors.Is(err, point.ErrBefore) {
+		if errors.Is(err, program.ErrBeforeHistory) {
 			continue
 		}
 		if err != nil && !isDamage(err) { // the command says what is wrong with one that cannot be read
@@ -113,11 +107,6 @@ func (c *cut) Sessions(ctx context.Context) (list []events.SessionID, err error)
 }
 
 func (c *cut) Names(ctx context.Context) ([]events.SessionID, error) { return c.Sessions(ctx) }
-
-// Index lists nothing: the rows are of the ends.
-func (c *cut) Index(context.Context) iter.Seq2[[]byte, error] {
-	return func(func([]byte, error) bool) {}
-}
 
 // Candidates are none: the rows are of the ends.
 func (c *cut) Candidates(context.Context, *index.Plan) (map[events.SessionID]*index.Row, error) {

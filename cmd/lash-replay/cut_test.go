@@ -40,9 +40,11 @@ func TestLongAtIsAnEarlierEnd(t *testing.T) {
 		file := filepath.Join(dir, fmt.Sprintf("to-%d.lash", at))
 		printed(t, "export", "demo", "--store", store, "--at", fmt.Sprint(at), "-o", file)
 		for _, args := range [][]string{
-			{"show", "demo"}, {"events", "demo"}, {"tree", "demo"}, {"stats", "demo"}, {"verify", "demo"}, {"check", "demo"}, {"tail", "demo"},
+			{"show", "demo"}, {"show", "demo", "--full"}, {"events", "demo"}, {"stats", "demo"}, {"verify", "demo"}, {"check", "demo"}, {"events", "demo", "--follow"},
 		} {
-			args = append(args, "--json")
+			if !slices.Contains(args, "--full") {
+				args = append(args, "--json")
+			}
 			got := printed(t, slices.Concat(args, []string{"--store", store, "--at", fmt.Sprint(at)})...)
 			want := printed(t, slices.Concat(args, []string{"--file", file})...)
 			if !bytes.Equal(got, want) {
@@ -69,15 +71,19 @@ func TestLongAtATime(t *testing.T) {
 		}
 	}
 	at := []string{"--store", store, "--json", "--at", first.Time}
-	var list []listed
+	var list []struct {
+		ID     events.SessionID
+		Seq    events.Seq
+		Queued int
+	}
 	if err := json.Unmarshal(printed(t, append([]string{"ls"}, at...)...), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 1 || list[0].Session != "demo" || list[0].Commits != first.Seq || list[0].Queued != 1 {
+	if len(list) != 1 || list[0].ID != "demo" || list[0].Seq != first.Seq || list[0].Queued != 1 {
 		t.Errorf("ls: got %+v, want demo with a turn that waits, at sequence %d", list, first.Seq)
 	}
 	for text, want := range map[string]int{"please do t1": 1, "please do t2": 0} {
-		var out found
+		var out searchOutput
 		if err := json.Unmarshal(printed(t, append([]string{"search", text}, at...)...), &out); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +114,7 @@ func TestAtRefused(t *testing.T) {
 		"search x --at 3":             "--at 3: a sequence or an event is of one session",
 		"stats --at 3":                "--at 3: a sequence or an event is of one session",
 		"export demo -o x --at 99999": "--at 99999: the history of demo has the sequences 1 to",
-		"tail demo --at 1999-01-01":   "--at 1999-01-01: the history of demo begins later",
+		"events demo --at 1999-01-01": "--at 1999-01-01: the history of demo begins later",
 		"diff demo --at 3":            "--at: diff takes a point with each session",
 		"ui --at 3":                   "--at: the page moves through time by itself",
 	} {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"reflect"
 	"strings"
 
-	"github.com/lash-go/lash/cmd/internal/point"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 )
 
 type diffCmd struct {
@@ -23,25 +26,14 @@ type diffCmd struct {
 
 // Help is shown by --help.
 func (*diffCmd) Help() string {
-	return `Compares two points of a session, two of its branches, or two sessions: configuration, messages and other nodes, tools, plugin states,
-turns and usage. Lines with - are of A only, those with + of B only, those with ~ are of both and differ.
+	return `Compares two points of a session, two of its branches, or two sessions: all fields of their states, their turns, and the nodes of the
+conversation. Lines with - are of A only, those with + of B only, those with ~ are of both and differ.
 
   lash-replay diff s1@12 @20            what happened in between
   lash-replay diff s1 s1 --leaf n4      a branch that was left, and the active one
   lash-replay diff s1 copy              a session and its copy
 
 The exit code is 0 where they differ, too.`
-}
-
-// comparedState is one of the two compared states.
-type comparedState struct {
-	src   source
-	state *projector.State
-	path  []*projector.Node
-}
-
-func (s *comparedState) name() string {
-	return fmt.Sprintf("%s at sequence %d", s.state.Session, s.state.Seq)
 }
 
 // Run compares the two states.
@@ -61,65 +53,137 @@ func (c *diffCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return fmt.Errorf("first state: %w", err)
 	}
-	srcB, idB := src, id
-	if targetB != "" {
-		if srcB, idB, err = e.second(ctx, src, targetB); err != nil {
-			return fmt.Errorf("second state: %w", err)
+	if targetB != "" && !e.source.named() {
+		src, id, err = e.openTarget(ctx, targetB) // another archive, which has no end
+	} else if targetB != "" {
+		id = events.SessionID(targetB)
+		if err = e.mustBeThere(ctx, src, id); err == nil {
+			e.noteLost(ctx, src, id)
 		}
-		defer srcB.Close()
 	}
-	b, err := c.side(ctx, e, srcB, idB, pointB, c.ToLeaf)
+	var b []change
+	if err == nil {
+		b, err = c.side(ctx, e, src, id, pointB, c.ToLeaf)
+	}
 	if err != nil {
 		return fmt.Errorf("second state: %w", err)
 	}
-	d, err := compare(a, b)
-	if err != nil {
-		return err
-	}
+	d := changes(a, b)
 	if c.JSON {
 		return e.writeJSON(d)
 	}
-	return e.paged(func() error { return d.print(ctx, e, c.Full) })
+	for _, one := range d {
+		one.print(e, c.Full)
+	}
+	if len(d) == 0 {
+		e.println("no difference")
+	}
+	return nil
+}
+
+// change is a thing by name, as JSON of the API. A or B is empty where it does not exist.
+type change struct {
+	Name string           `json:"name"`
+	A    *eventjson.Value `json:"a,omitempty"`
+	B    *eventjson.Value `json:"b,omitempty"`
+}
+
+// changes are the things that one side has, or that differ, those of A first.
+func changes(a, b []change) []change {
+	list, inB := []change{}, make(map[string]*eventjson.Value, len(b))
+	for _, t := range b {
+		inB[t.Name] = t.A
+	}
+	for _, t := range a {
+		if other := inB[t.Name]; other == nil || other.String() != t.A.String() {
+			list = append(list, change{t.Name, t.A, other})
+		}
+		delete(inB, t.Name)
+	}
+	for _, t := range b {
+		if inB[t.Name] != nil {
+			list = append(list, change{t.Name, nil, t.A})
+		}
+	}
+	return list
+}
+
+// contextBytes is how much of equal text stands before a difference.
+const contextBytes = 20
+
+func (c *change) print(e *env, full bool) {
+	switch {
+	case c.A == nil:
+		e.println("+", c.Name, c.B.String())
+		return
+	case c.B == nil:
+		e.println("-", c.Name, c.A.String())
+		return
+	}
+	a, b, from := c.A.String(), c.B.String(), 0
+	for from < len(a) && from < len(b) && a[from] == b[from] {
+		from++
+	}
+	if from = max(0, from-contextBytes); !full && from > 0 {
+		a, b = "..."+a[from:], "..."+b[from:]
+	}
+	if !full {
+		a, b = events.Clip(a, lineBytes, "..."), events.Clip(b, lineBytes, "...")
+	}
+	e.printf("~ %s\n  - %s\n  + %s\n", c.Name, a, b)
 }
 
 // splitPoint divides TARGET@POINT. A file of the whole name is the target.
-func splitPoint(text string) (target string, at point.Point) {
-	if _, err := os.Stat(text); err == nil && text != "" {
+func splitPoint(text string) (target string, at program.Point) {
+	if exists(text) {
 		return text, ""
 	}
 	i := strings.LastIndexByte(text, '@')
 	if i < 0 || strings.Contains(text, "://") { // a URL is a mistake, and its password may be before the @
 		return text, ""
 	}
-	return text[:i], point.Point(text[i+1:])
+	return text[:i], program.Point(text[i+1:])
 }
 
-// second finds the session of another target: in the open source, or in an archive of its own.
-func (e *env) second(ctx context.Context, open source, target string) (source, events.SessionID, error) {
-	if e.source.count() == 0 {
-		return e.openTarget(ctx, target)
-	}
-	if a, ok := open.(*archive); ok && a.session != events.SessionID(target) {
-		return nil, "", errors.New("the archive of --file has one session: give two archives as arguments, without --file")
-	}
-	return shared{open}, events.SessionID(target), e.mustBeThere(ctx, open, events.SessionID(target))
-}
-
-// shared is a source that its first user closes.
-type shared struct{ source }
-
-// Close does nothing.
-func (shared) Close() {}
-
-func (c *diffCmd) side(ctx context.Context, e *env, src source, id events.SessionID, at point.Point, leaf events.NodeID) (*comparedState, error) {
+// side has the fields of the state at a point, the turns that have ended, and the nodes of a path.
+func (c *diffCmd) side(ctx context.Context, e *env, src source, id events.SessionID, at program.Point, leaf events.NodeID) ([]change, error) {
 	src, err := e.cut(ctx, src, "@", at, id)
 	if err != nil {
 		return nil, fmt.Errorf("%w; lash-replay events lists sequences and events", err)
 	}
-	r, err := read(ctx, src, id, nil)
+	s, err := src.State(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	path, err := (&showCmd{Leaf: leaf}).pathOf(r.state)
-	return &comparedState{src: src, state: r.state, path: path}, err
+	if err := follow.Complete(ctx, src, s); err != nil {
+		return nil, err
+	}
+	list := fieldsOf(s.Head)
+	records, err := s.Records()
+	for i := range records {
+		list = append(list, change{Name: "turn " + string(records[i].ID), A: &eventjson.Value{V: records[i]}})
+	}
+	path, pathErr := s.Path()
+	if leaf != "" {
+		if path, pathErr = s.PathTo(leaf); pathErr == nil && len(path) == 0 {
+			pathErr = fmt.Errorf("--leaf %s: there is no such node", leaf)
+		}
+	}
+	for _, n := range path {
+		content := *n
+		content.Seq, content.At, content.Turn = 0, 0, "" // which a copy has otherwise
+		list = append(list, change{Name: "node " + string(n.ID), A: &eventjson.Value{V: content}})
+	}
+	return list, cmp.Or(err, pathErr)
+}
+
+// fieldsOf are the fields of a state, but for the digests of its proof.
+func fieldsOf(head projector.Head) (list []change) {
+	v := reflect.ValueOf(head)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; name != "Proof" {
+			list = append(list, change{Name: eventjson.Snake(name), A: &eventjson.Value{V: v.Field(i).Interface()}})
+		}
+	}
+	return list
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// errLost: commits of a session are lost; the other sessions were read.
-var errLost = errors.New("not all sessions were read")
+// errLost: commits of a session are lost; what is left of it and the other sessions were read.
+var errLost = errors.New("not all commits were read")
 
 // lostIn returns the error of a session whose commits are lost, which does not hide the other sessions.
 func lostIn(err error, id events.SessionID) (lost *bus.CutOffError, ok bool) {
@@ -21,19 +22,22 @@ func lostIn(err error, id events.SessionID) (lost *bus.CutOffError, ok bool) {
 	return lost, ok && lost.Session == id
 }
 
-// each visits the sessions of targets, or all sessions of the source. Without a source flag targets are archives. Where commits of a
-// session are lost, it says so, visits the others, and returns errLost.
-func (e *env) each(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
+// visitor gets a session of a command, or the error of one that cannot be opened. Its error ends the command. file: of an archive.
+type visitor func(file string, src source, id events.SessionID, err error) error
+
+// each visits the sessions of targets, or all sessions of the source. Without a source flag targets are archives, or folders of them.
+func (e *env) each(ctx context.Context, verb string, targets []string, visit visitor) error {
 	e.source.defaults(targets...)
-	if e.source.count() == 0 && len(targets) > 0 {
-		count := e.Counts(e.quiet, "read", len(targets), "archive")
+	if !e.source.named() && len(targets) > 0 {
+		files, err := program.Archives(targets)
+		if err != nil {
+			return err
+		}
+		count := e.Counts(e.quiet, verb, len(files), "archive")
 		defer count.Stop()
-		for _, file := range targets {
+		for _, file := range files {
 			src, id, err := e.openTarget(ctx, file)
-			if err != nil {
-				return err
-			}
-			if err := visit(src, id); err != nil {
+			if err := visit(file, src, id, err); err != nil {
 				return err
 			}
 			count.Add()
@@ -45,26 +49,35 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 		return err
 	}
 	defer src.Close()
-	count := e.Counts(e.quiet, "read", len(ids), "session")
+	count := e.Counts(e.quiet, verb, len(ids), "session")
 	defer count.Stop()
-	unread := 0
 	for _, id := range ids {
-		err := e.mustBeThere(ctx, src, id)
-		if _, lost := lostIn(err, id); err == nil || lost {
-			err = visit(src, id)
-		}
-		if lost, ok := lostIn(err, id); ok {
-			unread++
-			e.Printf("%v", connect.Advised(lost))
-		} else if err != nil {
+		if err := visit("", src, id, e.mustBeThere(ctx, src, id)); err != nil {
 			return err
 		}
 		count.Add()
 	}
-	if unread > 0 {
-		return fmt.Errorf("%w: commits of %s are lost", errLost, program.Number(int64(unread), "session"))
-	}
 	return nil
+}
+
+// eachReadable visits what can be read of each. Where commits of a session are lost, it says so, and returns errLost.
+func (e *env) eachReadable(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
+	unread := 0
+	err := e.each(ctx, "read", targets, func(_ string, src source, id events.SessionID, err error) error {
+		if err == nil {
+			err = cmp.Or(visit(src, id), src.Lost(ctx, id))
+		}
+		if lost, ok := lostIn(err, id); ok {
+			unread++
+			e.Printf("%v", connect.Advised(lost))
+			return nil
+		}
+		return err
+	})
+	if err == nil && unread > 0 {
+		err = fmt.Errorf("%w: commits of %s are lost", errLost, program.Number(int64(unread), "session"))
+	}
+	return err
 }
 
 // sessions opens the source of the flags, and lists the targets, or all sessions.

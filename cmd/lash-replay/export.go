@@ -82,30 +82,30 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 		return fmt.Errorf("--children: the format %s has one session: use record, record-cbor or %s", c.Format, formatCOSE)
 	}
 	if c.All {
-		return c.exportAll(ctx, e, f.extension)
+		return c.exportAll(ctx, e, f)
 	}
 	src, id, err := e.openTarget(ctx, c.Session)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	return c.export(ctx, e, src, id, c.Out)
+	return c.export(ctx, e, f, src, id, c.Out)
 }
 
-func (c *exportCmd) exportAll(ctx context.Context, e *env, extension string) error {
+func (c *exportCmd) exportAll(ctx context.Context, e *env, f format) error {
 	if c.Session != "" {
 		return errors.New("name a session or give --all, not both")
 	}
 	if err := os.MkdirAll(c.Out, 0o750); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	return e.each(ctx, nil, func(src source, id events.SessionID) error {
-		return c.export(ctx, e, src, id, filepath.Join(c.Out, string(id)+"."+extension))
+	return e.eachReadable(ctx, nil, func(src source, id events.SessionID) error {
+		return c.export(ctx, e, f, src, id, filepath.Join(c.Out, string(id)+"."+f.extension))
 	})
 }
 
 // export writes a temporary file, reads an archive back, and renames it.
-func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.SessionID, out string) error {
+func (c *exportCmd) export(ctx context.Context, e *env, f format, src source, id events.SessionID, out string) error {
 	if _, err := os.Lstat(out); err == nil && !c.Force {
 		return fmt.Errorf("%s exists: --force replaces it", out)
 	}
@@ -118,7 +118,7 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 	if c.Format == formatArchive {
 		err = w.archive(ctx, e, src, temp, &c.redactFlags)
 	} else {
-		err = w.document(ctx, c, src, temp)
+		err = w.document(ctx, c, f, src, temp)
 	}
 	if err != nil {
 		_ = temp.Close() // it may be closed
@@ -204,12 +204,7 @@ func (w *written) print(e *env, asJSON bool) error {
 
 // readBack checks that the file has what was written.
 func readBack(ctx context.Context, path string, id events.SessionID, want sessionarchive.Contents) (size int64, err error) {
-	f, err := os.Open(filepath.Clean(path))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = f.Close() }()
-	a, err := events.ReadArchive(f, math.MaxInt64) // a file of this program: no limit
+	a, err := program.ReadArchive(path, math.MaxInt64) // a file of this program: no limit
 	if err != nil {
 		return 0, fmt.Errorf("read back: %w", err)
 	}
@@ -220,7 +215,7 @@ func readBack(ctx context.Context, path string, id events.SessionID, want sessio
 	if a.Session != id || a.First != want.First || last != want.Last || int64(len(a.Blobs)) != want.Blobs {
 		return 0, fmt.Errorf("read back %s: it does not hold what was written", path)
 	}
-	info, err := f.Stat()
+	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
 	}

@@ -38,7 +38,6 @@ func TestFileFlags(t *testing.T) {
 	}
 	const nowhere = " --nats nats://127.0.0.1:1"
 	for flag, line := range map[string]string{
-		"prices":     "stats FILE" + nowhere,
 		"creds":      "ls FILE" + nowhere,
 		"tls-ca":     "ls FILE" + nowhere,
 		"tls-cert":   "ls FILE --tls-key x" + nowhere,

@@ -60,18 +60,18 @@ type counts struct {
 	Blobs     int64 `json:"blobs"`
 }
 
-// findings is what was found, in one session or in all of a command.
+// findings is what was found, in one session or in all of a command, where it is printed.
 type findings struct {
 	counts
-	violations []finding
-	proven     []*proven    // by session
-	tombstones []*tombstone // of erased sessions
-	unchecked  int64        // signed heads, for want of a key
-	notes      []string     // what could not be checked
+	Invariants string       `json:"invariants"` // how often they were checked
+	Violations []finding    `json:"violations"`
+	Proven     []*proven    `json:"proven,omitempty"`          // by session
+	Tombstones []*tombstone `json:"tombstones,omitempty"`      // of erased sessions
+	Unchecked  int64        `json:"unchecked_heads,omitempty"` // for want of a key
+	Trusted    []string     `json:"trusted,omitempty"`         // names of tenants' keys
+	Notes      []string     `json:"notes,omitempty"`           // what could not be checked
 	lastHead   *proof.Head  // of the last session
 }
-
-func (f *findings) add(one finding) { f.violations = append(f.violations, one) }
 
 // merge adds what was found in one session.
 func (f *findings) merge(one *findings) {
@@ -82,10 +82,10 @@ func (f *findings) merge(one *findings) {
 	f.Bases += one.Bases
 	f.Prompts += one.Prompts
 	f.Blobs += one.Blobs
-	f.violations = append(f.violations, one.violations...)
-	f.proven = append(f.proven, one.proven...)
-	f.tombstones = append(f.tombstones, one.tombstones...)
-	f.unchecked += one.unchecked
-	f.notes = append(f.notes, one.notes...)
+	f.Violations = append(f.Violations, one.Violations...)
+	f.Proven = append(f.Proven, one.Proven...)
+	f.Tombstones = append(f.Tombstones, one.Tombstones...)
+	f.Unchecked += one.Unchecked
+	f.Notes = append(f.Notes, one.Notes...)
 	f.lastHead = one.lastHead
 }

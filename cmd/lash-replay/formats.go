@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/cmd/internal/program"
-	"github.com/lash-go/lash/cmd/internal/version"
 	"github.com/lash-go/lash/session/exchange"
 )
 
@@ -37,9 +37,9 @@ func formats() []format {
 		{"markdown", "md", "a report for people", plain(exchange.Markdown)},
 		{"html", "html", "the same as one page without scripts, which loads nothing", plain(exchange.HTML)},
 		{"otel", "otel.json", "traces in OTLP's JSON with OpenTelemetry's names for generative AI; a collector takes it at /v1/traces", plain(exchange.OTel)},
-		{"record", "record.json", "a Verifiable Agent Conversation record as JSON; lash-node import reads it", (*exportCmd).recordJSON},
-		{"record-cbor", "record.cbor", "the same as CBOR", (*exportCmd).recordCBOR},
-		{formatCOSE, "record.cose", "the same as CBOR, signed in COSE_Sign1 with --key FILE", (*exportCmd).recordCOSE},
+		{"record", "record.json", "a Verifiable Agent Conversation record as JSON; lash-node import reads it", record((*exportCmd).recordJSON)},
+		{"record-cbor", "record.cbor", "the same as CBOR", record((*exportCmd).recordCBOR)},
+		{formatCOSE, "record.cose", "the same as CBOR, signed in COSE_Sign1 with --key FILE", record((*exportCmd).recordCOSE)},
 	}
 }
 
@@ -60,23 +60,26 @@ func plain(write func(io.Writer, *exchange.Document) (*exchange.Losses, error)) 
 	return func(_ *exportCmd, w io.Writer, d *exchange.Document) (*exchange.Losses, error) { return write(w, d) }
 }
 
-func recordOf(d *exchange.Document) *exchange.Record {
-	return exchange.NewRecord(d, exchange.RecordOptions{Program: "lash-replay", Version: version.Build()})
-}
-
-func (c *exportCmd) recordJSON(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
-	return &exchange.Losses{}, exchange.RecordJSON(w, recordOf(d))
-}
-
-func (c *exportCmd) recordCBOR(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
-	data, err := exchange.RecordCBOR(recordOf(d))
-	if err == nil {
-		_, err = w.Write(data)
+// record is a format of records.
+func record(encode func(*exportCmd, *exchange.Record) ([]byte, error)) func(*exportCmd, io.Writer, *exchange.Document) (*exchange.Losses, error) {
+	return func(c *exportCmd, w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
+		data, err := encode(c, exchange.NewRecord(d, exchange.RecordOptions{Program: "lash-replay", Version: program.Build()}))
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return &exchange.Losses{}, err
 	}
-	return &exchange.Losses{}, err
 }
 
-func (c *exportCmd) recordCOSE(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
+func (c *exportCmd) recordJSON(r *exchange.Record) ([]byte, error) {
+	var out bytes.Buffer
+	err := exchange.RecordJSON(&out, r)
+	return out.Bytes(), err
+}
+
+func (c *exportCmd) recordCBOR(r *exchange.Record) ([]byte, error) { return exchange.RecordCBOR(r) }
+
+func (c *exportCmd) recordCOSE(r *exchange.Record) ([]byte, error) {
 	file, err := program.ReadFile(c.Key, program.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("--key: %w", err)
@@ -85,15 +88,11 @@ func (c *exportCmd) recordCOSE(w io.Writer, d *exchange.Document) (*exchange.Los
 	if err != nil {
 		return nil, fmt.Errorf("--key %s: %w", c.Key, err)
 	}
-	data, err := exchange.SignRecord(recordOf(d), c.Issuer, key)
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	return &exchange.Losses{}, err
+	return exchange.SignRecord(r, c.Issuer, key)
 }
 
 // document writes the session's conversation in another format.
-func (w *written) document(ctx context.Context, c *exportCmd, src source, temp *os.File) error {
+func (w *written) document(ctx context.Context, c *exportCmd, f format, src source, temp *os.File) error {
 	d, err := exchange.Read(ctx, src.Log(), src, w.Session)
 	if err == nil {
 		d.Redactions, err = src.Redactions(ctx, w.Session)
@@ -108,10 +107,6 @@ func (w *written) document(ctx context.Context, c *exportCmd, src source, temp *
 		}
 	}
 	out := bufio.NewWriter(temp)
-	f, err := formatOf(w.Format)
-	if err != nil {
-		return err
-	}
 	lost, err := f.write(c, out, d)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
-	"github.com/lash-go/lash/cmd/internal/terminal"
 )
 
 // Exit codes.
@@ -24,11 +22,6 @@ var errViolations = program.Silent("violations were found")
 
 func main() { os.Exit(line(&cli{}).Main()) }
 
-// run is [program.CLI.Run] of a new command line.
-func run(ctx context.Context, args []string, s *program.Streams) (code int) {
-	return line(&cli{}).Run(ctx, args, s)
-}
-
 func line(into *cli) *program.CLI {
 	return &program.CLI{
 		Name: "lash-replay", Description: description, Flags: into, BareHelps: true, Buffered: true,
@@ -40,8 +33,6 @@ func line(into *cli) *program.CLI {
 type env struct {
 	*program.Streams
 	source *sourceFlags
-	output *outputFlags
-	color  func(code string) error // writes an ANSI colour code to Out; nil: no colours
 	now    func() time.Time
 	quiet  bool // no counts of what is done
 }
@@ -50,22 +41,17 @@ type env struct {
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 	sourceFlags
-	outputFlags
 
 	Ls     lsCmd     `cmd:"" help:"List sessions."`
-	Show   showCmd   `cmd:"" help:"Show a session's conversation."`
-	Turn   turnCmd   `cmd:"" help:"Show one turn: its prompts, hooks, calls and results."`
-	Events eventsCmd `cmd:"" help:"List a session's events."`
-	Tree   treeCmd   `cmd:"" help:"Show a session's branches and frames as a graph."`
-	Search searchCmd `cmd:"" help:"Find turns in all sessions."`
-	Tail   tailCmd   `cmd:"" help:"List a session's events as they happen."`
+	Show   showCmd   `cmd:"" help:"Show what happened in a session, or in one turn."`
+	Events eventsCmd `cmd:"" help:"List a session's events, also as they happen."`
 	Diff   diffCmd   `cmd:"" help:"Compare two points, branches or sessions."`
-	UI     uiCmd     `cmd:"" name:"ui" help:"Show sessions in a web page."`
-	Serve  serveCmd  `cmd:"" help:"Answer what auditors read, as their own account needs it."`
+	Search searchCmd `cmd:"" help:"Find turns in all sessions."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
-	Check  checkCmd  `cmd:"" help:"Decide recorded turns again with this build, and report the first difference."`
 	Export exportCmd `cmd:"" help:"Write sessions to files: archives, or another format."`
 	Stats  statsCmd  `cmd:"" help:"Count turns, calls, events and bytes of sessions."`
+	Check  checkCmd  `cmd:"" help:"Decide recorded turns again with this build, and report the first difference."`
+	UI     uiCmd     `cmd:"" name:"ui" help:"Show sessions in a web page, or answer what auditors read."`
 }
 
 const description = `Read, replay and verify the histories of sessions.
@@ -79,11 +65,7 @@ Exit codes: 0 all is well, 1 violations or differences were found, 2 it could no
 
 // AfterApply binds the environment, which the commands take.
 func (c *cli) AfterApply(k *kong.Context, s *program.Streams) error { //nolint:unparam // kong wants an error
-	e := &env{Streams: s, source: &c.sourceFlags, output: &c.outputFlags, now: time.Now}
-	if out, ok := s.Out.(*terminal.Writer); ok {
-		e.colorTo(out)
-	}
-	k.Bind(e)
+	k.Bind(&env{Streams: s, source: &c.sourceFlags, now: time.Now})
 	return nil
 }
 

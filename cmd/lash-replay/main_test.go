@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,13 +10,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/internal/program"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){
 		"lash-replay":     main,
 		"make-store":      helper(makeStore),
-		"make-three":      helper(makeThree),
 		"with-server":     helper(withServer),
 		"make-signed":     helper(makeSigned),
 		"erase":           helper(eraseSigned),
@@ -56,4 +57,9 @@ func runScripts(t *testing.T, dir string) {
 		e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build otherwise waits a second at each exit
 		return err
 	}})
+}
+
+// run is [program.CLI.Run] of a new command line.
+func run(ctx context.Context, args []string, s *program.Streams) (code int) {
+	return line(&cli{}).Run(ctx, args, s)
 }

@@ -28,7 +28,7 @@ const checkProof projector.Rule = "proof"
 // proofFlags say which signatures a verification trusts.
 type proofFlags struct {
 	Keys          []string `name:"key" sep:"none" placeholder:"KEY" help:"Public key of the tenant that certifies the nodes' keys: a file, or the key itself as name+hash+base64. May be given several times. Defaults to keys/tenant.pub in the store."`
-	Heads         []string `name:"head" sep:"none" placeholder:"FILE" help:"Head that you got earlier, from another place than this history: a signed note, or lines of JSON as lash-node serve --heads writes them. The history must contain what it covers, and be verified here; of lines of JSON, --all requires that. May be given several times."`
+	Heads         []string `name:"head" sep:"none" placeholder:"FILE" help:"Head that you got earlier, from another place than this history: a signed note, or lines of JSON as the setting heads of lash-node serve writes them. The history must contain what it covers, and be verified here; of lines of JSON, --all requires that. May be given several times."`
 	WriteHead     string   `placeholder:"FILE" help:"Write the last head that verified to this file, as a signed note: for --head later, or for witnesses. For one session." writes:""`
 	AllowUnsigned bool     `help:"Accept turns that end under no signed head, for example of an older version."`
 }
@@ -179,7 +179,7 @@ func (v *verification) startAudit(last events.Seq) {
 // expect requires what a head covers. A history that is read up to --at need not have all of it.
 func (v *verification) expect(h *proof.Head, last events.Seq) {
 	if whole(v.src) != v.src && h.Size > last {
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: a head over %s is not compared: the history is read up to sequence %d", v.id, program.Number(int64(h.Size), "commit"), last))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: a head over %s is not compared: the history is read up to sequence %d", v.id, program.Number(int64(h.Size), "commit"), last))
 		return
 	}
 	v.audit.Expect(h)
@@ -193,7 +193,7 @@ func (v *verification) auditCommit(e events.Entry) {
 	}
 	for i := range e.Commit.Events {
 		if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
-			v.found.unchecked++
+			v.found.Unchecked++
 		}
 	}
 }
@@ -212,10 +212,10 @@ func (v *verification) endAudit(last events.Seq) {
 	if proved.After > 0 {
 		p.First, p.Last = proved.Proven+1, last
 		if whole(v.src) != v.src {
-			v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: heads after sequence %d are not read: without --at they may prove more", v.id, last))
+			v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: heads after sequence %d are not read: without --at they may prove more", v.id, last))
 		}
 	}
-	v.found.proven = append(v.found.proven, p)
+	v.found.Proven = append(v.found.Proven, p)
 	v.found.lastHead = proved.Last
 }
 
@@ -227,13 +227,13 @@ func (v *verification) addFaults(list []proof.Finding) {
 
 func (v *verification) addFault(f proof.Finding) {
 	if f.Fault == proof.FaultUnsigned && v.trust.allowUnsigned {
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s at %d, commit %s: %s", v.id, f.Seq, f.ID, f.Problem))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s at %d, commit %s: %s", v.id, f.Seq, f.ID, f.Problem))
 		return
 	}
 	if f.Fault == proof.FaultUnsigned {
 		f.Problem += " (--allow-unsigned accepts it)"
 	}
-	v.found.add(finding{Session: v.id, Seq: f.Seq, Upto: f.Upto, Commit: f.ID, Check: checkProof, Fault: f.Fault, Problem: f.Problem})
+	v.found.Violations = append(v.found.Violations, finding{Session: v.id, Seq: f.Seq, Upto: f.Upto, Commit: f.ID, Check: checkProof, Fault: f.Fault, Problem: f.Problem})
 }
 
 // unvisited reports the given heads of sessions that were not verified: with --all such a session is missing. Otherwise a
@@ -243,10 +243,10 @@ func (r *verifyRun) unvisited(all bool) error {
 	for id, list := range r.trust.heads {
 		left[id] = slices.MaxFunc(list, func(a, b *proof.Head) int { return cmp.Compare(a.Size, b.Size) })
 	}
-	for _, p := range r.found.proven {
+	for _, p := range r.found.Proven {
 		delete(left, p.Session)
 	}
-	for _, g := range r.found.tombstones {
+	for _, g := range r.found.Tombstones {
 		delete(left, g.Session)
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {
@@ -254,12 +254,12 @@ func (r *verifyRun) unvisited(all bool) error {
 		case all:
 			r.add(finding{Session: id, Seq: 1, Upto: left[id].Size, Check: checkProof, Fault: proof.FaultRemoved, Problem: fmt.Sprintf(
 				"the given head covers %s, and there is neither the session nor its tombstone", program.Number(int64(left[id].Size), "commit"))})
-		case path != "" && len(r.found.violations) == 0: // the session may be that of a damaged archive
+		case path != "" && len(r.found.Violations) == 0: // the session may be that of a damaged archive
 			return fmt.Errorf("--head %s: it is of session %s, which is not verified here: name the session, or leave the head out", path, id)
 		}
 	}
 	if n := len(left); n > 0 && !all {
-		r.found.notes = append(r.found.notes, fmt.Sprintf("the given heads of %s are not compared: --all does that", program.Number(int64(n), "other session")))
+		r.found.Notes = append(r.found.Notes, fmt.Sprintf("the given heads of %s are not compared: --all does that", program.Number(int64(n), "other session")))
 	}
 	return nil
 }
@@ -269,8 +269,8 @@ func (r *verifyRun) writeHead(path string) error {
 	switch {
 	case path == "":
 		return nil
-	case r.found.Sessions+int64(len(r.found.tombstones)) != 1:
-		return fmt.Errorf("--write-head: a file has the head of one session, these are %d", r.found.Sessions+int64(len(r.found.tombstones)))
+	case r.found.Sessions+int64(len(r.found.Tombstones)) != 1:
+		return fmt.Errorf("--write-head: a file has the head of one session, these are %d", r.found.Sessions+int64(len(r.found.Tombstones)))
 	case r.found.lastHead == nil:
 		return errors.New("--write-head: no head verified")
 	}
@@ -278,8 +278,4 @@ func (r *verifyRun) writeHead(path string) error {
 		return fmt.Errorf("--write-head: %w", err)
 	}
 	return nil
-}
-
-func headSummary(p *events.AuditHeadSigned) string {
-	return fmt.Sprintf("covers %s, certificate %x", program.Number(p.Before+int64(len(p.Leaves)/events.DigestBytes)+1, "commit"), p.Key[:4])
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -15,11 +14,8 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
-	"github.com/lash-go/lash/cmd/internal/point"
-	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/projector/follow"
 )
 
 // onServer starts a server, and opens it as writers and as lash-replay do.
@@ -94,56 +90,6 @@ func vocabulary(seed uint64, words int) func() string {
 
 // wordOf is a word of about six letters. 400 of them take 2 KB in a row, as the words of a recorded chat do.
 func wordOf(n uint64) string { return strconv.FormatUint(n*15_485_863%2_000_000_011, 36) }
-
-// BenchmarkShowAt shows a session of 100 000 events, at its end and as it was in the middle.
-func BenchmarkShowAt(b *testing.B) {
-	const turns = 16_667
-	writer, reader := onServer(b)
-	last := benchSession(b, writer.Log(), "s", turns, vocabulary(1, 20))
-	s, err := follow.Whole(b.Context(), writer, "s")
-	if err == nil {
-		_, err = follow.Save(b.Context(), writer, s)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	for name, upto := range map[string]events.Seq{"end": last, "middle": last / 2} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				src, err := (&env{now: time.Now}).cut(b.Context(), reader, "--at", point.Point(fmt.Sprint(upto)), "s")
-				if err != nil {
-					b.Fatal(err)
-				}
-				r, err := read(b.Context(), src, "s", nil)
-				if err != nil || r.state.Seq != upto {
-					b.Fatal(r.state.Seq, err)
-				}
-				view := &shownSession{reading: r}
-				if err := (&showCmd{Last: 1}).view(view); err != nil {
-					b.Fatal(err)
-				}
-				out := &program.Streams{Out: new(bytes.Buffer)}
-				if err := (&showCmd{Last: 1}).render(b.Context(), &env{Streams: out, output: &outputFlags{Color: "never"}}, reader, view); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("fold", func(b *testing.B) { // opening it from its beginning
-		for b.Loop() {
-			if _, err := follow.ReadAt(b.Context(), reader.Log(), reader, "s", last); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("snapshot", func(b *testing.B) { // opening it from its snapshot, whole
-		for b.Loop() {
-			if _, err := follow.Whole(b.Context(), reader.Bus, "s"); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
 
 // oneCommit makes a session of turns in one commit.
 func oneCommit(ctx context.Context, log events.Log, id events.SessionID, turns int, say func() string) error {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -45,9 +44,9 @@ func TestRedactedMeanwhile(t *testing.T) {
 	for name, work := range map[string]func(ctx context.Context, src source, id events.SessionID, dir string) error{
 		"verify": func(ctx context.Context, src source, id events.SessionID, _ string) error {
 			r := &verifyRun{trust: &trust{}}
-			found, err := r.history(ctx, src, id, &progress{w: os.Stderr, now: time.Now, began: time.Now()})
-			if err == nil && len(found.violations) > 0 {
-				err = fmt.Errorf("got %v, want no violation", found.violations)
+			found, err := r.history(ctx, src, id)
+			if err == nil && len(found.Violations) > 0 {
+				err = fmt.Errorf("got %v, want no violation", found.Violations)
 			}
 			return err
 		},

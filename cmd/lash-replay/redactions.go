@@ -59,11 +59,6 @@ func (e *env) showRedactions(ctx context.Context, src source, id events.SessionI
 	return err
 }
 
-func (v *verification) loadRecords(ctx context.Context) (err error) {
-	v.records, err = redactions(ctx, v.src, v.id)
-	return err
-}
-
 // auditRecords checks the signatures of the redactions. The root that each signs must be that of the history. A record of an
 // archive file may be unsigned: the program that wrote the file may have had no key.
 func (v *verification) auditRecords(last events.Seq) {
@@ -119,5 +114,5 @@ func (v *verification) noteRedactions() {
 }
 
 func (v *verification) note(text string) {
-	v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: %s", v.id, text))
+	v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: %s", v.id, text))
 }

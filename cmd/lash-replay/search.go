@@ -9,10 +9,10 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 
-	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector/index"
+	"github.com/lash-go/lash/session/api"
 	textsearch "github.com/lash-go/lash/session/search"
 	"github.com/lash-go/lash/session/transcript"
 )
@@ -22,8 +22,8 @@ type searchCmd struct {
 	Tool    string            `placeholder:"NAME" help:"A turn that called this tool."`
 	Actor   string            `placeholder:"NAME" help:"A turn with a request, an answer or another commit of this actor: client:alice, or alice."`
 	Outcome string            `placeholder:"OUTCOME" help:"A turn, or a call in it, with this outcome: finished, cancelled, failure, lost, granted, refused, ..."`
-	Since   point.Point       `placeholder:"TIME" help:"Events at or after a time: 2026-11-25T18:30:00Z, or 24h for the last day."`
-	Until   point.Point       `placeholder:"TIME" help:"Events before or at a time."`
+	Since   program.Point     `placeholder:"TIME" help:"Events at or after a time: 2026-11-25T18:30:00Z, or 24h for the last day."`
+	Until   program.Point     `placeholder:"TIME" help:"Events before or at a time."`
 	Label   map[string]string `placeholder:"KEY=VALUE" help:"Sessions with a label; KEY= for any value. Repeatable."`
 	Limit   int               `default:"20" placeholder:"N" help:"At most N sessions, the ones that moved last first. Default: ${default}."`
 	Matches int               `default:"3" placeholder:"N" help:"At most N turns of a session. Default: ${default}."`
@@ -41,39 +41,19 @@ behind a session that moves. A session without a row, as in an archive file, is 
 on stderr, the others are shown, and the exit code is 2.`
 }
 
-// found is the output of search with --json.
+// found is the output of search with --json, as eventjson writes it.
 type found struct {
-	Sessions  []foundSession `json:"sessions"`
-	Searched  int            `json:"searched"`  // sessions
-	Opened    int            `json:"opened"`    // sessions that were read
-	Unindexed int            `json:"unindexed"` // sessions without an index row
-	More      bool           `json:"more"`      // the limit was reached: more may match
-
-	Failed []failedSession `json:"failed,omitempty"` // sessions that cannot be read; they may match
+	Sessions  []api.FoundSession
+	Searched  int            // sessions
+	Opened    int            // sessions that were read
+	Unindexed int            // sessions without an index row
+	More      bool           // the limit was reached: more may match
+	Failed    []failedSearch // sessions that cannot be read; they may match
 }
 
-type failedSession struct {
-	Session events.SessionID `json:"session"`
-	Error   string           `json:"error"`
-}
-
-type foundSession struct {
-	Session   events.SessionID  `json:"session"`
-	UpdatedAt string            `json:"updated_at"`
-	Model     string            `json:"model,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Matches   []match           `json:"matches"`
-}
-
-// match is a turn that matches, with the event that shows it.
-type match struct {
-	Turn  events.TurnID `json:"turn,omitempty"`
-	Seq   events.Seq    `json:"seq"`
-	Pos   int           `json:"pos"`
-	Time  string        `json:"time"`
-	Kind  events.Kind   `json:"kind"`
-	Actor string        `json:"actor"`
-	Text  string        `json:"text"` // around the first text
+type failedSearch struct {
+	Session events.SessionID
+	Error   string
 }
 
 // Run searches.
@@ -98,12 +78,9 @@ func (c *searchCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if c.JSON {
-		err = e.writeJSON(out)
+		err = e.writeJSON(eventjson.Value{V: out})
 	} else {
-		err = e.paged(func() error {
-			out.print(e)
-			return nil
-		})
+		out.print(e)
 	}
 	if err != nil || len(out.Failed) == 0 {
 		return err
@@ -118,7 +95,7 @@ func (c *searchCmd) query(e *env) (q index.Query, err error) {
 	q = index.Query{Texts: c.Text, Tool: c.Tool, Actor: c.Actor, Outcome: c.Outcome, Labels: c.Label}
 	for _, t := range []struct {
 		flag string
-		at   point.Point
+		at   program.Point
 		into *events.Millis
 	}{{"--since", c.Since, &q.Since}, {"--until", c.Until, &q.Until}} {
 		if t.at == "" {
@@ -126,7 +103,7 @@ func (c *searchCmd) query(e *env) (q index.Query, err error) {
 		}
 		at, ok := t.at.Time(e.now())
 		if !ok {
-			return q, fmt.Errorf("%s %s: want a time such as 2026-11-25T18:30:00Z, or a duration such as 24h", t.flag, quoted(string(t.at)))
+			return q, fmt.Errorf("%s %q: want a time such as 2026-11-25T18:30:00Z, or a duration such as 24h", t.flag, t.at)
 		}
 		*t.into = at
 	}
@@ -143,48 +120,40 @@ func (c *searchCmd) query(e *env) (q index.Query, err error) {
 
 // search searches the sessions of a source.
 func search(ctx context.Context, src source, q index.Query, limit, perSession int) (*found, error) {
-	got, err := textsearch.Run(ctx, src, textsearch.Request{Query: q, Sessions: limit, Matches: perSession, Names: func(ctx context.Context) (map[events.SessionID]events.Millis, error) {
+	byLastCommit := func(ctx context.Context) (map[events.SessionID]events.Millis, error) {
 		ids, err := src.Names(ctx)
 		names := make(map[events.SessionID]events.Millis, len(ids))
 		for _, id := range ids {
-			names[id] = 0 // by the last commit
+			names[id] = 0
 		}
 		return names, err
-	}})
+	}
+	got, err := textsearch.Run(ctx, src, textsearch.Request{Query: q, Sessions: limit, Matches: perSession, Names: byLastCommit})
 	if err != nil {
 		return nil, err
 	}
-	out := &found{Sessions: []foundSession{}, Searched: got.Searched, Opened: got.Opened, Unindexed: got.Unindexed, More: got.More}
+	out := &found{Sessions: []api.FoundSession{}, Searched: got.Searched, Opened: got.Opened, Unindexed: got.Unindexed, More: got.More}
 	for _, f := range got.Failed {
-		out.Failed = append(out.Failed, failedSession{f.Session, f.Err.Error()})
+		out.Failed = append(out.Failed, failedSearch{f.Session, f.Err.Error()})
 	}
 	for i := range got.Sessions {
-		out.Sessions = append(out.Sessions, foundOf(&got.Sessions[i]))
+		s := &got.Sessions[i]
+		one := api.FoundSession{ID: s.Row.Session, UpdatedAt: s.Row.At, Model: s.Row.Model, Labels: s.Row.Labels}
+		for j := range s.Matches {
+			one.Matches = append(one.Matches, s.Matches[j].Match)
+		}
+		out.Sessions = append(out.Sessions, one)
 	}
 	return out, nil
-}
-
-func foundOf(s *textsearch.Found) foundSession {
-	f := foundSession{Session: s.Row.Session, UpdatedAt: eventjson.Clock(s.Row.At), Model: s.Row.Model, Labels: s.Row.Labels}
-	for i := range s.Matches {
-		m := &s.Matches[i]
-		if m.Text == "" {
-			m.Text = summary(m.Event)
-		}
-		f.Matches = append(f.Matches, match{Turn: m.Turn, Seq: m.Seq, Pos: m.Pos, Time: eventjson.Clock(m.At), Kind: m.Kind, Actor: m.Actor, Text: m.Text})
-	}
-	return f
 }
 
 func (f *found) print(e *env) {
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
-		e.painted("1", string(s.Session))
-		e.printf("  %s\n", joined(s.UpdatedAt, prefixed("model ", s.Model), labelText(s.Labels)))
-		for _, m := range s.Matches {
-			e.printf("  %-7s ", fmt.Sprintf("%d.%d", m.Seq, m.Pos))
-			e.painted("36", transcript.VisibleLine(cmp.Or(string(m.Turn), "-")))
-			e.printf(" %s %s  %s\n", m.Kind, transcript.VisibleLine(quoted(m.Actor)), transcript.VisibleLine(m.Text))
+		e.println(s.ID, "", eventjson.Clock(s.UpdatedAt), s.Model, eventjson.Value{V: s.Labels})
+		for j := range s.Matches {
+			m := &s.Matches[j]
+			e.printf("  %-7s %s %s %s  %s\n", fmt.Sprintf("%d.%d", m.Seq, m.Pos), cmp.Or(string(m.Turn), "-"), m.Kind, transcript.VisibleLine(m.Actor), transcript.VisibleLine(m.Text))
 		}
 	}
 	text := fmt.Sprintf("%s of %s, %d read", program.Number(int64(len(f.Sessions)), "session"), program.Number(int64(f.Searched), "session"), f.Opened)
@@ -195,14 +164,4 @@ func (f *found) print(e *env) {
 		text += "; more may match: --limit N shows more"
 	}
 	e.println(text)
-}
-
-// labelText lists labels, on one line.
-func labelText(labels map[string]string) string {
-	list := make([]string, 0, len(labels))
-	for key, value := range labels {
-		list = append(list, quoted(key)+"="+quoted(value))
-	}
-	slices.Sort(list)
-	return joined(list...)
 }

@@ -51,7 +51,8 @@ func BenchmarkSearch(b *testing.B) {
 	close(next)
 	wait.Wait()
 	rows, size := 0, 0
-	for value, err := range reader.Index(b.Context()) {
+	stored, _ := reader.Index()
+	for value, err := range stored.Values(b.Context()) {
 		row, decodeErr := index.Decode(value)
 		if err = errors.Join(err, decodeErr); err != nil {
 			b.Fatal(err)

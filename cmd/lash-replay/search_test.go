@@ -84,14 +84,28 @@ func (s *shelf) run(args ...string) string {
 	return out.String()
 }
 
+// searchOutput is what search prints with --json.
+type searchOutput struct {
+	Sessions []struct {
+		ID      events.SessionID
+		Matches []struct {
+			Turn, Text, Actor string
+			Kind              events.Kind
+			Seq               events.Seq
+		}
+	}
+	Searched, Opened, Unindexed int
+	Failed                      []struct{ Session, Error string }
+}
+
 // search is the output of a search: the sessions in order, and the numbers.
-func (s *shelf) search(args ...string) (ids []string, out found) {
+func (s *shelf) search(args ...string) (ids []string, out searchOutput) {
 	s.t.Helper()
 	if err := json.Unmarshal([]byte(s.run(append([]string{"search", "--json"}, args...)...)), &out); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, f := range out.Sessions {
-		ids = append(ids, string(f.Session))
+		ids = append(ids, string(f.ID))
 	}
 	return ids, out
 }
@@ -146,7 +160,7 @@ func TestSearch(t *testing.T) {
 	if m := out.Sessions[0].Matches[0]; out.Opened != 2 || m.Turn != "t1" || m.Kind != events.KindToolReturned || m.Text != "no refund: too late" || m.Actor != "node:w" || m.Seq != 4 {
 		t.Errorf("got %d opened, %+v", out.Opened, m)
 	}
-	if text := s.run("search", "refund"); !strings.Contains(text, "cold  2023-11-14T22:15:20.000Z, model m1, team=b\n  4.0     t1 tool.returned node:w  no refund: too late\n") ||
+	if text := s.run("search", "refund"); !strings.Contains(text, "cold  2023-11-14T22:15:20.000Z m1 {\"team\":\"b\"}\n  4.0     t1 tool.returned node:w  no refund: too late\n") ||
 		!strings.Contains(text, "2 sessions of 4 sessions, 2 read, 1 without an index row\n") {
 		t.Errorf("got %s", text)
 	}
@@ -162,7 +176,7 @@ func TestSearch(t *testing.T) {
 func TestSearchRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"": "search for what?", "--since soon": "--since soon: want a time", "--limit 0 x": "at least 1", "--tool x --matches 0": "at least 1",
+		"": "search for what?", "--since soon": `--since "soon": want a time`, "--limit 0 x": "at least 1", "--tool x --matches 0": "at least 1",
 	} {
 		var errs bytes.Buffer
 		code := run(t.Context(), append([]string{"search", "--file", "none"}, strings.Fields(args)...), &program.Streams{Out: new(bytes.Buffer), Err: &errs, Env: func(string) string { return "" }})
@@ -211,7 +225,7 @@ func TestLongSearchBesideBroken(t *testing.T) {
 			}
 			continue
 		}
-		var list found
+		var list searchOutput
 		if err := json.Unmarshal(out.Bytes(), &list); err != nil {
 			t.Fatal(err)
 		}

@@ -141,7 +141,7 @@ func TestLongSearchEqualsScan(t *testing.T) {
 		}
 		got := []string{}
 		for i := range out.Sessions {
-			got = append(got, string(out.Sessions[i].Session))
+			got = append(got, string(out.Sessions[i].ID))
 		}
 		slices.Sort(got)
 		slices.Sort(want)

@@ -13,21 +13,20 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
-	"github.com/lash-go/lash/cmd/internal/point"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/projector/index"
+	textsearch "github.com/lash-go/lash/session/search"
 )
 
 // sourceFlags name the source of histories.
 type sourceFlags struct {
-	NATS          string      `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
-	Store         string      `placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
-	File          string      `placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
-	MaxMiB        int64       `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
-	At            point.Point `placeholder:"SEQ|TIME|EVENT" group:"Source" help:"Read histories up to a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago), as if they ended there. Of several sessions give a time. Defaults to the end."`
+	NATS          string        `name:"nats" xor:"source" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
+	Store         string        `xor:"source" placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
+	File          string        `xor:"source" placeholder:"FILE" group:"Source" help:"Archive file, as export writes it."`
+	MaxMiB        int64         `name:"max-mib" default:"1024" placeholder:"N" group:"Source" help:"Refuse an archive file whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	At            program.Point `placeholder:"SEQ|TIME|EVENT" group:"Source" help:"Read histories up to a sequence, an event (12.0, or its id) or a time (2026-11-25T18:30:00Z, or 15m for so long ago), as if they ended there. Of several sessions give a time. Defaults to the end."`
 	connect.Flags `group:"Source"`
 
 	logger *zap.Logger // of the connection; nil is silent
@@ -36,16 +35,14 @@ type sourceFlags struct {
 // source is the source of histories. It has two implementations: an archive, and the bus of a running server or a
 // store.
 type source interface {
-	// Log has the histories. It is only read.
-	Log() events.Log
+	textsearch.Source // a state may be partial, and is read by the fastest way
+
+	// Lost is the error of a session that has lost commits after those that Log has: a [*bus.CutOffError].
+	Lost(ctx context.Context, session events.SessionID) error
 	// Sessions lists the histories, sorted.
 	Sessions(ctx context.Context) ([]events.SessionID, error)
-	// Names lists the histories, in no order, with those that have no commit yet. It is faster than Sessions.
+	// Names are the histories, with those that have no commit yet, for a search. It is faster than Sessions.
 	Names(ctx context.Context) ([]events.SessionID, error)
-	// Index lists the encoded index rows, in no order.
-	Index(ctx context.Context) iter.Seq2[[]byte, error]
-	// Candidates tests the index rows, see [follow.Candidates].
-	Candidates(ctx context.Context, plan *index.Plan) (map[events.SessionID]*index.Row, error)
 	// Blob returns a body stored outside the log, checked against its digest.
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
 	// Keys are the keys of bodies; nil without them.
@@ -60,30 +57,16 @@ type source interface {
 	Redactions(ctx context.Context, session events.SessionID) ([]events.RedactionRecord, error)
 	// Erased lists the erased sessions, in no order.
 	Erased(ctx context.Context) iter.Seq2[events.SessionID, error]
-	// State is a session's state at its end, by the fastest way. It may be partial.
-	State(ctx context.Context, session events.SessionID) (*projector.State, error)
 	Close()
 }
 
-// count counts the sources that flags name.
-func (f *sourceFlags) count() int {
-	n := 0
-	for _, s := range []string{f.NATS, f.Store, f.File} {
-		if s != "" {
-			n++
-		}
-	}
-	return n
-}
+// named reports whether a flag names the source.
+func (f *sourceFlags) named() bool { return f.NATS+f.Store+f.File != "" }
 
 // defaults selects the default store of nodes, where no flag names a source, that store exists, and no target is a
 // file.
 func (f *sourceFlags) defaults(targets ...string) {
-	isFile := func(target string) bool {
-		_, err := os.Stat(target)
-		return target != "" && err == nil
-	}
-	if f.count() == 0 && !f.Named() && isStore(connect.DefaultStore) && !slices.ContainsFunc(targets, isFile) {
+	if !f.named() && !f.Named() && isStore(connect.DefaultStore) && !slices.ContainsFunc(targets, exists) {
 		f.Store = connect.DefaultStore
 	}
 }
@@ -108,17 +91,14 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.count() > 1 {
-		return nil, errors.New("--nats, --store and --file exclude each other: give one")
-	}
 	if f.NATS == "" && f.Named() {
 		return nil, errors.New("--creds and --tls-... go with --nats URL, which is missing")
 	}
 	switch {
 	case f.NATS != "":
-		return openServer(ctx, f, f.NATS, connect.DefaultStore, e.Streams)
+		return openServer(ctx, f, f.NATS, connect.DefaultStore, keys, e.Streams)
 	case f.Store != "":
-		return openStore(ctx, f, e.Streams)
+		return openStore(ctx, f, keys, e.Streams)
 	case f.File != "":
 		defer e.NoteWait("%s to be read", f.File)()
 		return openArchive(f.File, f.MaxMiB, keys)
@@ -147,6 +127,7 @@ func (e *env) openTarget(ctx context.Context, target string) (source, events.Ses
 	}
 	err = e.mustBeThere(ctx, src, id)
 	if err == nil {
+		e.noteLost(ctx, src, id)
 		src, err = e.cutAt(ctx, src, id)
 	}
 	if err != nil {
@@ -176,8 +157,20 @@ func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) 
 	return nil
 }
 
+// noteLost says that a session has lost commits after those that are read.
+func (e *env) noteLost(ctx context.Context, src source, id events.SessionID) {
+	if lost, ok := lostIn(src.Lost(ctx, id), id); ok {
+		e.Printf("%v", connect.Advised(lost))
+	}
+}
+
+// exists reports whether a target is the name of a file.
+func exists(target string) bool {
+	_, err := os.Stat(target)
+	return target != "" && err == nil
+}
+
 // missingFile reports whether a target that can be no session is the name of a file that does not exist.
 func missingFile(target string) bool {
-	_, err := os.Stat(target)
-	return errors.Is(err, os.ErrNotExist) && (strings.Contains(target, "/") || strings.HasSuffix(target, ".lash"))
+	return !exists(target) && (strings.Contains(target, "/") || strings.HasSuffix(target, ".lash"))
 }

@@ -234,28 +234,6 @@ func makeLong(ctx context.Context, b *bus.Bus, h *session.Host) error {
 	return saveSnapshot(ctx, b, "long")
 }
 
-// makeThree DIR makes the store of three replicated servers, with the session long.
-func makeThree(args []string) error {
-	servers, err := busembed.StartCluster(args[0])
-	if err != nil {
-		return err
-	}
-	for _, s := range servers {
-		defer s.Stop()
-	}
-	ctx := context.Background()
-	b, err := bus.Open(ctx, bus.Config{URL: busembed.URLs(servers), Replicas: 3})
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
-	if err != nil {
-		return err
-	}
-	return makeLong(ctx, b, h)
-}
-
 // withOther DIR ARGS: lash-replay with ARGS while a server without keys, which has the store in DIR, listens where that of .lash did; {url} stands
 // for its address.
 func withOther(args []string) error {

@@ -36,17 +36,12 @@ func tombstoneOf(id events.SessionID, t bus.Tombstone) *tombstone {
 	}
 }
 
-// why is the erasure's author and reason in one line.
-func (g *tombstone) why() string {
+func (g *tombstone) String() string {
 	on := "on request"
 	if g.Retention {
 		on = "at the end of its retention"
 	}
-	return transcript.VisibleLine(fmt.Sprintf("by %s, %s: %s", g.By, on, g.Reason))
-}
-
-func (g *tombstone) String() string {
-	text := fmt.Sprintf("%s: erased at %s %s; its history had %s", g.Session, g.At, g.why(), program.Number(int64(g.Commits), "commit"))
+	text := transcript.VisibleLine(fmt.Sprintf("%s: erased at %s by %s, %s: %s; its history had %s", g.Session, g.At, g.By, on, g.Reason, program.Number(int64(g.Commits), "commit")))
 	switch {
 	case g.SignedBy == "" && g.Signed:
 		return text + "; the signature of the tombstone is not verified"
@@ -78,10 +73,10 @@ func (v *verification) tombstone(ctx context.Context) error {
 		return err
 	}
 	g := tombstoneOf(v.id, t)
-	v.found.tombstones = append(v.found.tombstones, g)
+	v.found.Tombstones = append(v.found.Tombstones, g)
 	switch {
 	case len(v.trust.tenants) == 0:
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: its tombstone is not checked: --key gives the tenant's public key", v.id))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: its tombstone is not checked: --key gives the tenant's public key", v.id))
 		return nil
 	case t.Note == "":
 		v.addFault(proof.Finding{Fault: proof.FaultUnsigned, Problem: "the session was erased, and its tombstone is not signed"})
@@ -115,7 +110,7 @@ func (v *verification) compareHeads(g *tombstone, t *proof.Tombstone) {
 	case errors.Is(err, proof.ErrContradiction):
 		v.addFault(proof.Finding{Fault: proof.FaultConflicting, Problem: err.Error()})
 	case err != nil:
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the tombstone is signed; the %v", v.id, err))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: the tombstone is signed; the %v", v.id, err))
 	case last != nil:
 		g.Head, v.found.lastHead = last.Size, last
 	}
@@ -139,7 +134,7 @@ func (v *verification) compareHead(t *proof.Tombstone, last, h *proof.Head) {
 			conflict("the erased history is not the one that the given head of %s signs", program.Number(int64(h.Size), "commit"))
 		}
 	case last != nil && h.Size < last.Size:
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %s cannot be compared with the root of an erased history of %d", v.id, program.Number(int64(h.Size), "commit"), t.Size))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: the given head of %s cannot be compared with the root of an erased history of %d", v.id, program.Number(int64(h.Size), "commit"), t.Size))
 	case t.Root == nil:
 		conflict("the erased history could not be read to its end, and nothing shows that it was the one that the given head of %s signs", program.Number(int64(h.Size), "commit"))
 	case last != nil:
@@ -147,6 +142,6 @@ func (v *verification) compareHead(t *proof.Tombstone, last, h *proof.Head) {
 	case t.Head == "":
 		conflict("the erased history had no head, and the given one covers %s: it was of another history", program.Number(int64(h.Size), "commit"))
 	default: // the last head is of an unknown key
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: the given head of %s cannot be compared: the last head of the erased history is not verified", v.id, program.Number(int64(h.Size), "commit")))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: the given head of %s cannot be compared: the last head of the erased history is not verified", v.id, program.Number(int64(h.Size), "commit")))
 	}
 }

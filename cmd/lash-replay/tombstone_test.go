@@ -229,11 +229,11 @@ func TestTombstoneHeads(t *testing.T) {
 		}
 		v.compareHeads(&tombstone{}, c.stone)
 		got := proof.Fault("")
-		if len(v.found.violations) > 0 {
-			got = v.found.violations[0].Fault
+		if len(v.found.Violations) > 0 {
+			got = v.found.Violations[0].Fault
 		}
-		if got != c.want || len(v.found.violations) > 1 || len(v.found.notes) != c.notes {
-			t.Errorf("%s: got %v, notes %q, want %q and %d notes", name, v.found.violations, v.found.notes, c.want, c.notes)
+		if got != c.want || len(v.found.Violations) > 1 || len(v.found.Notes) != c.notes {
+			t.Errorf("%s: got %v, notes %q, want %q and %d notes", name, v.found.Violations, v.found.Notes, c.want, c.notes)
 		}
 	}
 }

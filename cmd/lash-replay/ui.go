@@ -9,17 +9,14 @@ import (
 	"fmt"
 	"iter"
 	"net"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
-	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -28,15 +25,16 @@ import (
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/transcript"
 	"github.com/lash-go/lash/session/webpage"
 	"github.com/lash-go/lash/workers/prices"
 )
 
 type uiCmd struct {
-	Files  []string `arg:"" optional:"" name:"archive" help:"Archives, or folders with them, instead of a server or a store."`
-	Listen string   `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the page, on this machine. Port 0 takes a free one. Default: ${default}."`
-	pricesFlag
-	JSON bool `name:"json" help:"Print the URL and the token as one JSON object."`
+	Files    []string `arg:"" optional:"" name:"archive" help:"Archives, or folders with them, instead of a server or a store."`
+	Listen   string   `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the page, on this machine. Port 0 takes a free one. Default: ${default}."`
+	Auditors bool     `help:"Instead of a page: answer what auditors read, at --nats."`
+	JSON     bool     `name:"json" help:"Print the URL and the token as one JSON object."`
 }
 
 // Help is shown by --help.
@@ -45,7 +43,11 @@ func (*uiCmd) Help() string {
 server follows what happens. It only shows: lash-node serve --http has the page that also talks to sessions and answers approvals.
 
 The page asks for the token that the command prints, because other users of this machine reach the address too. Ctrl-c ends the command.
-Archives are put into a temporary server, which is deleted at the end. Of redacted ones the page shows what is left, and by whom and why the rest was redacted. Without --prices costs are by the prices of this build.`
+Archives are put into a temporary server, which is deleted at the end. Of redacted ones the page shows what is left, and by whom and why the rest was redacted. Costs are by the prices of this build.
+
+With --auditors it answers what auditors read, on servers with the accounts of deploy/nats. Auditors reach neither the servers' store nor a node: this command
+reads for them, with a certificate of role reader, which can write nothing. Run it where the servers run, and not on a machine of a node. Any number may run.
+It makes at most four requests to the servers at once. Auditors beyond that wait, and who sends too many or other requests is refused and named on standard error.`
 }
 
 // uiStop limits the time in which requests may end after ctrl-c.
@@ -53,6 +55,9 @@ const uiStop = 3 * time.Second
 
 // Run serves the page until ctx ends.
 func (c *uiCmd) Run(ctx context.Context, e *env) error {
+	if c.Auditors {
+		return e.serveReads(ctx)
+	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -60,10 +65,7 @@ func (c *uiCmd) Run(ctx context.Context, e *env) error {
 	if !busembed.Loopback(host) {
 		return fmt.Errorf("--listen %s: the page is for this machine: listen on 127.0.0.1, ::1 or localhost, and reach it from elsewhere through ssh -L; or give other people the page of lash-node serve --http with TLS", c.Listen)
 	}
-	list, err := c.load()
-	if err == nil && !list.known() {
-		list.prices, err = prices.Default()
-	}
+	list, err := prices.Default()
 	if err != nil {
 		return err
 	}
@@ -98,17 +100,48 @@ func (c *uiCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-func (c *uiCmd) print(e *env, url, name, token string) error {
-	if c.JSON {
-		data, err := json.Marshal(map[string]string{"url": url, "token": token, "source": name})
-		if err != nil {
-			return err
-		}
-		e.println(string(data))
-		return e.Flush()
+// readsAtOnce bounds the requests to servers that are under way for auditors.
+const readsAtOnce = 4
+
+// serveReads answers the reads of auditors until ctx ends, or the servers close the connection for good.
+func (e *env) serveReads(ctx context.Context) error {
+	if e.source.NATS == "" {
+		return errors.New("want --nats URL, and no other source: the reads of auditors arrive at servers")
 	}
-	e.printf("page  %s  of %s; stop with ctrl-c\ntoken %s\n", url, name, token)
-	return e.Flush()
+	var err error
+	if e.source.logger, err = e.Logger(zap.NewProductionConfig()); err != nil {
+		return err
+	}
+	src, err := e.open(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	server := src.(*busSource) //nolint:forcetypeassert // --nats has no other
+	stop, err := server.ServeReads(bus.Auditors, readsAtOnce)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	e.println("serving the reads of auditors; stop with ctrl-c")
+	if err := e.Flush(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-server.Ended():
+		return err
+	}
+}
+
+func (c *uiCmd) print(e *env, url, name, token string) (err error) {
+	if c.JSON {
+		err = json.NewEncoder(e.Out).Encode(map[string]string{"url": url, "token": token, "source": name})
+	} else {
+		e.printf("page  %s  of %s; stop with ctrl-c\ntoken %s\n", url, name, token)
+	}
+	return errors.Join(err, e.Flush())
 }
 
 // open opens the source, as a server.
@@ -128,11 +161,7 @@ func (c *uiCmd) open(ctx context.Context, e *env) (*busSource, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	server, ok := src.(*busSource)
-	if !ok {
-		src.Close()
-		return nil, "", errors.New("no source: give --store DIR, --nats URL, or archives")
-	}
+	server := src.(*busSource) //nolint:forcetypeassert // no file is given
 	if e.source.NATS != "" {
 		return server, "the server " + bus.WithoutPasswords(e.source.NATS), nil
 	}
@@ -149,24 +178,16 @@ func openArchives(ctx context.Context, e *env, files []string) (src *busSource, 
 	if err != nil {
 		return nil, "", err
 	}
-	dir, err := os.MkdirTemp("", "lash-ui-")
+	b, end, err := connect.Temporary(ctx, "lash-replay", keys)
 	if err != nil {
 		return nil, "", err
 	}
-	src = &busSource{temporary: dir}
+	src = &busSource{b, false, end}
 	defer func() {
 		if err != nil {
 			src.Close()
 		}
 	}()
-	server, err := busembed.Start(busembed.Config{StoreDir: dir})
-	if err != nil {
-		return src, "", err
-	}
-	src.servers = []*busembed.Server{server}
-	if src.Bus, err = bus.Open(ctx, bus.Config{Name: "lash-replay", Options: []nats.Option{server.InProcess()}, Keys: keys}); err != nil {
-		return src, "", err
-	}
 	defer e.NoteWait("%s to be read", program.Number(int64(len(list)), "archive"))()
 	for _, file := range list {
 		a, err := openArchive(file, e.source.MaxMiB, keys)
@@ -178,21 +199,13 @@ func openArchives(ctx context.Context, e *env, files []string) (src *busSource, 
 		}
 	}
 	if len(list) == 1 {
-		return src, "the archive " + oneLine(filepath.Base(list[0])), nil
+		return src, "the archive " + transcript.VisibleLine(filepath.Base(list[0])), nil
 	}
 	return src, program.Number(int64(len(list)), "archive"), nil
 }
 
-// oneLine is a file's name as text of a line: quoted where it would begin another one.
-func oneLine(name string) string {
-	if strings.ContainsFunc(name, unicode.IsControl) {
-		return strconv.Quote(name)
-	}
-	return name
-}
-
 // pageServer serves the page and the reads of the API to the bearer of a token.
-func pageServer(b *bus.Bus, name, token string, list pricing) (*httpapi.Server, error) {
+func pageServer(b *bus.Bus, name, token string, list *prices.Prices) (*httpapi.Server, error) {
 	c, err := client.New(client.Config{Bus: b})
 	if err != nil {
 		return nil, err
@@ -203,7 +216,7 @@ func pageServer(b *bus.Bus, name, token string, list pricing) (*httpapi.Server, 
 	}
 	return httpapi.New(httpapi.Config{
 		Service: reader{c}, Page: page, Tokens: []httpapi.Token{{Name: "ui", Digest: sha256.Sum256([]byte(token)), Scope: api.ScopeRead}},
-		Prices: func() json.RawMessage { return list.prices.JSON() }, Source: name, Redactions: b.Redactions,
+		Prices: func() json.RawMessage { return list.JSON() }, Source: name, Redactions: b.Redactions,
 	})
 }
 

@@ -96,7 +96,7 @@ func TestUI(t *testing.T) {
 		args   []string
 		source string
 	}{
-		"odd":    {[]string{odd}, `the archive "a\ntoken b.lash"`},
+		"odd":    {[]string{odd}, `the archive a\ntoken b.lash`},
 		"folder": {[]string{"testdata/archives"}, "2 archives"},
 		"file":   {[]string{"testdata/archives/answered.lash"}, "the archive answered.lash"},
 		"flag":   {[]string{"--file", "testdata/archives/answered.lash"}, "the archive answered.lash"},

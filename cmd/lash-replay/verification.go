@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -26,7 +24,6 @@ type verification struct {
 	found    findings
 	src      source
 	id       events.SessionID
-	progress *progress
 	verifier *projector.Verifier
 	stored   *follow.Snapshot   // compared when the fold reaches its sequence; nil: none, or not usable
 	restored *projector.State   // of stored
@@ -48,7 +45,7 @@ func (v *verification) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := v.loadRecords(ctx); err != nil {
+	if v.records, err = redactions(ctx, v.src, v.id); err != nil {
 		return err
 	}
 	if v.startAudit(last); v.stored == nil {
@@ -58,7 +55,6 @@ func (v *verification) run(ctx context.Context) error {
 		if err == nil {
 			v.auditCommit(entry)
 			err = v.commit(ctx, entry)
-			v.progress.print(v.id, entry.Seq, last)
 		}
 		switch {
 		case err == nil:
@@ -72,10 +68,10 @@ func (v *verification) run(ctx context.Context) error {
 	v.notePlain()
 	v.noteRedactions()
 	if v.redacted > 0 {
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are %s", v.id, v.redacted, v.absent()))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are %s", v.id, v.redacted, v.absent()))
 		return nil
 	}
-	if !slices.ContainsFunc(v.found.violations, func(f finding) bool { return f.Check == projector.RuleState }) {
+	if !slices.ContainsFunc(v.found.Violations, func(f finding) bool { return f.Check == projector.RuleState }) {
 		v.addAll(v.verifier.CheckWhole()) // finds what changed after its commit
 	}
 	if at := v.verifier.State().Seq; v.stored != nil && v.stored.Seq > at {
@@ -93,7 +89,7 @@ func (v *verification) notePlain() {
 	if v.mark.From == 0 {
 		upto = "as a whole"
 	}
-	v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: it is stored plain %s: no key shows that a node made these commits", v.id, upto))
+	v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: it is stored plain %s: no key shows that a node made these commits", v.id, upto))
 }
 
 // absent says why payloads cannot be read.
@@ -126,7 +122,7 @@ func (v *verification) addAll(list []projector.Violation) {
 		if one.Event >= 0 {
 			f.Event = &one.Event
 		}
-		v.found.add(f)
+		v.found.Violations = append(v.found.Violations, f)
 	}
 }
 
@@ -156,11 +152,9 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	v.addAll(v.verifier.Check())
 	for i := range e.Commit.Events {
 		ev := &e.Commit.Events[i]
-		switch p := ev.Payload.(type) {
+		switch ev.Payload.(type) {
 		case *events.ModelReplied, *events.ModelFailed, *events.ModelInterrupted:
 			v.found.Prompts++
-		case *events.SessionLossAccepted: // explains a head of the lost commits
-			v.note(fmt.Sprintf("commit %d says that commits %d to %d were lost with their stream, and that %s accepted that: %s", e.Seq, p.After+1, p.UpTo, p.By, p.Reason))
 		}
 		err := blob.Visit(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {
 			return v.blob(ctx, e.Seq, i, ref)
@@ -184,7 +178,7 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 	ancestor, err := follow.ReadAt(ctx, v.src.Log(), v.src, from.Session, from.Seq)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not in the same source", v.id, from.Session))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not in the same source", v.id, from.Session))
 		return nil
 	case err != nil:
 		return fmt.Errorf("session %s, of which it is a copy: %w", from.Session, err)
@@ -199,34 +193,25 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 // blobWait bounds the read of one body: chunks of a damaged body may never arrive.
 const blobWait = time.Minute
 
-// blob checks the body of an event.
+// blob checks the body of an event. An error means that it could not be checked.
 func (v *verification) blob(ctx context.Context, seq events.Seq, event int, ref events.BlobRef) error {
 	if v.blobs[ref.Digest] {
 		return nil
 	}
 	v.blobs[ref.Digest] = true
 	v.found.Blobs++
-	problem, err := v.readBlob(ctx, ref)
-	if problem != "" {
-		v.violation(seq, event, checkBlob, problem)
-	}
-	return err
-}
-
-// readBlob returns the problem of a body. An error means that the body could not be checked.
-func (v *verification) readBlob(ctx context.Context, ref events.BlobRef) (problem string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, blobWait)
 	defer cancel()
 	body, err := v.src.Blob(ctx, ref)
-	switch {
+	switch got := projector.RefOf(body); {
 	case err != nil && isDamage(err):
-		return err.Error(), nil
+		v.violation(seq, event, checkBlob, err.Error())
 	case err != nil:
-		return "", err
-	case projector.RefOf(body) != ref:
-		return fmt.Sprintf("blob %s of %d bytes is recorded as %s of %d", projector.RefOf(body).Digest, len(body), ref.Digest, ref.Size), nil
+		return err
+	case got != ref:
+		v.violation(seq, event, checkBlob, fmt.Sprintf("blob %s of %d bytes is recorded as %s of %d", got.Digest, got.Size, ref.Digest, ref.Size))
 	}
-	return "", nil
+	return nil
 }
 
 // loadSnapshot reads the session's snapshot, and checks what does not depend on the history.
@@ -247,7 +232,7 @@ func (v *verification) loadSnapshot(ctx context.Context) error {
 	switch {
 	case errors.Is(err, projector.ErrOldFold):
 		v.found.Snapshots--
-		v.found.notes = append(v.found.notes, fmt.Sprintf("session %s: not compared: %v", v.id, err))
+		v.found.Notes = append(v.found.Notes, fmt.Sprintf("session %s: not compared: %v", v.id, err))
 		return nil
 	case err != nil:
 		v.violation(stored.Seq, -1, checkSnapshot, err.Error())
@@ -268,9 +253,11 @@ func (v *verification) compare(ctx context.Context) error {
 	}
 	if !bytes.Equal(head, v.stored.Head) {
 		problem := fmt.Sprintf("the stored head has digest %s, the history folds to %s", projector.RefOf(v.stored.Head).Digest, projector.RefOf(head).Digest)
-		if names := differing(v.restored.Head, v.verifier.State().Head); len(names) > 0 {
-			problem += "; different: " + strings.Join(names, ", ")
+		var names []string
+		for _, c := range changes(fieldsOf(v.restored.Head), fieldsOf(v.verifier.State().Head)) {
+			names = append(names, c.Name)
 		}
+		problem += "; different: " + strings.Join(names, ", ")
 		v.violation(v.stored.Seq, -1, checkSnapshot, problem)
 	}
 	ctx, cancel := context.WithTimeout(ctx, blobWait)
@@ -280,16 +267,4 @@ func (v *verification) compare(ctx context.Context) error {
 		err = nil
 	}
 	return err
-}
-
-// differing names the fields in which two heads differ.
-func differing(a, b projector.Head) []string {
-	var names []string
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range x.NumField() {
-		if (eventjson.Value{V: x.Field(i).Interface()}).String() != (eventjson.Value{V: y.Field(i).Interface()}).String() {
-			names = append(names, eventjson.Snake(x.Type().Field(i).Name))
-		}
-	}
-	return names
 }

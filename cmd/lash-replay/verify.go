@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -54,26 +55,22 @@ func (c *verifyCmd) Run(ctx context.Context, e *env) error {
 			e.println(f)
 		}
 	}}
-	if err := c.verify(ctx, e, r); err != nil {
-		return err
+	err := c.verify(ctx, e, r)
+	if err == nil {
+		err = r.unvisited(c.All)
 	}
-	if err := r.unvisited(c.All); err != nil {
-		return err
+	if err == nil {
+		err = r.writeHead(c.WriteHead)
 	}
-	if err := r.writeHead(c.WriteHead); err != nil {
-		return err
+	if err == nil && c.JSON {
+		err = e.writeJSON(r.found)
+	} else if err == nil {
+		r.found.print(e, r.trust.tenants)
 	}
-	if c.JSON {
-		if err := e.writeJSON(r.report()); err != nil {
-			return err
-		}
-	} else {
-		r.report().print(e)
-	}
-	if len(r.found.violations) > 0 {
+	if err == nil && len(r.found.Violations) > 0 {
 		return errViolations
 	}
-	return nil
+	return err
 }
 
 func (c *verifyCmd) verify(ctx context.Context, e *env, r *verifyRun) (err error) {
@@ -81,16 +78,21 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *verifyRun) (err error
 	if r.trust, err = c.trusted(e.source.Store); err != nil {
 		return err
 	}
-	r.found.notes = r.trust.notes
-	p := &progress{w: e.Err, now: e.now, began: e.now()}
+	r.found.Invariants, r.found.Violations, r.found.Notes = "after every commit", []finding{}, r.trust.notes
+	for _, v := range r.trust.tenants {
+		r.found.Trusted = append(r.found.Trusted, v.Name())
+	}
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
-	case e.source.count() == 0 && len(c.Targets) > 0:
-		return c.files(ctx, e, r, func(src source, id events.SessionID) error {
-			return r.merge(r.history(ctx, src, id, p))
+	case !e.source.named() && len(c.Targets) > 0:
+		return e.each(ctx, "verified", c.Targets, func(file string, src source, id events.SessionID, err error) error {
+			if err == nil {
+				err = r.merge(r.history(ctx, src, id))
+			}
+			return r.damaged(file, err)
 		})
-	case e.source.count() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
+	case e.source.named() && e.source.File == "" && !c.All && len(c.Targets) == 0:
 		return errors.New("which sessions? name them, or give --all")
 	}
 	src, ids, err := e.sessions(ctx, c.Targets)
@@ -103,17 +105,22 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *verifyRun) (err error
 			return err
 		}
 	}
+	count := e.Counts(c.JSON, "verified", len(ids), "session")
+	defer count.Stop()
 	err = textsearch.InOrder(ctx, len(ids), func(ctx context.Context, i int) (*findings, error) {
-		return r.session(ctx, e, src, ids[i], p)
-	}, r.merge)
+		return r.session(ctx, e, src, ids[i])
+	}, func(one *findings, err error) error {
+		count.Add()
+		return r.merge(one, err)
+	})
 	return r.damaged(e.source.File, err)
 }
 
 // history verifies the history of a session. One that was redacted meanwhile is verified again, as its record and what was read of it
 // do not belong together.
-func (r *verifyRun) history(ctx context.Context, src source, id events.SessionID, p *progress) (*findings, error) {
+func (r *verifyRun) history(ctx context.Context, src source, id events.SessionID) (*findings, error) {
 	for {
-		v := &verification{trust: r.trust, src: src, id: id, progress: p, verifier: projector.NewVerifier(id), blobs: make(map[string]bool)}
+		v := &verification{trust: r.trust, src: src, id: id, verifier: projector.NewVerifier(id), blobs: make(map[string]bool)}
 		err := v.run(ctx)
 		if now, recordsErr := redactions(ctx, src, id); recordsErr != nil || len(now) <= len(v.records) {
 			return &v.found, err
@@ -122,20 +129,21 @@ func (r *verifyRun) history(ctx context.Context, src source, id events.SessionID
 }
 
 // session verifies the history of a session, or the tombstone of one that was erased, maybe since this program began.
-func (r *verifyRun) session(ctx context.Context, e *env, src source, id events.SessionID, p *progress) (found *findings, err error) {
+func (r *verifyRun) session(ctx context.Context, e *env, src source, id events.SessionID) (found *findings, err error) {
 	if err = e.mustBeThere(ctx, src, id); err == nil {
-		found, err = r.history(ctx, src, id, p)
+		found, err = r.history(ctx, src, id)
 	}
-	if err == nil && len(found.violations) > 0 { // the files of a history may be missing because it was erased meanwhile
+	if err == nil && len(found.Violations) > 0 { // the files of a history may be missing because it was erased meanwhile
 		if _, lastErr := src.Log().Last(ctx, id); errors.As(lastErr, new(*events.ErasedError)) {
 			err = lastErr
 		}
 	}
-	if lost, ok := lostIn(err, id); ok { // the other sessions are verified too
-		v := &verification{trust: r.trust, src: src, id: id}
-		v.found.Sessions++
-		v.violation(lost.Last+1, -1, checkHistory, connect.Advised(lost).Error())
-		return &v.found, nil
+	if lost, ok := lostIn(cmp.Or(err, src.Lost(ctx, id)), id); ok { // what is left, and the other sessions, are verified too
+		if found == nil {
+			found = &findings{counts: counts{Sessions: 1}}
+		}
+		found.Violations = append(found.Violations, finding{Session: id, Seq: lost.Last + 1, Check: checkHistory, Problem: connect.Advised(lost).Error()})
+		return found, nil
 	}
 	if gone := new(events.ErasedError); errors.As(err, &gone) && gone.Session == id {
 		v := &verification{trust: r.trust, src: src, id: id}
@@ -149,7 +157,7 @@ func (r *verifyRun) session(ctx context.Context, e *env, src source, id events.S
 func (r *verifyRun) merge(one *findings, err error) error {
 	if one != nil {
 		r.found.merge(one)
-		for _, f := range one.violations {
+		for _, f := range one.Violations {
 			r.onViolation(f)
 		}
 	}
@@ -158,28 +166,13 @@ func (r *verifyRun) merge(one *findings, err error) error {
 
 // add adds a violation that is not of one session's history.
 func (r *verifyRun) add(f finding) {
-	r.found.violations = append(r.found.violations, f)
+	r.found.Violations = append(r.found.Violations, f)
 	r.onViolation(f)
-}
-
-// files verifies each archive separately, so that a damaged one does not hide the others.
-func (c *verifyCmd) files(ctx context.Context, e *env, r *verifyRun, visit func(source, events.SessionID) error) error {
-	files, err := program.Archives(c.Targets)
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		err := e.each(ctx, []string{file}, visit)
-		if err := r.damaged(file, err); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // damaged turns the error of a damaged archive into a violation.
 func (r *verifyRun) damaged(file string, err error) error {
-	if !errors.Is(err, errDamaged) {
+	if !errors.Is(err, program.ErrDamaged) {
 		return err
 	}
 	r.add(finding{File: file, Check: checkArchive, Problem: err.Error()})

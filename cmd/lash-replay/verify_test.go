@@ -83,15 +83,15 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 		src := &erasing{busSource: &busSource{Bus: b}, after: map[events.SessionID]events.Seq{"s0": 0, "s1": 1}[id], erase: erase}
 		e := &env{Streams: &program.Streams{Out: io.Discard, Err: io.Discard}}
 		r := &verifyRun{trust: &trust{tenants: tenants}}
-		part, err := r.session(t.Context(), e, src, id, &progress{w: io.Discard, now: time.Now, began: time.Now()})
+		part, err := r.session(t.Context(), e, src, id)
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if id == "s0" && (part.Sessions != 0 || len(part.tombstones) != 1 || part.tombstones[0].SignedBy == "") {
-			t.Errorf("erased before it is read: got %d sessions, tombstones %+v, want a signed tombstone", part.Sessions, part.tombstones)
+		if id == "s0" && (part.Sessions != 0 || len(part.Tombstones) != 1 || part.Tombstones[0].SignedBy == "") {
+			t.Errorf("erased before it is read: got %d sessions, tombstones %+v, want a signed tombstone", part.Sessions, part.Tombstones)
 		}
-		if len(part.violations) > 0 || part.Sessions+int64(len(part.tombstones)) != 1 {
-			t.Errorf("%s: got violations %v, %d sessions, %d tombstones, want one of both", id, part.violations, part.Sessions, len(part.tombstones))
+		if len(part.Violations) > 0 || part.Sessions+int64(len(part.Tombstones)) != 1 {
+			t.Errorf("%s: got violations %v, %d sessions, %d tombstones, want one of both", id, part.Violations, part.Sessions, len(part.Tombstones))
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestLongLostSessionHidesNoOther(t *testing.T) {
 func TestWriteHeadOfOne(t *testing.T) {
 	t.Parallel()
 	live := &findings{counts: counts{Sessions: 1}, lastHead: &proof.Head{Session: "a", Note: "head of a"}}
-	gone := &findings{tombstones: []*tombstone{{Session: "z"}}, lastHead: &proof.Head{Session: "z", Note: "head of z"}}
+	gone := &findings{Tombstones: []*tombstone{{Session: "z"}}, lastHead: &proof.Head{Session: "z", Note: "head of z"}}
 	for name, c := range map[string]struct {
 		parts []*findings
 		want  string // empty: an error
@@ -189,17 +189,17 @@ func TestHeadsOfOthers(t *testing.T) {
 	} {
 		r := &verifyRun{
 			trust: &trust{heads: heads, named: c.named}, onViolation: func(finding) {},
-			found: findings{proven: []*proven{{Session: "a"}}, tombstones: []*tombstone{{Session: "z"}}},
+			found: findings{Proven: []*proven{{Session: "a"}}, Tombstones: []*tombstone{{Session: "z"}}},
 		}
 		err := r.unvisited(c.all)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %v, want %q", name, err, c.err)
 		}
-		if len(r.found.violations) != len(c.found) || len(r.found.notes) != c.notes {
-			t.Errorf("%s: got %v, notes %q, want sessions %v and %d notes", name, r.found.violations, r.found.notes, c.found, c.notes)
+		if len(r.found.Violations) != len(c.found) || len(r.found.Notes) != c.notes {
+			t.Errorf("%s: got %v, notes %q, want sessions %v and %d notes", name, r.found.Violations, r.found.Notes, c.found, c.notes)
 		}
 		for i, id := range c.found {
-			if f := r.found.violations[i]; f.Session != id || f.Fault != proof.FaultRemoved || f.Upto != 9 {
+			if f := r.found.Violations[i]; f.Session != id || f.Fault != proof.FaultRemoved || f.Upto != 9 {
 				t.Errorf("%s: got %+v, want the removed session %s", name, f, id)
 			}
 		}

@@ -37,14 +37,10 @@ func TestLongWaitsAreNamed(t *testing.T) {
 	commands := map[string][]string{
 		"ls":     {"", "--at 15m"},
 		"show":   {"s1"},
-		"turn":   {"s1 t1"},
 		"events": {"s1", "s1 --at 1"},
-		"tree":   {"s1"},
 		"search": {"--tool x", "--tool x --at 15m"},
-		"tail":   {"s1"},
 		"diff":   {"s1@1 s1"},
-		"ui":     nil, // it reads when a page asks for something
-		"serve":  nil, // it reads when an auditor asks for something
+		"ui":     nil, // it reads when a page or an auditor asks for something
 		"verify": {"s1", "--all"},
 		"check":  {"", "s1"},
 		"export": {"s1 -o " + filepath.Join(dir, "s1.lash"), "--all -o " + filepath.Join(dir, "all"), "s1 --format markdown -o " + filepath.Join(dir, "s1.md")},

@@ -1,4 +1,4 @@
 // Package eventstest has shared test support for histories: generators of valid payloads and commits, the conformance
-// suite of [events.Log], a log with injected faults, a signer of heads, and the msgpack library as a reference for the
-// encoder. It imports packages events and proof only. It does not sleep and does not read the clock.
+// suite of [events.Log], a log with injected faults, and a signer of heads. It
+// imports packages events and proof only. It does not sleep and does not read the clock.
 package eventstest

@@ -6,51 +6,35 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
 )
 
-// TestEncoding checks that values of the examples' types are encoded byte for byte as by the msgpack library, see
-// [Reference]. The values are drawn field by field and may be invalid. It runs one subtest per example.
+// TestEncoding checks that values of the examples' types survive: what is decoded of an encoding has the same encoding. The values are drawn field
+// by field and may be invalid. It runs one subtest per example.
 func TestEncoding(t *testing.T, examples ...any) {
 	for _, example := range examples {
 		of := reflect.TypeOf(example)
 		t.Run(of.String(), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
-				v := reflect.New(of)
+				v, again := reflect.New(of), reflect.New(of)
 				drawValue(t, v.Elem(), 8)
-				sameEncoding(t, v.Interface())
-				sameEncoding(t, v.Elem().Interface())
+				want, err := events.EncodePayload(v.Interface())
+				if err == nil {
+					err = events.DecodePayload(want, again.Interface())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range []any{again.Interface(), again.Elem().Interface(), v.Elem().Interface()} {
+					if got, err := events.EncodePayload(v); err != nil || !stdbytes.Equal(got, want) {
+						t.Fatalf("%#v: got %x, %v, want %x", v, got, err, want)
+					}
+				}
 			})
 		})
-	}
-}
-
-// Reference encodes v with the msgpack library, with short integers and sorted keys. [events.EncodePayload] promises
-// this encoding for the types of the format.
-func Reference(v any) ([]byte, error) {
-	var out stdbytes.Buffer
-	enc := msgpack.NewEncoder(&out)
-	enc.UseCompactInts(true)
-	enc.SetSortMapKeys(true)
-	err := enc.Encode(v)
-	return out.Bytes(), err
-}
-
-func sameEncoding(t *rapid.T, v any) {
-	want, err := Reference(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := events.EncodePayload(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !stdbytes.Equal(got, want) {
-		t.Fatalf("%#v: got %x, want %x", v, got, want)
 	}
 }
 

@@ -29,7 +29,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return p
 	},
 	events.KindSessionConfigured: func(t *rapid.T) events.Payload {
-		return &events.SessionConfigured{Config: config(t), Key: maybe(t, id[string]), Announced: rapid.Bool().Draw(t, "announced")}
+		return &events.SessionConfigured{Config: config(t), Announced: rapid.Bool().Draw(t, "announced")}
 	},
 	events.KindSessionTold: func(t *rapid.T) events.Payload {
 		return &events.SessionTold{Of: events.Seq(rapid.Int64Range(1, 1<<40).Draw(t, "of")), Worker: token[events.WorkerID](t)}
@@ -41,23 +41,13 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}, func(r events.SessionRight) events.SessionRight { return r })
 		return &events.SessionGranted{To: token[string](t), Rights: rights, By: maybe(t, id[string])}
 	},
-	events.KindSessionLossAccepted: func(t *rapid.T) events.Payload {
-		after := rapid.Uint64Range(1, 1<<40).Draw(t, "after")
-		return &events.SessionLossAccepted{
-			After: events.Seq(after), UpTo: events.Seq(after + rapid.Uint64Range(1, 1<<40).Draw(t, "lost")), By: id[string](t), Reason: token[string](t),
-		}
-	},
 	events.KindBodyStored: func(t *rapid.T) events.Payload {
 		ref := blob(t)
 		ref.Size = rapid.Int64Range(1, events.MaxBlobBytes).Draw(t, "size")
 		return &events.BodyStored{Blob: ref, By: maybe(t, id[string])}
 	},
 	events.KindGraphAppended: func(t *rapid.T) events.Payload {
-		p := &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
-		if p.Key != "" {
-			p.Digest = maybe(t, id[string])
-		}
-		return p
+		return &events.GraphAppended{Nodes: nodes(t, 1), Key: maybe(t, id[string])}
 	},
 	events.KindGraphBranched: func(t *rapid.T) events.Payload {
 		return &events.GraphBranched{Leaf: maybe(t, id[events.NodeID])}
@@ -101,7 +91,6 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindTurnStarted: func(t *rapid.T) events.Payload {
 		return &events.TurnStarted{
 			Attempt: count(t) + 1, Worker: token[events.WorkerID](t), Message: maybe(t, id[events.MessageID]),
-			Job:    maybe(t, token[events.TurnID]),
 			Points: distinct(t, 0, point, func(p events.HookPoint) events.HookPoint { return p }),
 		}
 	},
@@ -134,7 +123,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		}
 	},
 	events.KindToolStateApplied: func(t *rapid.T) events.Payload {
-		return &events.ToolStateApplied{Generation: count(t), Tools: tools(t)}
+		return &events.ToolStateApplied{Generation: count(t), Tools: tools(t), Continues: flag(t)}
 	},
 	events.KindToolSourcesApplied: func(t *rapid.T) events.Payload {
 		return &events.ToolSourcesApplied{Sources: distinct(t, 0, token[string], func(name string) string { return name })}

@@ -99,7 +99,7 @@ func config(t *rapid.T) events.Config {
 	return events.Config{
 		Provider: maybe(t, id[string]), Model: maybe(t, id[string]), Effort: maybe(t, id[string]),
 		MaxOutputTokens: count(t), ContextWindow: count(t), MaxIterations: count(t),
-		Protocol: maybe(t, id[string]), RetainMillis: count(t), SilenceMillis: count(t), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
+		Protocol: maybe(t, id[string]), RetainMillis: count(t), SilenceMillis: count(t), Environment: maybe(t, short[string]), Instructions: text(t), Sampling: maybe(t, sampling), Layers: list(t, 0, layer),
 		Fallbacks: list(t, 0, fallback),
 	}
 }
@@ -371,7 +371,7 @@ func monitor(t *rapid.T) events.MonitorSpec {
 		env = nil
 	}
 	return events.MonitorSpec{
-		ID: short[events.MonitorID](t), Command: id[string](t), Cwd: maybe(t, id[string]), Place: maybe(t, id[string]), Env: env,
+		ID: short[events.MonitorID](t), Command: id[string](t), Environment: maybe(t, short[string]), Cwd: maybe(t, id[string]), Place: maybe(t, id[string]), Env: env,
 		Persistent: rapid.Bool().Draw(t, "persistent"), TimeoutMillis: count(t), RestartOnRestore: rapid.Bool().Draw(t, "restart"),
 		ArmOn: one(t, events.ArmManual, events.ArmSessionStart), Wake: one(t, events.WakeQueueTurn, events.WakeNotify),
 	}

@@ -43,7 +43,7 @@ func TestPlugin(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"plugins": [{"name": "weather"}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	node := child.Start(t, []string{"OPENAI_BASE_URL=" + model, nodeVariable + "=1"}, "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--external-plugins", file)
+	node := child.Start(t, []string{"OPENAI_BASE_URL=" + model, nodeVariable + "=1"}, "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--set", "external-plugins="+file)
 	node.Await("serving, provider openai")
 	plugin := child.Start(t, nil, filepath.Join(store, "plugins", "weather.json"))
 	plugin.Await("serving the tool weather")

@@ -153,9 +153,9 @@ func clientDir(t *testing.T, modules string) string {
 	return dir
 }
 
-// TestClient compiles the client in strict mode, and runs a turn over a connection that is lost twice. The client
+// TestLongClient compiles the client in strict mode, and runs a turn over a connection that is lost twice. The client
 // shows each commit once, in order, approves the call, and shows the first half of the answer before the model has written the other.
-func TestClient(t *testing.T) {
+func TestLongClient(t *testing.T) {
 	t.Parallel()
 	modules := runtest.NPM(t)
 	out := &awaited{text: "\nThe tool said: ", seen: make(chan struct{})}

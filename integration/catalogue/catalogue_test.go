@@ -15,8 +15,8 @@ type entry struct {
 
 // expected lists the ids, by family: graph, frames, lifecycle, turns, checkpoints, plugins, tools (X), tasks (K),
 // monitors, direct completions and traces (D), scale.
-var expected = slices.Concat(ids("G", 21), ids("F", 13), ids("L", 19), ids("T", 32), ids("C", 14),
-	ids("P", 33), ids("X", 25), ids("K", 18), ids("M", 13), ids("D", 8), ids("S", 22))
+var expected = slices.Concat(ids("G", 21), ids("F", 13), ids("L", 20), ids("T", 33), ids("C", 14),
+	ids("P", 36), ids("X", 29), ids("K", 18), ids("M", 14), ids("D", 8), ids("S", 22))
 
 func ids(family string, n int) []string {
 	var list []string
@@ -30,7 +30,7 @@ func ids(family string, n int) []string {
 func entries() []entry {
 	return slices.Concat(graphEntries(), graphRaces(), turnEntries(), stopEntries(), faultEntries(), taskEntries(), monitorEntries(),
 		frameEntries(), lifecycleEntries(), checkpointEntries(), pluginEntries(), pluginLifecycleEntries(), turnHookEntries(), childEntries(),
-		toolEntries(), completionEntries(), traceEntries(), codeEntries(), ownershipEntries(), observerEntries(), bodyEntries())
+		toolEntries(), completionEntries(), traceEntries(), codeEntries(), ownershipEntries(), observerEntries(), bodyEntries(), environmentEntries(), timeEntries(), capabilityEntries())
 }
 
 // TestCatalogue runs the catalogue, each entry on a server of its own.

@@ -218,7 +218,7 @@ func testInjectTakeover(t *testing.T) {
 	id = old.Open(api.CreateRequest{})
 	old.Model.Script = []harness.Step{harness.DoFirst(func() {
 		inject(old, id, "i1", "also") // the old worker is about to take it with its reply
-		old.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "other", Job: "t1"})
+		old.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "other"})
 	}, harness.Reply(harness.Text("too late"))), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two"))}
 	old.StartWorker(old.Bus)
 	harness.Equal(t, "text", old.RunTurn(id, "t1", harness.Text("hello")).Text, "two")

@@ -144,7 +144,7 @@ func codes(executor plugin.CodeExecutor) plugin.Factory {
 func testNoExecutor(t *testing.T) {
 	working := false
 	for code, executor := range map[string]plugin.CodeExecutor{
-		"code_execution_unavailable": nil, "code_execution_runtime_stopped": &runner{broken: &working},
+		"code_unavailable": nil, "runtime_stopped": &runner{broken: &working},
 	} {
 		b := harness.StartIdle(t, harness.Reply(harness.Text("crash")), harness.Reply(harness.Text("done")))
 		b.StartNode(codes(executor))

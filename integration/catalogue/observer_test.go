@@ -155,7 +155,7 @@ func testClaimLost(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the model call", started)
-	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"})
+	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B"})
 	took := b.LastSeq(id)
 	close(release)
 	kill()

@@ -60,7 +60,7 @@ func testOldOwner(t *testing.T) {
 	b.AwaitState(id, "the call in the history", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Calls) == 1 })
 	stop, err := b.Bus.ServeWorker("B", func([]byte) []byte { return []byte("yes") }) // B is alive, and says that it runs the turn
 	harness.WantError(t, "serve", err, nil)
-	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"}, &events.ToolLost{Calls: []int64{0}})
+	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B"}, &events.ToolLost{Calls: []int64{0}})
 	took := b.StateOf(id)
 	close(release)
 	kill() // returns when A has written all that it can

@@ -278,8 +278,6 @@ func testLiveTwice(t *testing.T) {
 	}
 	_, err = build("s2")
 	harness.WantError(t, "another session", err, nil)
-	_, err = first.Fork(t.Context(), plugin.BuildContext{Session: "s2"})
-	harness.WantError(t, "fork into a live one", err, plugin.ErrRegistration)
 	first.Close()
 	_, err = build("s1")
 	harness.WantError(t, "build after the close", err, nil)

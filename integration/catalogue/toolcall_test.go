@@ -203,6 +203,7 @@ func testCallResolved(t *testing.T) {
 func testCallFinished(t *testing.T) {
 	b := setupListening(t, harness.Reply(harness.Call("1", "quick", "{}"), harness.Call("2", "quick_once", "{}"), harness.Call("3", "slow", "{}")), harness.Reply(harness.Text("done")))
 	var quick, slow atomic.Int64
+	hanging := make(chan struct{})
 	for _, tool := range []plugin.Tool{{Name: "quick", Effects: events.EffectsIdempotent}, {Name: "quick_once"}} {
 		plugin.AddTool(b.Tools, tool, func(context.Context, plugin.Call, struct{}) (string, error) {
 			quick.Add(1)
@@ -211,6 +212,7 @@ func testCallFinished(t *testing.T) {
 	}
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "slow", Effects: events.EffectsIdempotent}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		if slow.Add(1) == 1 {
+			close(hanging)
 			<-ctx.Done()
 		}
 		return "slow", ctx.Err()
@@ -221,6 +223,7 @@ func testCallFinished(t *testing.T) {
 	b.AwaitState(id, "two results", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 3 && s.Turn().Calls[0].Done && s.Turn().Calls[1].Done
 	})
+	b.Wait("the slow call", hanging)
 	kill()
 	b.StartWorker(b.Bus)
 	b.AwaitTurn(id, "t1")

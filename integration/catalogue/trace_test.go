@@ -82,7 +82,10 @@ func tracing(id string) plugin.Factory {
 			return trace("after_turn"), nil
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "tell"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			return "ok", errors.Join(c.Host.EmitTrace(ctx, "told", json.RawMessage(`[1]`)), c.Host.EmitTrace(ctx, "broken", json.RawMessage(`{`)))
+			return "ok", errors.Join(
+				c.Host.EmitTrace(ctx, api.TraceContext{}, api.TraceEvent{Name: "told", Payload: json.RawMessage(`[1]`)}),
+				c.Host.EmitTrace(ctx, api.TraceContext{}, api.TraceEvent{Name: "broken", Payload: json.RawMessage(`{`)}),
+			)
 		})
 	})
 }
@@ -278,6 +281,45 @@ func testTraceCustom(t *testing.T) {
 	}
 	harness.EqualLists(t, "custom", got, []string{`plugin.p.n {"a":1}`, "plugin.p.m ", "plugin.q.n "})
 	harness.Equal(t, "lines of the direct completion", direct, 3)
+}
+
+// TestTraceContext gives traces a context: where it leaves something out, that of the caller counts.
+func TestTraceContext(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "tell", "{}")), harness.Reply(harness.Text("done")))
+	list := traced(b, nil)
+	b.StartNode(harness.PluginOf("p", func(r *plugin.Registrar) {
+		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
+			return []plugin.Directive{plugin.TraceIn(api.TraceContext{ModelCall: "m", Metadata: map[string]string{"k": "v", "worker": "w"}}, "n", nil)}, nil
+		})
+		plugin.AddTool(r, plugin.Tool{Name: "tell"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			return "ok", errors.Join(
+				c.Host.EmitTrace(ctx, api.TraceContext{Origin: "o", Agent: "a", Metadata: map[string]string{"run": "r7"}}, api.TraceEvent{Type: api.TraceProtocolStep, Tool: "step"}),
+				c.Host.EmitTrace(ctx, api.TraceContext{Session: "elsewhere", Effect: "x"}, api.TraceEvent{Name: "far"}),
+				c.Host.EmitTrace(ctx, api.TraceContext{Turn: "before"}, api.TraceEvent{Name: "earlier"}),
+			)
+		})
+	}))
+	id := b.Open(api.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("hello"))
+	got := make(map[string]api.TraceContext)
+	for _, r := range list() {
+		if r.Event.Type == api.TraceCustom || r.Event.Type == api.TraceProtocolStep {
+			got[r.Event.Name+r.Event.Tool] = r.Context
+		}
+	}
+	worker := got["far"].Metadata["worker"]
+	harness.Equal(t, "the node names its worker", worker != "", true)
+	for name, want := range map[string]api.TraceContext{
+		"plugin.p.n": {Session: id, Turn: "t1", TurnIndex: 1, Iteration: new(int64(0)), Effect: "t1/0/before_turn", ModelCall: "m", Metadata: map[string]string{"worker": worker, "plugin.p.k": "v", "plugin.p.worker": "w"}},
+		"step":       {Session: id, Turn: "t1", TurnIndex: 1, Iteration: new(int64(0)), Effect: "t1/0/0", Origin: "o", Agent: "a", Metadata: map[string]string{"worker": worker, "run": "r7"}},
+		"far":        {Session: "elsewhere", Effect: "x", Metadata: map[string]string{"worker": worker}},
+		"earlier":    {Session: id, Turn: "before", Metadata: map[string]string{"worker": worker}},
+	} {
+		have := got[name]
+		have.Client = events.TraceParent{}
+		harness.DeepEqual(t, "context of "+name, have, want)
+	}
 }
 
 // TestTraceCode reports a program as a step of the protocol, and its calls as calls.

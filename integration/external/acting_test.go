@@ -91,6 +91,18 @@ func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin
 		}
 		status, body, err := call.Request(ctx, "r1", in.Method, in.Path, sent)
 		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
+	case "copy":
+		_, snapshot, err := call.Request(ctx, "r1", "GET", "/v1/sessions/"+string(call.Session)+"/snapshot", nil)
+		if err != nil {
+			return plugin.Result{}, err
+		}
+		body := fmt.Sprintf(`{"parent":%q,"start":"snapshot","snapshot":%s}`, call.Session, snapshot)
+		status, answer, err := call.Request(ctx, "r2", "POST", "/v1/sessions", json.RawMessage(body))
+		return plugin.Result{Text: fmt.Sprint(status, " ", string(answer))}, err
+	case "trace":
+		event, _ := json.Marshal(&wire.Trace{Name: "seen", Payload: json.RawMessage(`{"n":1}`), Context: &wire.TraceContext{ModelCall: "m1", Metadata: map[string]string{"run": "r7"}}})
+		status, _, err := call.Request(ctx, "r1", "POST", wire.TracePath, event)
+		return plugin.Result{Text: fmt.Sprint(status)}, err
 	case "leave": // the callback and the outcome are sent together
 		sent, _ := json.Marshal(in.Body) // it was JSON
 		go leave(ctx, call, runs, in.Method, in.Path, sent)

@@ -63,6 +63,9 @@ var callCases = []serviceCase{
 	{"T18f_stored_body_that_is_not_allowed", bodyNotAllowed},
 	{"T15a_large_arguments_are_not_sent", largeArguments},
 	{"T35_child_of_a_callback_is_created_once", childOnce},
+	{"T35a_callbacks_of_tasks_usage_overlays_and_snapshots", wholeCallbacks},
+	{"T35b_trace_event_with_a_context", tracesOfCalls},
+	{"T35c_trace_event_that_is_not_allowed", deniedTrace},
 	// An instance that lost the call has no reader for its callback.
 	{"T36_callback_of_an_instance_that_lost_the_call", callbackWithoutCall},
 	{"T61_operation_that_is_not_allowed", deniedOperation},

@@ -166,7 +166,7 @@ func invalidConfiguration(t *testing.T, on place) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "plugins.json")
 	harness.WantError(t, "file", os.WriteFile(file, []byte("{\"plugins\": [\n  {\"name\": \"notes\",\n   \"effects\": {\"write\": \"often\"}}]}"), 0o600), nil)
-	args := []string{"lash-node", "--nats", on.url, "--prefix", on.prefix, "--replicas", fmt.Sprint(on.replicas), "--external-plugins", file}
+	args := []string{"lash-node", "--nats", on.url, "--prefix", on.prefix, "--set", "replicas=" + fmt.Sprint(on.replicas), "--set", "external-plugins=" + file}
 	start := runtest.Child(s.Ctx, "TestChildServe", argumentsVariable+"="+strings.Join(args, "\n"))
 	start.Dir = dir
 	out, err := start.CombinedOutput()

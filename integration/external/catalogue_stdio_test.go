@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/remote"
+	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external/stdio"
 )
 
 var stdioCases = []serviceCase{
 	// The profile is the sandbox command of the adapter, which is of the operator, not of a session.
 	{"T18g_line_of_a_program_stores_a_body", storesInLines},
+	{"T18h_line_of_a_program_writes_a_trace_event", tracesInLines},
 	{"T62_sandbox_of_each_child_is_the_same", sandboxAgain},
 }
 
@@ -74,6 +78,43 @@ while read -r line; do
       echo "{\"type\":\"outcome\",$id,\"text\":\"stored\",\"attachments\":[{\"media_type\":\"image/png\",$body}]}" ;;
   esac
 done`
+
+// tracing is a plugin in a shell, whose tool writes a trace event with a context.
+const tracing = `
+echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[{"name":"look"}]}}'
+while read -r line; do
+  case $line in
+    '{"type":"call",'*)
+      id=${line#*\"session\":} && id='"session":'${id%%,\"turn\":*}
+      echo "{\"type\":\"callback\",$id,\"id\":\"c1\",\"method\":\"POST\",\"path\":\"/v1/trace\",\"body\":{\"name\":\"seen\",\"context\":{\"metadata\":{\"run\":\"r7\"}}}}" ;;
+    '{"type":"callback",'*'"status":204'*)
+      echo "{\"type\":\"outcome\",$id,\"text\":\"traced\"}" ;;
+  esac
+done`
+
+func tracesInLines(t *testing.T, on place) {
+	s := on.start(t, calling("look", `{}`)...)
+	var seen atomic.Pointer[api.TraceRecord]
+	s.TraceTo = func(r api.TraceRecord) {
+		if r.Event.Type == api.TraceCustom {
+			seen.Store(&r)
+		}
+	}
+	s.allowing(wire.TraceOperation)
+	s.node()
+	adapter, err := stdio.New(s.Ctx, stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", tracing}})
+	harness.WantError(t, "adapter", err, nil)
+	t.Cleanup(adapter.Close)
+	s.instance(remote.Config{Plugin: adapter})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "traced")
+	got := seen.Load()
+	if got == nil {
+		t.Fatal("got no trace, want one")
+	}
+	harness.DeepEqual(t, "trace", []string{got.Event.Name, string(got.Context.Session), string(got.Context.Effect), got.Context.Metadata["plugin.notes.run"]}, []string{"plugin.notes.seen", string(id), "t1/0/0", "r7"})
+}
 
 func storesInLines(t *testing.T, on place) {
 	s := on.start(t, calling("look", `{}`)...)

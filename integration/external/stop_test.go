@@ -100,7 +100,7 @@ func TestTypeScriptConnection(t *testing.T) {
 	for name, c := range map[string]struct{ env, want string }{
 		"no_credentials":         {"LASH_PLUGIN_NATS=" + server.URL(), "refuses the credentials: LASH_PLUGIN_CONNECTION"},
 		"a_file_that_is_no_seed": {"LASH_PLUGIN_NKEY=" + own, "LASH_PLUGIN_NKEY: " + own + " has no seed of an nkey"},
-		"no_such_file":           {"LASH_PLUGIN_CONNECTION=" + store + "/missing", "/missing': a node with --external-plugins writes plugins/NAME.json in its store when it starts"},
+		"no_such_file":           {"LASH_PLUGIN_CONNECTION=" + store + "/missing", "/missing': a node with external plugins writes plugins/NAME.json in its store when it starts"},
 		"the_file_of_another":    {"LASH_PLUGIN_CONNECTION=" + busembed.PluginFile(store, "other"), "do not let these credentials be plugin notes: "},
 		"no_server":              {"LASH_PLUGIN=notes", "plugin notes: LASH_PLUGIN_NATS: is required: the URLs of the servers, or LASH_PLUGIN_CONNECTION with a file"},
 	} {

@@ -74,7 +74,7 @@ func TestLongGuide(t *testing.T) {
 // TestLongOperating runs the operator's guide. The system's directories are subdirectories of a temporary one.
 func TestLongOperating(t *testing.T) {
 	t.Parallel()
-	runtest.Tools(t, nil, "openssl", "python3")
+	runtest.Tools(t, nil, "openssl")
 	dir := t.TempDir()
 	free, err := busembed.FreePorts(2)
 	if err != nil {

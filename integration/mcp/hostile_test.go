@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -208,6 +209,10 @@ func TestFrozenServer(t *testing.T) {
 	pid, err := strconv.Atoi(s.result("srv__look", `{"do":"pid"}`).Text)
 	harness.WantError(t, "pid", err, nil)
 	harness.WantError(t, "freeze", syscall.Kill(pid, syscall.SIGSTOP), nil)
+	s.AwaitPolling("the freeze", func() bool { // the threads of a process stop one after the other
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(stat), ") T ")
+	})
 	once := s.begin("srv__once", `{"do":"x"}`)
 	harness.Equal(t, "outcome", s.result("srv__look", `{"do":"y","text":"`+strings.Repeat("x", 256<<10)+`"}`).Outcome, events.OutcomeSuccess)
 	s.AwaitTurn(once, "t1")

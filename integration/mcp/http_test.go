@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,8 +17,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	clients "github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -191,7 +194,8 @@ func TestManyTools(t *testing.T) {
 		})
 	}
 	for n := range 2000 {
-		add(fmt.Sprintf("t%04d", n), map[string]any{"type": "object"})
+		property := map[string]any{"type": "string", "description": fmt.Sprint(strings.Repeat("p", 600), n)}
+		add(fmt.Sprintf("t%04d", n), map[string]any{"type": "object", "properties": map[string]any{"p": property}})
 	}
 	add("loop", map[string]any{"type": "object", "$ref": "#"}) // refers to itself for ever
 	s := start(t)
@@ -202,7 +206,14 @@ func TestManyTools(t *testing.T) {
 	s.source(server, some, good)
 	s.Wait("tools of some", s.of("some").Ready())
 	s.Wait("tools of good", s.of("good").Ready())
-	harness.Equal(t, "first", s.result("web__t0000", `{}`).Text, "t0000")
+	id := s.begin("web__t0000", `{}`)
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "first", s.resultOf(id).Text, "t0000")
+	if parts := len(harness.Find[*events.ToolStateApplied](s.System, id)); parts < 2 {
+		t.Errorf("got the catalogue in %d events, want several: one does not hold it", parts)
+	}
+	harness.VerifyHistory(t, s.Bus, id)
+	harness.Equal(t, "last", s.result("web__t1999", `{}`).Text, "t1999")
 	harness.Equal(t, "named", s.result("some__t1999", `{}`).Text, "t1999")
 	harness.Equal(t, "of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
 	count := make(map[string]int)
@@ -210,8 +221,17 @@ func TestManyTools(t *testing.T) {
 		server, _, _ := strings.Cut(name, "__")
 		count[server]++
 	}
-	if count["web"] != 128 || count["some"] != 100 {
-		t.Errorf("got %v, want 128 tools of web, the limit, and 100 of some", count)
+	if count["web"] != 2001 || count["some"] != 100 {
+		t.Errorf("got %v, want all tools of web, and 100 of some", count)
+	}
+	c, err := clients.New(clients.Config{Bus: bustest.Open(t, s.Server)}) // one answer does not hold the contracts
+	harness.WantError(t, "client", err, nil)
+	state, err := c.ToolState(s.Ctx, id)
+	harness.WantError(t, "tools for a client", err, nil)
+	list, err := c.ToolCatalog(s.Ctx, id)
+	harness.WantError(t, "catalogue for a client", err, nil)
+	if last := string(list[len(list)-1]); len(list) != len(state.Tools) || len(list) < 2101 || slices.ContainsFunc(state.Tools, func(tool events.ToolEntry) bool { return tool.LacksContract() }) || !strings.Contains(last, "pp1999") {
+		t.Errorf("got %d tools and a catalogue of %d, whose last one is %.100s", len(state.Tools), len(list), last)
 	}
 }
 

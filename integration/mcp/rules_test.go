@@ -363,12 +363,12 @@ func TestToolsOfAnotherNode(t *testing.T) {
 	harness.Equal(t, "class", r.Class, plugin.ClassUnavailable)
 }
 
-// TestManyLargeServers has four servers whose tools together are larger than an event: sessions have tools of each, and calls of each run.
+// TestManyLargeServers has four servers whose tools together are larger than a commit: sessions have tools of each, and calls of each run.
 func TestManyLargeServers(t *testing.T) {
 	t.Parallel()
 	var tools []string
 	for n := range 40 {
-		tools = append(tools, fmt.Sprintf(`{"name":"t%02d","description":%q,"inputSchema":{"type":"object"}}`, n, strings.Repeat("d", 2800)))
+		tools = append(tools, fmt.Sprintf(`{"name":"t%02d","description":%q,"inputSchema":{"type":"object"}}`, n, strings.Repeat("d", 9000)))
 	}
 	s := start(t)
 	var list []mcp.Server

@@ -86,10 +86,18 @@ func TestKeys(t *testing.T) {
 		p.press(fmt.Sprint(i + 1))
 		p.await(name, fmt.Sprintf("document.querySelector('#tab-%s[aria-selected=true]')", name))
 	}
+	last := b.LastSeq(id)
+	p.awaitText(".where", fmt.Sprintf("%d of %d", last, last))
+	p.await("no past before the state is there", `(() => {
+		const { page } = document.querySelector('.session-page'), { state } = page
+		page.state = null
+		page.key({ key: '[' })
+		page.state = state
+		return page.cursor === null
+	})()`)
 	p.press("[")
 	p.await("the past", "document.querySelector('.session-page.past') && document.querySelector('.scrubber .now[aria-pressed=false]')")
 	p.press("{")
-	last := b.LastSeq(id)
 	p.awaitText(".where", fmt.Sprintf("%d of %d", bound(b, id, last-1), last))
 	p.press("l")
 	p.await("the present", "!document.querySelector('.session-page.past')")

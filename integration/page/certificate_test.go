@@ -65,7 +65,7 @@ func TestClientCertificate(t *testing.T) {
 	n := &program{t: t, path: harness.BuildCommand(t, "lash-node"), address: address, env: []string{"OPENAI_BASE_URL=" + model}}
 	n.args = []string{
 		"serve", "--store", filepath.Join(dir, "store"), "--listen", "127.0.0.1:0", "--model", "m", "--http", address, "--http-tokens", write("tokens", "carol write cn:carol\n", 0o600),
-		"--http-tls-cert", filepath.Join(dir, "server.pem"), "--http-tls-key", filepath.Join(dir, "server.key"), "--http-client-ca", filepath.Join(dir, "ca.pem"),
+		"--set", "http-tls-cert=" + filepath.Join(dir, "server.pem"), "--set", "http-tls-key=" + filepath.Join(dir, "server.key"), "--set", "http-client-ca=" + filepath.Join(dir, "ca.pem"),
 	}
 	n.start()
 	p := browseIn(harness.Context(t), t, "https://"+address, desktop, chromedp.ExecPath(browser), chromedp.NoSandbox)

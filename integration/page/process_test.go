@@ -61,7 +61,7 @@ func (n *program) start() {
 	})
 }
 
-// issuerToken writes the configuration of an issuer for --http-oidc, and returns a token of it.
+// issuerToken writes the configuration of an issuer for the setting http-oidc, and returns a token of it.
 func issuerToken(t *testing.T, dir string) (config, token string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -112,7 +112,7 @@ func TestProcessKilled(t *testing.T) {
 	dir := t.TempDir()
 	config, token := issuerToken(t, dir)
 	n := &program{t: t, path: harness.BuildCommand(t, "lash-node"), address: freeAddress(t), env: []string{"OPENAI_BASE_URL=" + model}}
-	n.args = []string{"serve", "--store", filepath.Join(dir, "store"), "--listen", "127.0.0.1:0", "--http", n.address, "--http-oidc", config, "--model", "m"}
+	n.args = []string{"serve", "--store", filepath.Join(dir, "store"), "--listen", "127.0.0.1:0", "--http", n.address, "--set", "http-oidc=" + config, "--model", "m"}
 	n.start()
 	p := browse(t, "http://"+n.address, desktop)
 	p.expect("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY", "503")

@@ -22,7 +22,7 @@ var floors = []struct{ name, packages string }{
 	{"which tests run", "internal/runtest"},
 	{"events", "events events/localfile events/bodykey events/proof events/eventjson events/tracing events/eventstest"},
 	{"the fold", "projector projector/index"},
-	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/memory session/schema session/api session/turn session/task session/lock
+	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/schema session/api session/memory session/turn session/task session/lock
 		session/transcript session/plugin/wire session/plugin/output session/plugin`},
 	{"the bus", "bus/delay bus/busembed bus bus/bustest projector/follow"},
 	{"parts of the host", `session/internal/callback session/internal/convert session/internal/nodes session/internal/toolset session/blob
@@ -38,8 +38,8 @@ var floors = []struct{ name, packages string }{
 		workers/external/internal/result workers/external/internal/callback workers/external/internal/registry workers/external workers/mcp/oauth workers/mcp/oauth/oauthtest workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task workers/hookcheck`},
 	{"the node", "workers workers/playback workers/embedded"},
-	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/terminal cmd/internal/point cmd/internal/program cmd/internal/program/programtest cmd/internal/connect cmd/internal/recheck
-		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/modelcheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
+	{"commands", `cmd/internal/program cmd/internal/program/programtest cmd/internal/connect cmd/internal/recheck
+		cmd/internal/chat cmd/internal/plugincheck cmd/internal/modelcheck cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
 	{"examples", `examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
 		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},
 }

@@ -12,6 +12,8 @@ import (
 
 var (
 	selected = regexp.MustCompile(`(?m)^func Test(Long|Child|Smoke)[A-Z]\w*\(`)
+	sized    = regexp.MustCompile(`runtest\.(Of|Long)[\[(]`)
+	named    = regexp.MustCompile(`(?m)^func Test(Long|Sized)[A-Z]\w*\(`)
 	selects  = regexp.MustCompile(`(runtest\.Select|bustest\.VerifyTestMain|bustest\.LeakChecked|harness\.Main(OfSmoke)?|child\.Main)\b`)
 )
 
@@ -19,6 +21,8 @@ var (
 func TestNamesOfTestsSelect(t *testing.T) {
 	t.Parallel()
 	packages := 0
+	at, err := filepath.Abs(root)
+	harness.WantError(t, "root", err, nil)
 	out, err := harness.Go(t.Context(), "list", "-C", root, "-f", "{{.Dir}}", "./...").Output()
 	harness.WantError(t, "packages", err, nil)
 	for _, p := range strings.Fields(string(out)) {
@@ -28,6 +32,9 @@ func TestNamesOfTestsSelect(t *testing.T) {
 		for _, file := range files {
 			text, err := os.ReadFile(file) //nolint:gosec // of this module
 			harness.WantError(t, "read", err, nil)
+			if sized.Match(text) && !named.Match(text) && !strings.HasPrefix(strings.TrimPrefix(p, at), "/integration/") {
+				t.Errorf("%s: a test has two sizes, and no name TestSized…: .ci/run does not run the larger one", file)
+			}
 			names, main = names || selected.Match(text), main || selects.Match(text)
 		}
 		if names {

@@ -68,10 +68,15 @@ func contents(t *testing.T) []privileged {
 		{"config.layers", operation.Create.Name, creates(func(r *api.CreateRequest) {
 			r.Config.Layers = []events.PromptLayer{{Slot: events.SlotIntro, Op: events.LayerClear}}
 		}), create(`"config":{"layers":[{"slot":"intro","op":"clear"}]}`)},
+		{"config.environment", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Config.Environment = "default" }), create(`"config":{"environment":"default"}`)},
 		{"config.retain_ms", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Config.RetainMillis = -1 }), create(`"config":{"retain_ms":-1}`)},
 		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Tools = []string{"x"} }), create(`"access":{"tools":["x"]}`)},
 		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Hidden = []string{"x"} }), fork(`"access":{"hidden":["x"]}`)},
 		{"subagent", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Subagent = events.Subagent{Capability: "x", Depth: 1, MaxDepth: 1} }), create(`"subagent":{"capability":"x","depth":1,"max_depth":1}`)},
+		{"overlay", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Overlay.WithoutBase = true }), create(`"overlay":{"without_base":true}`)},
+		{"overlay", operation.Create.Name, creates(func(r *api.CreateRequest) {
+			r.Overlay.Contributions = []events.Contribution{{Slot: events.SlotIntro, Content: "x"}}
+		}), fork(`"overlay":{"contributions":[{"slot":"intro","content":"x"}]}`)},
 		{"first.role", operation.Create.Name, creates(func(r *api.CreateRequest) { r.First = &system }), create(`"first":{"role":"system","parts":[{"type":"text","text":"x"}]}`)},
 		{"nodes[1].message.role", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Nodes = nodes }), create(`"nodes":` + given)},
 		{"options", operation.Create.Name, creates(func(r *api.CreateRequest) {

@@ -153,12 +153,12 @@ func TestFloodOfReads(t *testing.T) {
 	}
 }
 
-// serveAuditsByProcess starts lash-replay serve, with the permissions of role reader only.
+// serveAuditsByProcess starts lash-replay ui --auditors, with the permissions of role reader only.
 func (d *deployment) serveAuditsByProcess(replay, tenant string) {
 	d.t.Helper()
 	d.access("reader@" + tenant)
 	base := d.certs("reader-at-" + tenant)
-	cmd := exec.CommandContext(d.t.Context(), replay, "serve", "--nats", d.ns.ClientURL(), "--tls-ca", d.clients.pem, "--tls-cert", base+".pem", "--tls-key", base+".key", "--inbox", "_INBOX.reader") //nolint:gosec // arguments of tests
+	cmd := exec.CommandContext(d.t.Context(), replay, "ui", "--auditors", "--nats", d.ns.ClientURL(), "--tls-ca", d.clients.pem, "--tls-cert", base+".pem", "--tls-key", base+".key", "--inbox", "_INBOX.reader") //nolint:gosec // arguments of tests
 	out, err := cmd.StdoutPipe()
 	harness.WantError(d.t, "pipe", err, nil)
 	harness.WantError(d.t, "start", cmd.Start(), nil)
@@ -168,7 +168,7 @@ func (d *deployment) serveAuditsByProcess(replay, tenant string) {
 	harness.Equal(d.t, "first line", line, "serving the reads of auditors; stop with ctrl-c\n")
 }
 
-// serveAudits answers the reads of auditors, as lash-replay serve does.
+// serveAudits answers the reads of auditors, as lash-replay ui --auditors does.
 func (d *deployment) serveAudits(reader bus.Config) {
 	d.t.Helper()
 	stop, err := d.open(bus.OpenReader, reader).ServeReads(bus.Auditors, 4)

@@ -18,7 +18,7 @@ import (
 func mcpCases() map[string]string {
 	return map[string]string{
 		"create_session": `{"id":""}`, "list_sessions": `{"limit":3}`, "run_turn": `{"text":"hello","wait_seconds":0}`, "wait_turn": `{"turn":"t1","wait_seconds":0}`,
-		"cancel_turn": `{"turn":"t1"}`, "list_approvals": `{}`, "answer_approval": `{"call":"t1/0/0","granted":true}`, "read_history": `{"limit":3}`, "search_history": `{"text":"hello"}`,
+		"cancel_turn": `{"turn":"t1"}`, "list_approvals": `{}`, "answer_approval": `{"call":"t1/0/0","granted":true}`, "read_session": `{}`, "read_history": `{"limit":3}`, "search_history": `{"text":"hello"}`,
 	}
 }
 

@@ -37,7 +37,7 @@ func rogues() []string { return []string{"rogue1", "rogue2", "rogue3", "rogue4"}
 // manifest may register.
 func hostilePlugins() []external.Plugin {
 	manifest := hostileManifest()
-	first := external.Plugin{Name: hostileTool, BySession: true, Tools: []string{hostileTool}, Manifests: []string{manifest.Hash()}, Callbacks: []string{wire.AskOperation}}
+	first := external.Plugin{Name: hostileTool, BySession: true, Tools: []string{hostileTool}, Manifests: []string{manifest.Hash()}, Callbacks: []string{wire.AskOperation, wire.TraceOperation}}
 	for _, row := range operation.All() {
 		if row.Route != "" {
 			first.Callbacks = append(first.Callbacks, row.ID)

@@ -295,6 +295,22 @@ func keyedCases() []keyedCase {
 			},
 		},
 		{
+			operation.TransitionOwnTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return h.TransitionOwnTask(c, id, outside(n), events.TaskWaiting)
+			},
+			func(n int) any { return &api.TransitionArgs{Task: outside(n), State: events.TaskWaiting} }, func(n int) [3]string {
+				return send("POST", "/tasks/"+string(outside(n))+"/state", object{"state": "waiting"})
+			},
+		},
+		{
+			operation.UnregisterOwnTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
+				return nil, h.UnregisterOwnTask(c, id, outside(n))
+			},
+			func(n int) any { return new(outside(n)) }, func(n int) [3]string {
+				return send("DELETE", "/tasks/"+string(outside(n)), nil)
+			},
+		},
+		{
 			operation.RequestCancelTask.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return h.RequestCancelTask(c, id, outside(n), reason(n))
 			},

@@ -66,8 +66,8 @@ func TestLockedFieldsOfDocument(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	d := b.ServeHTTP(httpapi.Config{Service: b.Host})
-	want := []string{"complete", "configureSession", "createSession", "forkSession", "setProtocolOptions", "streamCompletion", "submitTurn"}
-	names := []string{"config", "fallbacks", "max_iterations", "max_output_tokens", "max_tokens", "model", "options", "plugins", "protocol", "provider", "retain_ms"}
+	want := []string{"complete", "configureSession", "createSession", "forkSession", "setProtocolOptions", "startMonitor", "streamCompletion", "submitTurn"}
+	names := []string{"config", "environment", "fallbacks", "max_iterations", "max_output_tokens", "max_tokens", "model", "options", "plugins", "protocol", "provider", "retain_ms"}
 	var got []string
 	for _, op := range d.Doc.Operations() {
 		if slices.ContainsFunc(op.Fields, func(f string) bool { return slices.Contains(names, f) }) {

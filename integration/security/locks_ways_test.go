@@ -29,7 +29,7 @@ import (
 // lockAll locks every setting that an operator can lock.
 func lockAll() lock.Locks {
 	return lock.Locks{
-		Plugins: []string{gate.ID, standard.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{standard.ID},
+		Plugins: []string{gate.ID, standard.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{standard.ID}, Environments: []string{events.DefaultEnvironment},
 		MaxIterations: 3, MaxOutputTokens: 100, LeastRetain: time.Hour,
 	}
 }
@@ -51,6 +51,7 @@ func lockedConfigs() []lockedConfig {
 		{"config.provider", func(c *events.Config) { c.Provider = "other" }, `"provider":"other"`},
 		{"config.model", func(c *events.Config) { c.Model = "large-1" }, `"model":"large-1"`},
 		{"config.protocol", func(c *events.Config) { c.Protocol = "code" }, `"protocol":"code"`},
+		{"config.environment", func(c *events.Config) { c.Environment = "prod" }, `"environment":"prod"`},
 		{"config.max_iterations", func(c *events.Config) { c.MaxIterations = 4 }, `"max_iterations":4`},
 		{"config.max_output_tokens", func(c *events.Config) { c.MaxOutputTokens = 101 }, `"max_output_tokens":101`},
 		{"config.retain_ms", func(c *events.Config) { c.RetainMillis = 1000 }, `"retain_ms":1000`},
@@ -103,6 +104,7 @@ func lockedRequests(ctx context.Context, s completer, id events.SessionID) map[s
 		_, got["create "+field] = s.Create(ctx, api.CreateRequest{ID: "never", Options: options})
 		_, got["fork "+field] = s.Fork(ctx, id, api.CreateRequest{ID: "never", Options: options})
 	}
+	got["start environment"] = s.StartMonitor(ctx, id, events.MonitorSpec{ID: "never", Command: "true", Environment: "prod"})
 	got["set options"] = s.SetProtocolOptions(ctx, id, []byte(`{"a":1}`), true)
 	for field, in := range lockedTurns() {
 		_, got["submit "+field] = s.Submit(ctx, id, api.TurnRequest{ID: "never", Input: in})
@@ -137,6 +139,7 @@ func lockedOverHTTP(d *harness.HTTP, id events.SessionID) map[string]error {
 		send("create "+field, "POST", "/v1/sessions", `{"id":"never","options":{`+part+`}}`)
 		send("fork "+field, "POST", s+"/fork", `{"id":"never","options":{`+part+`}}`)
 	}
+	send("start environment", "PUT", s+"/monitors/never", `{"command":"true","environment":"prod"}`)
 	send("set options", "PUT", s+"/options", `{"options":{"a":1}}`)
 	for field, part := range map[string]string{"input.plugins.gate": `"plugins":{"gate":"{}"}`, "input.generation.max_output_tokens": `"generation":{"max_output_tokens":101}`, "input.options": `"options":{"a":1}`} {
 		send("submit "+field, "POST", s+"/turns", `{"id":"never","text":"go",`+part+`}`)
@@ -165,6 +168,7 @@ func lockedInTool(ctx context.Context, call plugin.Call) map[string]error {
 		_, got["start "+field] = call.Host.StartTurn(ctx, "other", api.TurnRequest{ID: "never", Input: in})
 		_, _, got["stream "+field] = call.Host.StartTurnStream(ctx, "other", api.TurnRequest{ID: "never", Input: in})
 	}
+	_, got["monitor environment"] = call.Host.StartMonitor(ctx, call.Session, events.MonitorSpec{ID: "never", Command: "true", Environment: "prod"})
 	for field, req := range lockedCompletions() {
 		_, got["complete "+field] = call.Host.Complete(ctx, req, "test")
 	}
@@ -209,12 +213,12 @@ func TestLocksHoldEveryWay(t *testing.T) {
 		b.WantNoSession("never")
 		harness.Equal(t, "commits after "+way, b.LastSeq("other"), before)
 	}
-	check("host", lockedRequests(b.Ctx, n.Host(), "other"), 37)
-	check("nats", lockedRequests(b.Ctx, c, "other"), 37)
-	check("http", lockedOverHTTP(d, "other"), 38)
+	check("host", lockedRequests(b.Ctx, n.Host(), "other"), 41)
+	check("nats", lockedRequests(b.Ctx, c, "other"), 41)
+	check("http", lockedOverHTTP(d, "other"), 42)
 	b.RunTurn("s1", "t1", harness.Text("go"))
-	check("tool", harness.Receive(b, "the requests of the tool", inTool), 34)
-	check("background", harness.Receive(b, "the requests of the task", inBackground), 34)
+	check("tool", harness.Receive(b, "the requests of the tool", inTool), 38)
+	check("background", harness.Receive(b, "the requests of the task", inBackground), 38)
 	for i, r := range b.Model.Requests() {
 		if r.Model != "small-1" || r.MaxOutputTokens != 100 {
 			t.Errorf("request %d: got model %s and %d tokens, want those that the locks allow", i, r.Model, r.MaxOutputTokens)

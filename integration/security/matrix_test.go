@@ -98,7 +98,22 @@ func beyond() (publish, subscribe []string) {
 // the roles that may, and refuses all others.
 func TestSmokeEveryPermissionRow(t *testing.T) {
 	t.Parallel()
-	d := install(t).boot()
+	install(t).boot().everyPermissionRow()
+}
+
+// TestLongEveryPermissionRowOfThreeServers does so on each of the three servers of cluster/.
+func TestLongEveryPermissionRowOfThreeServers(t *testing.T) {
+	t.Parallel()
+	d := install(t)
+	_, all := d.cluster()
+	for _, d.ns = range all {
+		d.everyPermissionRow()
+	}
+}
+
+func (d *deployment) everyPermissionRow() {
+	t := d.t
+	t.Helper()
 	publish, subscribe := mayPublish(), maySubscribe()
 	for _, role := range roles() {
 		list := d.permissions(role)

@@ -58,6 +58,7 @@ func originCases() map[operation.Name]originCase {
 		operation.Approve.Name:      {steps: told, prepare: []prepared{submit}, asks: true, ends: ended("t1")},
 		operation.CancelInputs.Name: {prepare: []prepared{inject}}, operation.CancelInputsFrom.Name: {prepare: []prepared{inject}},
 		operation.CancelTask.Name: {prepare: []prepared{register("k1")}}, operation.ProgressTask.Name: {prepare: []prepared{register("k2")}},
+		operation.TransitionOwnTask.Name: {prepare: []prepared{register("k2")}}, operation.UnregisterOwnTask.Name: {prepare: []prepared{register("k2")}},
 		operation.EndOwnTask.Name: {prepare: []prepared{register("k2")}}, operation.RequestCancelTask.Name: {prepare: []prepared{register("k2")}},
 		operation.CancelTasks.Name: {prepare: []prepared{register("k2")}}, operation.TransferTasks.Name: {prepare: []prepared{register("k2"), {operation.Create.Name, &api.CreateArgs{Request: api.CreateRequest{ID: "elsewhere"}}}}},
 		operation.StopMonitor.Name: {prepare: []prepared{{operation.StartMonitor.Name, m1("sleep 60")}}},
@@ -278,7 +279,7 @@ func TestOriginOfEverythingOverHTTP(t *testing.T) {
 		n += o.checkAll(op.ID)
 	}
 	harness.EqualLists(t, "operations that find nothing to act on here, most of which TestOriginOfEverything has", refused, []string{
-		"applyExtension", "approve", "cancelTask", "cancelTurn", "endTask", "invokeAction", "progressTask", "removeToolSource", "resolveCall", "setTools", "stopMonitor", "stopTask",
+		"applyExtension", "approve", "cancelTask", "cancelTurn", "endTask", "invokeAction", "progressTask", "removeToolSource", "resolveCall", "setTools", "stopMonitor", "stopTask", "transitionTask",
 	})
 	if n < 20 {
 		t.Errorf("got %d commits, want at least 20", n)

@@ -307,7 +307,11 @@ func TestPluginIsAddedByReload(t *testing.T) {
 	defer stop()
 	harness.WantError(t, "subscription", b.Bus.Conn().Flush(), nil)
 	third := d.conn("plugin-third@acme", nats.NoReconnect())
-	m, err := third.RequestWithContext(b.Ctx, "lash.plugins.third.register", []byte(`{"protocol":1,"instance":"i1","manifest":{"version":"1"}}`))
+	var m *nats.Msg
+	b.AwaitPolling("a node that answers", func() bool { // a program asks again while none does
+		m, err = third.RequestWithContext(b.Ctx, "lash.plugins.third.register", []byte(`{"protocol":1,"instance":"i1","manifest":{"version":"1"}}`))
+		return !errors.Is(err, nats.ErrNoResponders)
+	})
 	harness.WantError(t, "register", err, nil)
 	var answer wire.Registered
 	harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)

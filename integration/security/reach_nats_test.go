@@ -41,6 +41,7 @@ func bodiesInSession() map[operation.Name]any {
 		operation.SetProtocolOptions.Name: &api.ProtocolOptionsArgs{Options: []byte("{}")},
 		operation.ApplyExtension.Name:     &events.Extension{Type: "x"}, operation.Complete.Name: &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "x"},
 		operation.RegisterTask.Name: &api.TaskRequest{ID: "k2"}, operation.ProgressTask.Name: &api.ProgressArgs{Task: "k2", Message: "x"}, operation.EndOwnTask.Name: &api.EndOwnTaskArgs{Task: "k2", State: events.TaskFailed},
+		operation.TransitionOwnTask.Name: &api.TransitionArgs{Task: "k2", State: events.TaskWaiting}, operation.UnregisterOwnTask.Name: new(events.TaskID("k2")),
 		operation.RequestCancelTask.Name: &api.RequestCancelTaskArgs{Task: "k2"}, operation.CancelTasks.Name: &[]events.TaskID{}, operation.TransferTasks.Name: &api.TransferArgs{To: "elsewhere", Tasks: []events.TaskID{"k2"}},
 	}
 }

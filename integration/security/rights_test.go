@@ -23,7 +23,7 @@ func needs() map[api.Right][]string {
 		api.RightWrite: {
 			"create", "close", "submit", "submit_at", "cancel", "inject", "cancel_inputs", "cancel_inputs_from", "append_nodes", "branch",
 			"open_frame", "rewrite", "compact", "cancel_task", "stop_monitor", "take_updates", "put_blob", "invoke_action",
-			"take_first_input", "complete", "register_task", "progress_task", "end_task", "request_cancel_task", "cancel_tasks", "transfer_tasks",
+			"take_first_input", "complete", "register_task", "progress_task", "end_task", "transition_task", "unregister_task", "request_cancel_task", "cancel_tasks", "transfer_tasks",
 		},
 		api.RightApprove:   {"approve", "resolve_tool"},
 		api.RightConfigure: {"configure", "apply_tool_state", "set_availability", "add_tool_source", "remove_tool_source", "refresh_catalog", "replace_extensions", "set_protocol_options", "apply_extension"},

@@ -49,7 +49,7 @@ func TestWritersReadNothing(t *testing.T) {
 			case "submitTurn":
 				harness.Equal(t, "status of a turn", status, map[int]int{1: 202, 2: 200}[len(rights)])
 				fallthrough
-			case "takeFirstInput", "progressTask", "endTask", "stopTask", "cancelTask":
+			case "takeFirstInput", "progressTask", "endTask", "transitionTask", "stopTask", "cancelTask":
 				harness.Equal(t, op.ID+" with the right to read shows", shown, len(rights) == 2)
 			}
 		}

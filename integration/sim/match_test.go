@@ -48,7 +48,7 @@ var matches = map[string]matched{
 		omitted: []string{
 			// plugins
 			"checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "lockedConfig", "endCallReturned", "onAbandoned", "toldEvents",
-			"startEndCalls", "openStack", "protocolIssue", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
+			"startEndCalls", "openForTurn", "openStack", "protocolIssue", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",
 			// goroutines, clocks and the log of the program: the world has its own

@@ -189,6 +189,8 @@ func (r *run) advance() (pace, error) {
 		return goOn, r.release(t)
 	case turn.NeedsStartCalls(r.state):
 		return goOn, r.step(turn.StartCalls{})
+	case len(needs.Calls) > 0 && r.hasNewEffect(needs) && len(r.batch.events) > 0:
+		return goOn, r.flush()
 	case r.hasNewEffect(needs) && r.isAged():
 		return goOn, r.renewState()
 	}

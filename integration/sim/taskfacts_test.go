@@ -20,6 +20,7 @@ type taskFacts struct {
 	again      bool // it may run again on another worker
 	live       bool
 	cancelling bool
+	stops      bool // its copy was to stop before it was registered again
 	ran        *int // starts of its body, in any session
 }
 
@@ -31,7 +32,7 @@ type act struct {
 }
 
 // recordTasks records the task events of a commit, and checks them: a task ends once, a task that must run once starts
-// once, and a worker appends only while the claim that it acts on is current.
+// once, a worker appends only while the claim that it acts on is current, and a request to stop is not lost.
 func (w *world) recordTasks(h *history, e events.Entry) {
 	for i := range e.Commit.Events {
 		switch p := e.Commit.Events[i].Payload.(type) {
@@ -64,6 +65,13 @@ func (w *world) recordTasks(h *history, e events.Entry) {
 			w.checkEnd(k, p, w.acts[e.Commit.ID])
 		}
 	}
+	for i := range e.Commit.Events {
+		if p, ok := e.Commit.Events[i].Payload.(*events.TaskRegistered); ok {
+			if k := w.tasks[taskName{h.id, p.Task}]; k.stops && k.live && !k.cancelling {
+				w.t.Fatalf("task %s of %s at %d was to stop, and is registered again without that", p.Task, h.id, e.Seq)
+			}
+		}
+	}
 }
 
 func (w *world) recordRegistered(h *history, e events.Entry, p *events.TaskRegistered) {
@@ -83,6 +91,7 @@ func (w *world) recordRegistered(h *history, e events.Entry, p *events.TaskRegis
 		claim: task.Claim{Task: p.Task, Seq: e.Seq, Worker: p.Worker, Attempt: p.Attempt}, made: made,
 		again: p.Restart == events.RestartAlways, live: !p.State.Terminal(), cancelling: p.State == events.TaskCancelling, ran: new(int),
 	}
+	k.stops = old != nil && old.live && old.cancelling && old.made == made
 	if from := w.tasks[taskName{p.From, p.Task}]; from != nil && from.made == made {
 		k.ran = from.ran
 	}

@@ -16,7 +16,7 @@ func TestCompletionStream(t *testing.T) {
 	t.Parallel()
 	cut := llmtest.Text("wro")
 	cut.Fault = llmtest.FaultError
-	b, e := harness.StartEndpoint(t, []llmtest.Reply{cut, llmtest.Text("go", "od")})
+	b, e := startEndpoint(t, []llmtest.Reply{cut, llmtest.Text("go", "od")})
 	id := b.Open(api.CreateRequest{})
 	wantStream := func(wants ...plugin.CompletionDelta) {
 		t.Helper()
@@ -30,5 +30,5 @@ func TestCompletionStream(t *testing.T) {
 	wantStream(plugin.CompletionDelta{Kind: events.PartText, Text: "wro"}, plugin.CompletionDelta{Reset: true},
 		plugin.CompletionDelta{Kind: events.PartText, Text: "go"}, plugin.CompletionDelta{Kind: events.PartText, Text: "od"})
 	wantStream() // the same again: of the history
-	harness.Equal(t, "requests", len(e.Sent()), 2)
+	harness.Equal(t, "requests", len(e.sent()), 2)
 }

@@ -15,20 +15,20 @@ import (
 // and of a turn's override, over every API.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
-	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")})
+	b, e := startEndpoint(t, []llmtest.Reply{llmtest.Text("ok")})
 	n := 0
-	for name, w := range b.Routes() {
+	for name, w := range routesOf(b) {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one endpoint
-			check := func(what, instructions string, want harness.Object) {
+			check := func(what, instructions string, want object) {
 				t.Helper()
-				sent := e.Sent()
+				sent := e.sent()
 				if n++; len(sent) != n {
 					t.Fatalf("%s: got %d requests, want %d", what, len(sent), n)
 				}
 				for _, field := range []string{"temperature", "top_p", "seed", "stop", "max_tokens", "reasoning_effort"} {
 					harness.DeepEqual(t, what+" "+field, sent[n-1][field], want[field])
 				}
-				harness.EqualLists(t, what+" system", harness.TextsOf(sent[n-1], "system"), strings.Fields(instructions))
+				harness.EqualLists(t, what+" system", textsOf(sent[n-1], "system"), strings.Fields(instructions))
 			}
 			hello := events.TurnInput{Parts: []events.Part{harness.Text("hello")}}
 			id := w.Create(events.Config{
@@ -36,19 +36,19 @@ func TestGeneration(t *testing.T) {
 				Sampling: events.Sampling{Temperature: "0", TopP: "0.5", Seed: "0", Stop: []string{"END"}},
 			})
 			w.Run(id, hello)
-			all := harness.Object{"temperature": 0.0, "top_p": 0.5, "seed": 0.0, "stop": []any{"END"}, "max_tokens": 70.0, "reasoning_effort": "low"}
+			all := object{"temperature": 0.0, "top_p": 0.5, "seed": 0.0, "stop": []any{"END"}, "max_tokens": 70.0, "reasoning_effort": "low"}
 			check("created", "Brief.", all)
 
 			turn := hello
 			turn.Generation = events.Generation{Effort: "high", MaxOutputTokens: 9, Sampling: events.Sampling{Temperature: "1.5", Stop: []string{"a", "b"}}}
 			w.Run(id, turn)
-			check("of the turn", "Brief.", harness.Object{"temperature": 1.5, "top_p": 0.5, "seed": 0.0, "stop": []any{"a", "b"}, "max_tokens": 9.0, "reasoning_effort": "high"})
+			check("of the turn", "Brief.", object{"temperature": 1.5, "top_p": 0.5, "seed": 0.0, "stop": []any{"a", "b"}, "max_tokens": 9.0, "reasoning_effort": "high"})
 			w.Run(id, hello)
 			check("after the turn", "Brief.", all)
 
 			w.Configure(id, events.Config{Instructions: "Long."})
 			w.Run(id, hello)
-			check("configured", "Long.", harness.Object{})
+			check("configured", "Long.", object{})
 			harness.DeepEqual(t, "recorded of the turn", harness.Find[*events.TurnRequested](b, id)[1].Input.Generation, turn.Generation)
 			b.Verify(id)
 		})

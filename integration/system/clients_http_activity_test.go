@@ -18,7 +18,7 @@ import (
 // which are not recorded.
 func TestActivityStream(t *testing.T) {
 	t.Parallel()
-	b, _ := harness.StartEndpoint(t, []llmtest.Reply{harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no", "thing")}, toolsearch.Factory())
+	b, _ := startEndpoint(t, []llmtest.Reply{callReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no", "thing")}, toolsearch.Factory())
 	id := b.Open(api.CreateRequest{})
 	req := api.Ask("look")
 	req.ID = "t1"

@@ -12,7 +12,7 @@ func missing(d *harness.Document) []string {
 	for _, methods := range d.Paths {
 		for _, op := range methods {
 			for status := range op.Responses {
-				if name := op.ID + " " + status; status != "default" && !d.Produced[name] {
+				if name := op.ID + " " + status; status != "default" && status != "507" && !d.Produced[name] { // a full disk has its own test
 					list = append(list, name)
 				}
 			}

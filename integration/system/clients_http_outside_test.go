@@ -81,10 +81,15 @@ func tasksOutside(d *harness.HTTP, s string, has func(string, harness.Response, 
 	d.WantProblem(400, "invalid", "PUT", s+"/tasks/monitor-m9", `{}`)
 	has("progress", d.Want(200, "POST", s+"/tasks/k1/progress", `{"message":"half way"}`), `"message":"half way"`)
 	d.WantProblem(409, "task_running", "PUT", s+"/tasks/k1", `{}`)
+	has("move", d.Want(200, "POST", s+"/tasks/k1/state", `{"state":"waiting"}`), `"state":"waiting"`)
+	d.WantProblem(400, "invalid", "POST", s+"/tasks/k1/state", `{"state":"completed"}`)
 	has("stop", d.Want(200, "POST", s+"/tasks/k1/stop", `{"reason":"enough"}`), `"state":"cancel_requested"`)
 	has("progress then", d.Want(200, "POST", s+"/tasks/k1/progress", `{"message":"stopping"}`), `"state":"cancel_requested"`)
 	has("end", d.Want(200, "POST", s+"/tasks/k1/end", `{"state":"cancelled","summary":"well"}`), `"state":"cancelled"`)
 	d.WantProblem(400, "invalid", "POST", s+"/tasks/k1/end", `{"state":"running"}`)
+	d.Want(201, "PUT", s+"/tasks/k8", `{}`)
+	d.Want(204, "DELETE", s+"/tasks/k8", "")
+	d.Want(404, "GET", s+"/tasks/k8", "")
 	for _, k := range []string{"k2", "k3"} {
 		d.Want(201, "PUT", s+"/tasks/"+k, `{}`)
 	}

@@ -24,7 +24,7 @@ func leastScopes() map[string]string {
 		"cancelTask": "write", "stopMonitor": "write", "takeUpdates": "write",
 
 		"rewriteMessages": "write", "takeFirstInput": "write", "setProtocolOptions": "write", "applyExtension": "write", "applyTools": "write", "addToolSource": "write", "removeToolSource": "write", "refreshCatalog": "write", "replaceExtensions": "write",
-		"invokeAction": "write", "complete": "write", "streamCompletion": "write", "registerTask": "write", "progressTask": "write", "endTask": "write", "stopTask": "write",
+		"invokeAction": "write", "complete": "write", "streamCompletion": "write", "registerTask": "write", "progressTask": "write", "endTask": "write", "transitionTask": "write", "unregisterTask": "write", "stopTask": "write",
 		"cancelTasks": "write", "transferTasks": "write",
 
 		"startMonitor": "admin",

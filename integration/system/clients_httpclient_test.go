@@ -57,7 +57,7 @@ func (s *httpService) Configure(ctx context.Context, id events.SessionID, req ap
 	if err != nil {
 		return err
 	}
-	if first, ok, _ := now.FindConfiguration(req.IdempotencyKey); ok { // of a repeat: the content of the first request
+	if first, ok, _ := now.FindRequest(req.IdempotencyKey); ok { // of a repeat: the content of the first request
 		if now, err = s.StateAt(ctx, id, first.Seq-1); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (s *httpService) Configure(ctx context.Context, id events.SessionID, req ap
 	c := req.Change(now.Config)
 	_, err = s.web.do(ctx, &operation.Configure.Row, id, req.IdempotencyKey, sent{body: httpbody.ConfigChange{
 		Provider: &c.Provider, Model: &c.Model, Effort: &c.Effort, MaxOutputTokens: &c.MaxOutputTokens, ContextWindow: &c.ContextWindow,
-		MaxIterations: &c.MaxIterations, Protocol: &c.Protocol,
+		MaxIterations: &c.MaxIterations, Protocol: &c.Protocol, Environment: &c.Environment,
 	}})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/url"
+	"strconv"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -124,6 +125,10 @@ func webRows() map[*operation.Row]webRow {
 		&operation.EndOwnTask.Row: over(operation.EndOwnTask, func(in api.EndOwnTaskArgs) sent {
 			return task(in.Task, httpbody.TaskEnd{State: httpbody.EndState(in.State), Summary: in.Summary})
 		}, taskFrom),
+		&operation.TransitionOwnTask.Row: over(operation.TransitionOwnTask, func(in api.TransitionArgs) sent {
+			return task(in.Task, httpbody.TaskMove{State: httpbody.LiveState(in.State)})
+		}, taskFrom),
+		&operation.UnregisterOwnTask.Row: over(operation.UnregisterOwnTask, inPath[events.TaskID]("{task}"), silence),
 		&operation.RequestCancelTask.Row: over(operation.RequestCancelTask, func(in api.RequestCancelTaskArgs) sent { return task(in.Task, httpbody.StopTask{Reason: in.Reason}) }, taskFrom),
 		&operation.CancelTask.Row:        over(operation.CancelTask, inPath[events.TaskID]("{task}"), taskFrom),
 		&operation.CancelTasks.Row: over(operation.CancelTasks, body(func(in []events.TaskID) httpbody.CancelTasks { return httpbody.CancelTasks{Keep: in} }),
@@ -133,7 +138,7 @@ func webRows() map[*operation.Row]webRow {
 		}), silence),
 		&operation.StartMonitor.Row: over(operation.StartMonitor, func(in events.MonitorSpec) sent {
 			return sent{vars: []string{"{monitor}", string(in.ID)}, body: httpbody.MonitorSpec{
-				Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis, Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
+				Command: in.Command, Environment: in.Environment, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis, Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
 			}}
 		}, silence),
 		&operation.StopMonitor.Row: over(operation.StopMonitor, inPath[events.MonitorID]("{monitor}"), silence),
@@ -150,11 +155,46 @@ func webRows() map[*operation.Row]webRow {
 	}
 }
 
+// configOf converts a configuration to its JSON.
+func configOf(c events.Config) httpbody.SessionConfig {
+	out := httpbody.SessionConfig{
+		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
+		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis, SilenceMillis: c.SilenceMillis, Environment: c.Environment, Instructions: c.Instructions,
+		Sampling: httpbody.Sampling{Temperature: float(c.Sampling.Temperature), TopP: float(c.Sampling.TopP), Stop: c.Sampling.Stop},
+	}
+	if seed, err := strconv.ParseInt(string(c.Sampling.Seed), 10, 64); err == nil {
+		out.Sampling.Seed = &seed
+	}
+	for _, l := range c.Layers {
+		out.Layers = append(out.Layers, httpbody.PromptLayer(l))
+	}
+	for _, f := range c.Fallbacks {
+		out.Fallbacks = append(out.Fallbacks, httpbody.Fallback(f))
+	}
+	return out
+}
+
+// float is nil for a number that is not set.
+func float(n events.Number) *float64 {
+	v, err := strconv.ParseFloat(string(n), 64)
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
 func newSession(in api.CreateArgs) httpbody.NewSession {
 	r := in.Request
 	out := httpbody.NewSession{
-		ID: r.ID, Config: httpbody.ConfigOf(r.Config), Parent: r.Parent, Labels: r.Labels, Nodes: givenNodes(r.Nodes), Options: r.Options, Access: httpbody.ToolAccess(r.Access),
+		ID: r.ID, Config: configOf(r.Config), Parent: r.Parent, Labels: r.Labels, Nodes: givenNodes(r.Nodes), Options: r.Options, Access: httpbody.ToolAccess(r.Access),
 		Start: r.Start, From: r.From, Relation: r.Relation, Plugins: r.Plugins, Subagent: httpbody.Subagent(r.Subagent), Usage: r.Usage,
+		Overlay: httpbody.NewOverlay{WithoutBase: r.Overlay.WithoutBase},
+	}
+	for _, t := range r.Overlay.Tools {
+		out.Overlay.Tools = append(out.Overlay.Tools, httpbody.OverlayTool(t))
+	}
+	for _, c := range r.Overlay.Contributions {
+		out.Overlay.Contributions = append(out.Overlay.Contributions, httpbody.Contribution(c))
 	}
 	if len(in.Head) > 0 {
 		out.Snapshot = &httpbody.Snapshot{Head: in.Head, Segments: in.Segments}

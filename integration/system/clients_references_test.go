@@ -21,7 +21,6 @@ const (
 	inTheTurn = "a hook: it runs within a turn or a decision of the host, in the process that makes it"
 	ofClosure = "it names a function of the node's own process; a program elsewhere registers a task of its own, and runs that itself"
 	ofProcess = "it is about the stack that a process holds, and its caches: a remote caller has no stack"
-	wholeOnly = "over NATS the client folds the history; over HTTP the session, its view and its commits are read, and no snapshot"
 	toTurnEnd = "StartTurn is submit with the wait of the door: over HTTP the parameter wait, over NATS the history"
 )
 
@@ -31,7 +30,7 @@ func references() map[reflect.Type]map[string]reach {
 	why := func(text string) reach { return reach{why: text} }
 	return map[reflect.Type]map[string]reach{
 		reflect.TypeFor[plugin.RuntimeHost](): {
-			"SnapshotCurrent": {by: &operation.State.Row, why: wholeOnly}, "SnapshotSession": {by: &operation.State.Row, why: wholeOnly},
+			"SnapshotCurrent": by(operation.Snapshot), "SnapshotSession": by(operation.Snapshot),
 			"ToolCatalog": by(&operation.ToolCatalog.Row), "ToolState": by(&operation.ToolState.Row), "ApplyToolState": by(&operation.ApplyToolState.Row),
 			"SetToolsAvailability": by(&operation.SetToolsAvailability.Row), "SetToolAvailability": by(&operation.SetToolsAvailability.Row), "ToolOutput": by(&operation.ToolOutput.Row),
 			"ToolSources": by(&operation.ToolSources.Row), "AddToolSource": by(&operation.AddToolSource.Row), "RemoveToolSource": by(&operation.RemoveToolSource.Row), "RefreshCatalog": by(&operation.RefreshCatalog.Row),
@@ -39,21 +38,21 @@ func references() map[reflect.Type]map[string]reach {
 			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd), "AnswerByTurn": why(toTurnEnd),
 			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": by(&operation.Complete.Row),
 			"SpawnHiddenTask": why(ofClosure), "AwaitHiddenTasks": why(ofClosure), "SpawnTask": why(ofClosure), "CancelTaskIfKnown": by(&operation.CancelTask.Row),
-			"RegisterTask": by(&operation.RegisterTask.Row), "UnregisterTask": by(&operation.EndOwnTask.Row), "EndTask": by(&operation.EndOwnTask.Row),
-			"TransitionTask": by(&operation.ProgressTask.Row), "Tasks": by(&operation.Tasks.Row), "CancelTask": by(&operation.CancelTask.Row),
+			"RegisterTask": by(&operation.RegisterTask.Row), "UnregisterTask": by(&operation.UnregisterOwnTask.Row), "EndTask": by(&operation.EndOwnTask.Row),
+			"TransitionTask": by(&operation.TransitionOwnTask.Row), "Tasks": by(&operation.Tasks.Row), "CancelTask": by(&operation.CancelTask.Row),
 			"CheckTasks": by(&operation.Task.Row), "TransferTasks": by(&operation.TransferTasks.Row),
 			"CancelTasksExcept": by(&operation.CancelTasks.Row),
 			"MonitorSnapshot":   by(&operation.MonitorSnapshot.Row), "TakeMonitorUpdates": by(&operation.TakeMonitorUpdates.Row), "StartMonitor": by(&operation.StartMonitor.Row), "StopMonitor": by(&operation.StopMonitor.Row),
 			"StoreBody": by(&operation.StoreBlob.Row), "ReadBody": by(operation.ReadBlob),
 			"ResolveAt": by(&operation.ResolveTool.Row), "Now": why("the times of commits, which every API has, are the servers'"),
-			"EmitTrace": why("traces are for the operator of a node, who reads them there; what a program elsewhere traces is its own"),
+			"EmitTrace": why("traces are for the operator of a node: its plugins write them, in its process and as programs; what another program traces is its own"),
 		},
 		reflect.TypeFor[plugin.Protocol](): {
 			"Initialize": why(inTheTurn), "Restore": why(inTheTurn), "Configure": why(inTheTurn), "BeforeModelCall": why(inTheTurn), "ValidateTurn": by(&operation.Submit.Row),
 			"AppendNodes": by(&operation.AppendNodes.Row), "ApplyExtension": by(&operation.ApplyExtension.Row),
 		},
 		reflect.TypeFor[*plugin.ProtocolRuntime](): {
-			"Options": {by: &operation.State.Row, why: wholeOnly}, "Change": why(ofProcess), "SetOptions": by(&operation.SetProtocolOptions.Row), "SetOptionsAllFrames": by(&operation.SetProtocolOptions.Row),
+			"Options": by(&operation.State.Row), "Change": why(ofProcess), "SetOptions": by(&operation.SetProtocolOptions.Row), "SetOptionsAllFrames": by(&operation.SetProtocolOptions.Row),
 		},
 		reflect.TypeFor[plugin.CodeExecutor](): {
 			"Execute": why(inTheTurn), "Dirty": why(ofProcess), "Snapshot": why(ofProcess), "Restore": why(ofProcess),

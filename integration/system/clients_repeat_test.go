@@ -99,8 +99,10 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 		{operation.Compact.Name, &struct{}{}},
 		{operation.RegisterTask.Name, &api.TaskRequest{ID: "k1"}},
 		{operation.ProgressTask.Name, &api.ProgressArgs{Task: "k1", Message: "on"}},
+		{operation.TransitionOwnTask.Name, &api.TransitionArgs{Task: "k1", State: events.TaskWaiting}},
 		{operation.RequestCancelTask.Name, &api.RequestCancelTaskArgs{Task: "k1"}},
 		{operation.EndOwnTask.Name, &api.EndOwnTaskArgs{Task: "k1", State: events.TaskCancelled}},
+		{operation.UnregisterOwnTask.Name, new(events.TaskID("k1"))},
 		{operation.SetProtocolOptions.Name, &api.ProtocolOptionsArgs{Options: []byte("{}")}},
 		{operation.Complete.Name, &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "me"}},
 	} {

@@ -112,7 +112,7 @@ func (r *recorder) lastSeqs(ctx context.Context) map[events.SessionID]events.Seq
 // asOfNow are operations whose response to a repeat has the current state.
 var asOfNow = []operation.Name{
 	operation.ToolState.Name, operation.ToolSources.Name, operation.MonitorSnapshot.Name, operation.Actions.Name, operation.CancelTask.Name, operation.AppendNodes.Name,
-	operation.RegisterTask.Name, operation.ProgressTask.Name, operation.EndOwnTask.Name, operation.RequestCancelTask.Name,
+	operation.RegisterTask.Name, operation.ProgressTask.Name, operation.EndOwnTask.Name, operation.TransitionOwnTask.Name, operation.RequestCancelTask.Name,
 }
 
 // repeat sends every request that was done once more, much later, as a client does whose response was lost, and

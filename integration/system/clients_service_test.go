@@ -36,7 +36,7 @@ func serving(t *testing.T, on *bus.Bus) (n *workers.Node, kill func()) {
 		t.Fatal(err)
 	}
 	n, err = workers.NewNode(workers.Config{
-		Bus: on, Plugins: builder, Logger: zaptest.NewLogger(t), Provider: "scripted",
+		Bus: on, Plugins: builder, Logger: zaptest.NewLogger(t), Provider: "scripted", Environments: servicetest.Environments(),
 		Providers: map[string]llm.Provider{"scripted": scripted.New(replies)},
 	})
 	if err != nil {

@@ -2,12 +2,15 @@ package system
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -54,6 +57,30 @@ func startNotified(b *harness.System, blocked bool) *notifiedPlugin {
 		})
 	}))
 	return n
+}
+
+// TestChangesWaitForPlugins changes the configuration while a plugin's hook takes its time: the state has so many changes, and no more. They go on
+// when the plugin has heard of them.
+func TestChangesWaitForPlugins(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	n := startNotified(b, true)
+	b.Host = n.Host()
+	id := b.Open(api.CreateRequest{})
+	for i := range session.MaxUntold {
+		harness.WantError(t, "change", b.SetModel(id, fmt.Sprint("m", i)), nil)
+	}
+	limit := new(api.LimitError)
+	if err := b.SetModel(id, "more"); !errors.As(err, &limit) || limit.Limit != session.MaxUntold {
+		t.Errorf("one more: got %v, want the limit of %d", err, session.MaxUntold)
+	}
+	close(n.free)
+	for range session.MaxUntold {
+		bustest.Receive(t, "a notice", n.notified)
+	}
+	b.AwaitState(id, "that plugins were notified", harness.AllNotified)
+	harness.WantError(t, "change after it", b.SetModel(id, "more"), nil)
+	bustest.Receive(t, "its notice", n.notified)
 }
 
 // told are the workers that notified plugins, in the order of the history.

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -20,6 +23,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -49,6 +53,52 @@ func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{}, context.Cause(ctx)
 }
 
+// startHastyNode starts a node that dead-letters after few attempts. stop ends it in order, at once.
+func startHastyNode(t *testing.T, on *bus.Bus, provider llm.Provider) (stop func()) {
+	t.Helper()
+	return startHasty(t, on, provider, nil)
+}
+
+// startHasty is [startHastyNode] with tools of each session.
+func startHasty(t *testing.T, on *bus.Bus, provider llm.Provider, tools func(events.SessionID) *plugin.Tools) (stop func()) {
+	t.Helper()
+	n, err := workers.NewNode(workers.Config{
+		Bus: on, Tools: tools, Providers: map[string]llm.Provider{"scripted": provider}, Provider: "scripted", Logger: zaptest.NewLogger(t),
+		Runners:  map[string]workers.TaskFunc{"exit": func(context.Context, *workers.RunningTask) (string, error) { os.Exit(0); return "", nil }},
+		JobRetry: workers.JobRetry{Attempts: harness.DeadAttempts, Base: time.Millisecond, Max: time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			now, cancel := context.WithCancel(context.Background()) // in a cleanup the test's context has ended
+			cancel()
+			n.Stop(now)
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// awaitDeadLetter waits for the dead letter of a session.
+func awaitDeadLetter(b *harness.System, id events.SessionID) (letter bus.DeadLetter) {
+	b.T.Helper()
+	b.AwaitPolling("dead letter of "+string(id), func() bool {
+		var err error
+		letter, err = b.Bus.DeadLetter(b.Ctx, id)
+		if err != nil && !errors.Is(err, bus.ErrNotFound) {
+			b.T.Fatal(err)
+		}
+		return err == nil
+	})
+	return letter
+}
+
 // TestDeadTurnEndsInTheHistory has a running turn whose attempts all end in a panic. The turn ends in the history with the reason,
 // and the turn behind it runs.
 func TestDeadTurnEndsInTheHistory(t *testing.T) {
@@ -56,11 +106,11 @@ func TestDeadTurnEndsInTheHistory(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
 	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("one"))
-	stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
+	stop := startHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
 	b.AwaitState(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
 	b.StartTurn(id, "t2", harness.Text("two"))
 	stop()
-	harness.StartHastyNode(t, b.Bus, newFragile(harness.DeadAttempts, b.Model.Answer))
+	startHastyNode(t, b.Bus, newFragile(harness.DeadAttempts, b.Model.Answer))
 	first := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", first.End, events.EndFailed)
 	harness.Equal(t, "code", first.Issue.Code, "poisoned")
@@ -79,7 +129,7 @@ func TestDeadUnknownSession(t *testing.T) {
 	for _, key := range []bus.WakeKey{{Class: bus.ClassTurn, Session: "nowhere"}, {Class: bus.ClassTask, Session: "nowhere", Task: "k"}} {
 		harness.WantError(t, "wake", b.Bus.PublishWake(key, bus.WakeHint{Repair: true}), nil)
 	}
-	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	startHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
 	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
 	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
 }
@@ -92,14 +142,14 @@ func TestDeadHistory(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("one"))
 	b.AppendJunk(id)
 	last := b.LastSeq(id)
-	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
-	letter := b.AwaitDeadLetter(id)
+	startHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	letter := awaitDeadLetter(b, id)
 	harness.Equal(t, "attempts", letter.Attempts, harness.DeadAttempts)
 	harness.Equal(t, "error", strings.Contains(letter.Error, "malformed"), true)
 	harness.Equal(t, "last", b.LastSeq(id), last)
 	b.AwaitPolling("its wake is acked", func() bool { return !b.HasWake(id) })
 	harness.WantError(t, "retry", b.RetryDeadLetter(b.Ctx, &letter), nil)
-	b.AwaitPolling("it is a dead letter again", func() bool { again := b.AwaitDeadLetter(id); return again.Seq > letter.Seq })
+	b.AwaitPolling("it is a dead letter again", func() bool { again := awaitDeadLetter(b, id); return again.Seq > letter.Seq })
 }
 
 // TestDeadChildEndsItsTasks cancels tasks whose work is done by a session that cannot be folded and has no pending work: it
@@ -118,8 +168,8 @@ func TestDeadChildEndsItsTasks(t *testing.T) {
 	harness.WantError(t, "ask it to stop", err, nil)
 	_, err = b.CancelTask(b.Ctx, id, "cancelled")
 	harness.WantError(t, "cancel", err, nil)
-	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
-	letter := b.AwaitDeadLetter(child)
+	startHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	letter := awaitDeadLetter(b, child)
 	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
 	b.AwaitState(id, "the ends", func(s *projector.State) bool {
 		cancelled, _ := s.Task("asked")
@@ -139,12 +189,12 @@ func TestDeadAttemptsIgnoreStops(t *testing.T) {
 	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("go"))
 	for n := range stops {
-		stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
+		stop := startHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
 		b.AwaitState(id, "attempt", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Attempt == int64(n)+1 })
 		stop()
 	}
 	for n := range replies {
-		stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), newFragile(harness.DeadAttempts-1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		stop := startHastyNode(t, bustest.Open(t, b.Server), newFragile(harness.DeadAttempts-1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 			switch {
 			case n == replies-1:
 				return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{harness.Text("done")}}}, nil
@@ -169,7 +219,7 @@ func TestChildDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	harness.StartHastyNode(t, on, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) { os.Exit(0); panic("unreachable") }))
+	startHastyNode(t, on, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) { os.Exit(0); panic("unreachable") }))
 	<-t.Context().Done() // it never ends by itself
 }
 
@@ -237,7 +287,7 @@ func TestChildDeadNeighbours(t *testing.T) {
 		}
 		return harness.Reply(harness.Text("done"))(ctx, req)
 	})
-	harness.StartHasty(t, on, model, func(id events.SessionID) *plugin.Tools {
+	startHasty(t, on, model, func(id events.SessionID) *plugin.Tools {
 		if id == killer {
 			os.Exit(0)
 		}

@@ -1,7 +1,10 @@
 package system
 
 import (
+	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -88,4 +91,53 @@ func TestFleetHotLimitOverServices(t *testing.T) {
 	d.WantProblem(404, "no_session", "GET", "/v1/sessions/s2", "")
 	_, err = c.AppendNodes(f.Ctx, "s1", api.AppendNodesRequest{Nodes: harness.UserMessages("a")})
 	harness.WantError(t, "append to one that exists", err, nil)
+}
+
+// TestFleetFullDiskOverServices has a disk without space, and then with it: over each API new requests are refused, by the name of the stream,
+// and done as soon as there is space.
+func TestFleetFullDiskOverServices(t *testing.T) {
+	t.Parallel()
+	f := harness.StartFleet(t)
+	id := f.Open(api.CreateRequest{ID: "s1"})
+	var free atomic.Int64
+	on, err := bus.Open(f.Ctx, bustest.WithKeys(f.T, bus.Config{Options: []nats.Option{f.Server.InProcess()}, Free: func() (int64, error) { return free.Load(), nil }}))
+	harness.WantError(t, "open", err, nil)
+	t.Cleanup(on.Close)
+	h := f.NewHost(on)
+	fleetServes(f, h)
+	d := f.ServeHTTP(httpapi.Config{Service: h})
+	services := map[string]api.Service{"go": h, "nats": f.Dial()}
+	requests := map[string]struct {
+		send       func(s api.Service, key string) error
+		path, body string // with %s for the key
+		stream     string
+	}{
+		"create": {func(s api.Service, key string) error {
+			_, err := s.Create(f.Ctx, api.CreateRequest{ID: events.SessionID(key)})
+			return err
+		}, "/v1/sessions", `{"id":%q}`, "lash-s-"},
+		"submit": {func(s api.Service, key string) error {
+			_, err := s.Submit(f.Ctx, id, harness.TurnRequest(events.TurnID(key), "go"))
+			return err
+		}, "/v1/sessions/s1/turns", `{"id":%q,"text":"go"}`, "lash-s-s1"},
+	}
+	for name, r := range requests {
+		free.Store(bus.KeptFree - 1)
+		for via, s := range services {
+			if err := r.send(s, name+via); !errors.Is(err, events.ErrStorage) || !strings.Contains(err.Error(), "stream "+r.stream) {
+				t.Errorf("%s over %s: got %v, want %v of stream %s", name, via, err, events.ErrStorage, r.stream)
+			}
+		}
+		got := d.WantProblem(507, "storage_full", "POST", r.path, fmt.Sprintf(r.body, name+"http"))
+		if !strings.Contains(string(got.Body), "stream "+r.stream) {
+			t.Errorf("%s over HTTP: got %s, want the stream %s", name, got.Body, r.stream)
+		}
+		free.Store(2 * bus.KeptFree)
+		for via, s := range services {
+			harness.WantError(t, name+" with space over "+via, r.send(s, name+via), nil)
+		}
+		if got := d.Send("admin", "POST", r.path, fmt.Sprintf(r.body, name+"http")); got.Status >= 300 {
+			t.Errorf("%s with space over HTTP: got %d %s", name, got.Status, got.Body)
+		}
+	}
 }

@@ -192,7 +192,7 @@ lash_takeovers_total 0
 # HELP lash_up Whether the servers answer this node: 1 or 0.
 # TYPE lash_up gauge
 lash_up 1
-# HELP lash_stored_bytes Bytes of the sessions of a caller, bodies included, where serve --max-stored-per-caller limits them; of those that have the most.
+# HELP lash_stored_bytes Bytes of the sessions of a caller, bodies included, where the setting max-stored-per-caller limits them; of those that have the most.
 # TYPE lash_stored_bytes gauge
 lash_stored_bytes{caller="ann"} 5
 # HELP lash_running What this node is at work on.

@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -111,6 +112,44 @@ func TestSmokeFleetTool(t *testing.T) {
 		harness.Equal(t, "worker", s.Worker, tools.ID())
 	}
 	harness.VerifyHistory(t, f.Bus, id)
+}
+
+// TestFleetWaitingCallLeavesItsPlace has a node with one place: for turns, or for calls of other nodes' turns. A call there waits for a turn
+// that needs the place, or whose call does.
+func TestFleetWaitingCallLeavesItsPlace(t *testing.T) {
+	t.Parallel()
+	for _, portable := range []bool{false, true} {
+		t.Run(fmt.Sprintf("portable_%t", portable), func(t *testing.T) {
+			t.Parallel()
+			f := harness.StartFleet(t)
+			first, second := f.Open(api.CreateRequest{}), f.Open(api.CreateRequest{})
+			called, submitted := make(chan struct{}, 1), make(chan struct{})
+			tools := func(events.SessionID) *plugin.Tools {
+				set := plugin.NewTools()
+				plugin.AddTool(set, plugin.Tool{Name: "run", Effects: events.EffectsIdempotent, Portable: portable}, func(ctx context.Context, call plugin.Call, _ struct{}) (string, error) {
+					if call.Session != first {
+						return "ran", nil
+					}
+					called <- struct{}{}
+					<-submitted
+					got, err := call.Host.AwaitTurn(ctx, second, "t1")
+					return "waited for " + string(got.Turn), err
+				})
+				return set
+			}
+			callFirst(f, harness.Call("a", "run", `{}`))
+			f.Join(workers.Config{Roles: []workers.Role{workers.RoleTurn}, Concurrency: 1, Tools: tools})
+			if portable {
+				f.Join(workers.Config{Roles: []workers.Role{workers.RoleTool}, ToolConcurrency: 1, Tools: tools})
+			}
+			f.StartTurn(first, "t1", harness.Text("go"))
+			harness.Receive(f.System, "the call that waits", called)
+			f.StartTurn(second, "t1", harness.Text("go"))
+			close(submitted)
+			harness.Equal(t, "end", f.AwaitTurn(first, "t1").End, events.EndFinished)
+			harness.Equal(t, "result", f.CallResult(first, "a"), "waited for t1")
+		})
+	}
 }
 
 // TestFleetToolGone stops the node in the middle of a call. A call that must not run twice is lost, and the model

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/files"
+	"github.com/lash-go/lash/workers/builtin/gate"
 	"github.com/lash-go/lash/workers/recording"
 	"github.com/lash-go/lash/workers/recording/recordingtest"
 )
@@ -64,15 +73,47 @@ func TestCheckRecordings(t *testing.T) {
 	}
 }
 
+// TestCheckInEnvironment checks a session whose gate judged a path in an execution environment: with the file of the node's environments it is
+// decided as it was, and without it the hook fails.
+func TestCheckInEnvironment(t *testing.T) {
+	t.Parallel()
+	dir, root, of := t.TempDir(), t.TempDir(), t.TempDir()
+	environments, file := filepath.Join(of, "environments.json"), filepath.Join(of, "s1.lash")
+	harness.WriteFiles(t, of, map[string]string{"environments.json": fmt.Sprintf(`{"environments": {"ci": {"directory": %q}}}`, dir)})
+	harness.WriteFiles(t, dir, map[string]string{"hidden": "a key"})
+	harness.WantError(t, "link", os.Symlink("hidden", filepath.Join(dir, "link")), nil)
+	rules := gate.Options{Deny: []string{"read_file:hidden"}}
+	b := harness.StartIdle(t, harness.Reply(harness.Call("a", "read_file", `{"path":"link"}`)), harness.Reply(harness.Text("done")))
+	b.Host = b.StartNodeWith(workers.Config{Environments: plugin.Environments{"ci": {Dir: dir}}}, plugin.BuilderConfig{
+		Builtins: workers.Builtins(), Factories: []plugin.Factory{gate.Factory(gate.Config{Options: rules, Root: root}), harness.FilesPlugin(t, files.Config{Root: root, Rules: rules})},
+	}).Host()
+	id := b.Open(api.CreateRequest{ID: "s1", Config: events.Config{Environment: "ci"}})
+	b.RunTurn(id, "t1", harness.Text("read it"))
+	harness.Equal(t, "denied: "+b.CallResult(id, "a"), strings.Contains(b.CallResult(id, "a"), "a key"), false)
+	var data bytes.Buffer
+	_, err := archive.Write(b.Ctx, b.Bus.Log(), b.Bus, id, &data)
+	harness.WantError(t, "archive", err, nil)
+	harness.WantError(t, "archive", os.WriteFile(file, data.Bytes(), 0o600), nil)
+
+	node, args := harness.BuildCommand(t, "lash-node"), []string{"check", file, "--plugins", "gate,files", "--root", root, "--deny", rules.Deny[0]}
+	if keys := bustest.EncryptedFile(); keys != "" {
+		args = append(args, "--bodies-key", keys)
+	}
+	if got := output(t, 0, node, append(args, "--set", "environments="+environments)...); !strings.HasSuffix(got, ", 0 differences\n") {
+		t.Errorf("with the environments: got %s", got)
+	}
+	output(t, 1, node, args...)
+}
+
 // closedCalls counts the sessions, and finds, by session, the first event with results of the machine for calls that ended
 // with their turn.
 func closedCalls(t *testing.T, program, store string) (int, map[string]string) {
 	t.Helper()
-	var list []struct{ Session string }
+	var list []struct{ ID string }
 	harness.WantError(t, "sessions", json.Unmarshal([]byte(output(t, 0, program, "ls", "--json", "--store", store)), &list), nil)
 	found := make(map[string]string)
 	for _, s := range list {
-		lines := strings.Split(strings.TrimSpace(output(t, 0, program, "events", s.Session, "--json", "--store", store)), "\n")
+		lines := strings.Split(strings.TrimSpace(output(t, 0, program, "events", s.ID, "--json", "--store", store)), "\n")
 		for i, line := range lines {
 			if strings.Contains(line, `"[cancelled] The call was cancelled`) && i+1 < len(lines) && strings.Contains(lines[i+1], `"turn.completed"`) {
 				var ev struct {
@@ -81,7 +122,7 @@ func closedCalls(t *testing.T, program, store string) (int, map[string]string) {
 					Kind  string
 				}
 				harness.WantError(t, "event", json.Unmarshal([]byte(line), &ev), nil)
-				found[s.Session] = fmt.Sprintf("%d.%d %s", ev.Seq, ev.Index, ev.Kind)
+				found[s.ID] = fmt.Sprintf("%d.%d %s", ev.Seq, ev.Index, ev.Kind)
 				break
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session/keyring"
 )
 
-// TestLossWhileNodeRuns loses the stream of a session that continued after its archive, and accepts the loss, while a node and a host with
+// TestLossWhileNodeRuns loses the stream of a session that continued after its archive, and puts the stream back without its commits, while a node and a host with
 // cached states run all the time. The turns after it are of the history that is left: neither prompts nor views have what is lost, also
 // where the new history is as long as the lost one before they look.
 func TestLossWhileNodeRuns(t *testing.T) {
@@ -44,7 +44,7 @@ func TestLossWhileNodeRuns(t *testing.T) {
 			if _, err := operator.Log().Last(b.Ctx, id); !errors.As(err, new(*bus.CutOffError)) {
 				t.Fatalf("got %v, want the loss", err)
 			}
-			bustest.AcceptLoss(t, operator, id)
+			bustest.PutBack(t, operator, id)
 			other := b.NewHost(operator)
 			for n := range elsewhere {
 				turn := events.TurnID(fmt.Sprint("other", n))
@@ -67,7 +67,7 @@ func TestLossWhileNodeRuns(t *testing.T) {
 	}
 }
 
-// TestEraseAfterLoss erases a session whose commits are lost, without accepting the loss: its signed tombstone names the end that was there.
+// TestEraseAfterLoss erases a session whose commits are lost: its signed tombstone names the end that was there.
 func TestEraseAfterLoss(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)

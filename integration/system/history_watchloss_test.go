@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestWatchersAfterLoss accepts the loss of two commits while watchers run, one of which is slow. Each ends with an error that says so, and
+// TestWatchersAfterLoss puts a stream back without two commits while watchers run, one of which is slow. Each ends with an error that says so, and
 // has no commit of the new history, whether that is shorter than the lost one, as long, or longer, and than what a watcher buffers.
 func TestWatchersAfterLoss(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestWatchersAfterLoss(t *testing.T) {
 			slow.run(resume)
 			harness.Receive(b, "seen by the fast one", fast.reached)
 			harness.Receive(b, "seen by the slow one", slow.reached)
-			end := acceptLoss(b, id)
+			end := putBack(b, id)
 			commits(b, id, end, fresh, "new")
 			close(resume)
 			for name, w := range map[string]*watcher{"fast": fast, "slow": slow} {
@@ -42,7 +42,7 @@ func TestWatchersAfterLoss(t *testing.T) {
 					t.Errorf("%s: got commits %v, want none of the new history", name, w.seen)
 				}
 				cursor, ok := errors.AsType[*api.CursorError](err)
-				if early := errors.As(err, new(*bus.CutOffError)); early { // the watcher read the log before the loss was accepted
+				if early := errors.As(err, new(*bus.CutOffError)); early { // the watcher read the log before the stream was put back
 					continue
 				}
 				if !ok || cursor.Session != id || !strings.Contains(err.Error(), "again from the start") {
@@ -71,7 +71,7 @@ func TestAwaitLostTurn(t *testing.T) {
 				ended <- err
 			}()
 			harness.Receive(b, "the wait", waits)
-			end := acceptLoss(b, id)
+			end := putBack(b, id)
 			commits(b, id, end, fresh, "new")
 			if err := harness.Receive(b, "the end of the wait", ended); !errors.Is(err, api.ErrUnknownTurn) && !errors.As(err, new(*bus.CutOffError)) {
 				t.Errorf("got %v, want %v", err, api.ErrUnknownTurn)
@@ -139,10 +139,10 @@ func commits(b *harness.System, id events.SessionID, after events.Seq, n int, te
 	}
 }
 
-// acceptLoss writes the row of a session, loses what came after its archive, and accepts that. It returns the new end.
-func acceptLoss(b *harness.System, id events.SessionID) events.Seq {
+// putBack writes the row of a session, loses what came after its archive, and puts the stream back without that. It returns the new end.
+func putBack(b *harness.System, id events.SessionID) events.Seq {
 	b.T.Helper()
 	harness.WantError(b.T, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 	loseStream(b, id)
-	return bustest.AcceptLoss(b.T, b.Bus, id)
+	return bustest.PutBack(b.T, b.Bus, id)
 }

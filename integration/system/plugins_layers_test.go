@@ -27,18 +27,18 @@ func TestPromptLayers(t *testing.T) {
 			return []events.Contribution{{Slot: events.SlotIntro, Content: "intro"}, {Slot: events.SlotGuidance, Content: "guidance"}, {Slot: events.SlotEnvironment, Content: "here"}}, nil
 		})
 	})
-	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, contributor)
+	b, e := startEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, contributor)
 	add, replace, clears := events.LayerAdd, events.LayerReplace, events.LayerClear
 	policy := []events.PromptLayer{
 		layer(events.SlotGuidance, replace, "policy"), layer(events.SlotGuidance, add, "more"), layer(events.SlotEnvironment, clears, ""),
 		{Slot: events.SlotProjectInstructions, Op: add, Title: "Project", Content: "rules"},
 	}
-	for name, w := range b.Routes() {
+	for name, w := range routesOf(b) {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one endpoint
 			check := func(what, want string) {
 				t.Helper()
-				sent := e.Sent()
-				harness.Equal(t, what, strings.ReplaceAll(strings.Join(harness.TextsOf(sent[len(sent)-1], "system"), "|"), "\n\n", "/"), want)
+				sent := e.sent()
+				harness.Equal(t, what, strings.ReplaceAll(strings.Join(textsOf(sent[len(sent)-1], "system"), "|"), "\n\n", "/"), want)
 			}
 			hello := events.TurnInput{Parts: []events.Part{harness.Text("hello")}}
 			id := w.Create(events.Config{Instructions: "be kind", Layers: policy})

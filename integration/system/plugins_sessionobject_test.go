@@ -201,8 +201,8 @@ func TestCodeCannotRun(t *testing.T) {
 		executor plugin.CodeExecutor
 		err      error
 	}{
-		"code_execution_unavailable":     {nil, api.ErrCodeUnavailable},
-		"code_execution_runtime_stopped": {missing, api.ErrRuntimeStopped},
+		"code_unavailable": {nil, api.ErrCodeUnavailable},
+		"runtime_stopped":  {missing, api.ErrRuntimeStopped},
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()

@@ -28,6 +28,7 @@ type mindful struct {
 	harness.Protocol
 
 	mu       sync.Mutex
+	began    []string // sessions, with the number of restores before
 	extended []string
 	restored []string // frame and leaf of each restore, since the protocol was made
 }
@@ -35,6 +36,13 @@ type mindful struct {
 func (r *mindful) Register(reg *plugin.Registrar) error {
 	reg.Protocol(r)
 	reg.Driver(r)
+	return nil
+}
+
+func (r *mindful) Initialize(_ context.Context, s plugin.ProtocolSession) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.began = append(r.began, fmt.Sprintf("%s %d", s.Session, len(r.restored)))
 	return nil
 }
 
@@ -329,6 +337,7 @@ func TestRestoreFollows(t *testing.T) {
 	harness.Equal(t, "opened", opened, true)
 	b.RunTurn(id, "t3", harness.Text("and again"))
 	harness.EqualLists(t, "in a new frame", restored(), []string{"initial at ", "initial at ", "mine at seed"})
+	harness.EqualLists(t, "began", p.began, []string{string(id) + " 0"})
 	harness.Equal(t, "has the extension", p.has(), "x")
 	harness.Equal(t, "the same protocol", n.lastProtocol() == p, true)
 	harness.EqualLists(t, "what it had in each turn", n.prompts, slices.Repeat([]string{"options , extensions x"}, 3))

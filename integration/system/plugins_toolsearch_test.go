@@ -37,11 +37,11 @@ func mailTools(r *plugin.Registrar) {
 }
 
 // offered are the tools that a request offers, with their descriptions.
-func offered(body harness.Object) map[string]string {
+func offered(body object) map[string]string {
 	list := make(map[string]string)
 	tools, _ := body["tools"].([]any)
 	for _, t := range tools {
-		f := t.(harness.Object)["function"].(harness.Object)
+		f := t.(object)["function"].(object)
 		list[f["name"].(string)], _ = f["description"].(string)
 	}
 	return list
@@ -51,12 +51,12 @@ func offered(body harness.Object) map[string]string {
 // description, and without the tools that the search did not find.
 func TestSmokeToolSearch(t *testing.T) {
 	t.Parallel()
-	b, e := harness.StartEndpoint(t, []llmtest.Reply{
-		harness.CallReply("c1", "send_mail", `{"To":"bob"}`), harness.CallReply("c2", "search_tools", `{"query":"LETTER secret"}`), harness.CallReply("c3", "send_mail", `{"To":"bob"}`), llmtest.Text("sent"),
+	b, e := startEndpoint(t, []llmtest.Reply{
+		callReply("c1", "send_mail", `{"To":"bob"}`), callReply("c2", "search_tools", `{"query":"LETTER secret"}`), callReply("c3", "send_mail", `{"To":"bob"}`), llmtest.Text("sent"),
 	}, harness.PluginOf("mailer", mailTools), toolsearch.Factory())
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("write to bob"))
-	sent := e.Sent()
+	sent := e.sent()
 	harness.Equal(t, "requests", len(sent), 4)
 	for i, want := range [][]string{{"search_tools"}, {"search_tools"}, {"search_tools", "send_mail"}, {"search_tools", "send_mail"}} {
 		got := []string{}
@@ -68,7 +68,7 @@ func TestSmokeToolSearch(t *testing.T) {
 	}
 	harness.Equal(t, "description", offered(sent[2])["send_mail"], "Sends a mail.\n\nReturns JSON of the schema "+
 		`{"type":"object","properties":{"sent":{"type":"boolean"}}}`+"\n\nExamples of arguments:\n"+`{"To":"ann"}`)
-	results := harness.TextsOf(sent[3], "tool")
+	results := textsOf(sent[3], "tool")
 	if len(results) != 3 || !strings.Contains(results[0], "not available") || !strings.Contains(results[1], `"name":"send_mail","namespace":"office"`) ||
 		strings.Contains(results[1], "send_secret") || results[2] != `{"sent":true}` {
 		t.Errorf("results: got %q, want a refusal, what was found, and the tool's own", results)
@@ -87,14 +87,14 @@ func TestSmokeToolSearch(t *testing.T) {
 // stays searchable.
 func TestToolSearchOfHost(t *testing.T) {
 	t.Parallel()
-	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, harness.PluginOf("mailer", mailTools), toolsearch.Factory())
+	b, e := startEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), callReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, harness.PluginOf("mailer", mailTools), toolsearch.Factory())
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send_mail"}, events.Overridden(events.AvailSearchable))
 	harness.WantError(t, "set", err, nil)
 	b.RunTurn(id, "t2", harness.Text("write"))
-	sent := e.Sent()
-	if results := harness.TextsOf(sent[2], "tool"); !strings.Contains(results[0], `"callable":false`) {
+	sent := e.sent()
+	if results := textsOf(sent[2], "tool"); !strings.Contains(results[0], `"callable":false`) {
 		t.Errorf("result: got %q, want it not callable", results)
 	}
 	harness.Equal(t, "tools offered", len(offered(sent[2])), 1)
@@ -103,7 +103,7 @@ func TestToolSearchOfHost(t *testing.T) {
 // TestToolManifest reads a tool's manifest in the history and over HTTP: they are the same as declared.
 func TestToolManifest(t *testing.T) {
 	t.Parallel()
-	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, harness.PluginOf("mailer", mailTools))
+	b, _ := startEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, harness.PluginOf("mailer", mailTools))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")

@@ -195,7 +195,7 @@ func wholePoints() []string {
 			list = append(list, at+what)
 		}
 	}
-	for _, at := range []string{"transform", "before turn", "prompt", "before tool", "tool", "action", "compactor", "code"} {
+	for _, at := range []string{"transform", "before turn", "prompt", "before tool", "tool", "action", "compactor", "model call", "code"} {
 		for _, what := range view {
 			list = append(list, at+", current snapshot"+what, at+", snapshot of the session"+what)
 		}
@@ -240,6 +240,7 @@ func (w *bodyReads) live() {
 			Before: func(in plugin.ModelCallContext) (*events.FrameSwitch, error) {
 				w.view("model call", in.View)
 				w.parts("model call, prompt", in.Prompt.Messages[0].Parts, "m")
+				w.snapshots(b.Ctx, "model call", in.Host, in.Session)
 				return nil, nil //nolint:nilnil // no switch, no error
 			},
 		})

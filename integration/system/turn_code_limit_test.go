@@ -145,13 +145,28 @@ func TestCodeCallLimits(t *testing.T) {
 // TestCodeDeepData passes values that nest too deeply, or contain themselves.
 func TestCodeDeepData(t *testing.T) {
 	t.Parallel()
-	deep := "x = []\nfor i in range(100000): x = [x]\n"
-	b, id, _ := harness.StartCode(t, harness.Program(deep+"print(x)"), harness.Program(deep+"add(a=x)"), harness.Program(deep+"finish(x)"), harness.Program("x = {}\nx[1] = x\nfinish(x)"),
-		harness.Program("print("+strings.Repeat("(", 5000)), harness.Program("x = 1"+strings.Repeat(" + 1", 10000)), harness.Program("print(\"x\")"), harness.Reply(harness.Text("enough")))
+	deep := "x = []\nfor i in range(1000): x = [x]\n"
+	b, id, _ := harness.StartCode(t, harness.Program(deep+"print(x)"), harness.Program(deep+"add(a=x)"), harness.Program(deep+"finish(x)"), harness.Program("x = {}\nx[\"x\"] = x\nfinish(x)"),
+		harness.Program("print("+strings.Repeat("(", 5000)), harness.Program("x = 1"+strings.Repeat(" + 1", 10000)+"\nprint(x)"), harness.Program("print(\"x\")"), harness.Reply(harness.Text("enough")))
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	for i, want := range []string{"nests deeper", "nests deeper", "nests deeper", "contains itself", "brackets are open", "nests deeper", "x\n"} {
+	for i, want := range []string{"[[[[", "nests deeper", "nests deeper", "cycle", "excessive nesting", "10001\n", "x\n"} {
 		complains(t, b.Outputs(id)[i], want)
 	}
+}
+
+// TestCodeMemoryLimit ends a program at its memory limit: only its call and the error are recorded, and the node goes on.
+func TestCodeMemoryLimit(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Program("a = 1"), harness.Program("a = 2\nprint(once())\nx = [0]\nwhile True: x = x + x"), harness.Program("print(a)"), harness.Reply(harness.Text("done")))
+	c := b.AddCodeTools()
+	limited(b, code.Limits{MemoryBytes: 16 << 20, Timeout: 10 * time.Minute})
+	id := b.Open(harness.CodeSession())
+	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	outputs := b.Outputs(id)
+	complains(t, outputs[1], "once-1\n[error] the program went beyond its memory limit (16777216 bytes)")
+	harness.Equal(t, "variable", outputs[2], "1\n")
+	harness.Equal(t, "calls", c.Count("once"), 1)
+	harness.VerifyHistory(t, b.Bus, id)
 }
 
 // TestCodeCancelled cancels a turn in the middle of a program.

@@ -125,10 +125,10 @@ func TestCodeFinishRequired(t *testing.T) {
 func TestCodeHostile(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Program("while True:\n    pass"), harness.Program("for i in range(100000):\n    print(\"spam\" * 20)"),
-		harness.Program("s = \"a\"\nwhile True:\n    s += s"), harness.Program("def f(n): return f(n)\nf(1)"), harness.Program("nothing(here"), harness.Program("fail(\"mine\")"),
+		harness.Program("s = [0] * (1 << 29)"), harness.Program("def f(n): return f(n)\nf(1)"), harness.Program("nothing(here"), harness.Program("fail(\"mine\")"),
 		harness.Reply(harness.Text("enough")))
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	for i, want := range []string{"did too much work", "bytes cut", "too much memory", "recursion is off", "want ')'", "mine"} {
+	for i, want := range []string{"did too much work", "bytes cut", "memory limit", "recursion is off", "want ')'", "mine"} {
 		if got := b.Outputs(id)[i]; !strings.Contains(got, want) || len(got) > 20<<10 {
 			t.Errorf("output %d: got %d bytes, %.200q, want %q in it", i, len(got), got, want)
 		}

@@ -73,7 +73,7 @@ func TestSmokeFallback(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	turnServes(b, bustest.Open(t, b.Server), down("main", llm.KindServer, func() {}), up("backup"))
-	for name, w := range b.Routes() {
+	for name, w := range routesOf(b) {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one node
 			id := w.Create(events.Config{})
 			w.Configure(id, withFallbacks)

@@ -26,10 +26,10 @@ func TestOutputForm(t *testing.T) {
 	t.Parallel()
 	const good, bad, wrong = `{"city":"Bonn"}`, `Bonn`, `{"town":"Bonn"}`
 	replies := []llmtest.Reply{llmtest.Text(good), llmtest.Text(bad), llmtest.Text(good), llmtest.Text(wrong), llmtest.Text(bad), llmtest.Text("any")}
-	b, e := harness.StartEndpoint(t, append(append(replies, replies...), replies...))
-	for name, w := range b.Routes() {
+	b, e := startEndpoint(t, append(append(replies, replies...), replies...))
+	for name, w := range routesOf(b) {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one endpoint
-			before := len(e.Sent())
+			before := len(e.sent())
 			id := w.Create(events.Config{})
 			at := w.Run(id, cityTurn())
 			harness.Equal(t, "at once", at.Outcome, api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: good})
@@ -43,18 +43,18 @@ func TestOutputForm(t *testing.T) {
 			plain := w.Run(id, events.TurnInput{Parts: []events.Part{harness.Text("hi")}})
 			harness.Equal(t, "without a form", plain.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "any"})
 
-			sent := e.Sent()[before:]
+			sent := e.sent()[before:]
 			harness.Equal(t, "requests", len(sent), 6)
 			for i, body := range sent[:5] {
-				format, _ := body["response_format"].(harness.Object)
-				schema, _ := format["json_schema"].(harness.Object)
-				if format["type"] != "json_schema" || schema["name"] != "city" || schema["strict"] != true || schema["schema"].(harness.Object)["required"] == nil {
+				format, _ := body["response_format"].(object)
+				schema, _ := format["json_schema"].(object)
+				if format["type"] != "json_schema" || schema["name"] != "city" || schema["strict"] != true || schema["schema"].(object)["required"] == nil {
 					t.Errorf("request %d: got response_format %v", i, format)
 				}
 			}
 			harness.DeepEqual(t, "format without a form", sent[5]["response_format"], nil)
 			for i, want := range map[int]string{2: "is no JSON", 4: "does not match the schema"} {
-				if users := harness.TextsOf(sent[i], "user"); !strings.Contains(users[len(users)-1], want) {
+				if users := textsOf(sent[i], "user"); !strings.Contains(users[len(users)-1], want) {
 					t.Errorf("request %d: got %q, want the model told that its reply %s", i, users, want)
 				}
 			}
@@ -71,7 +71,7 @@ func TestOutputForm(t *testing.T) {
 // TestOutputFormRefused has forms refused at the submit, for turns at once and for later ones.
 func TestOutputFormRefused(t *testing.T) {
 	t.Parallel()
-	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("{}")}, code.Factory(code.Config{}))
+	b, _ := startEndpoint(t, []llmtest.Reply{llmtest.Text("{}")}, code.Factory(code.Config{}))
 	id, programs := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{Config: events.Config{Protocol: "code"}})
 	for _, c := range []struct {
 		id    events.SessionID

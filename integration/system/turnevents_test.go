@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -142,16 +143,20 @@ func TestTurnEvents(t *testing.T) {
 }
 
 // TestStreamEventsAtOnce has a model that continues when a watcher has what a hook showed of the reply's first text: in the turn's events,
-// and as a delta. The commit has it once more, and the turn's events do not.
+// and as a delta. The commit has it once more, and the turn's events do not. What is too large for a delta comes with the commit alone.
 func TestStreamEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	seen := make(chan struct{})
+	seen, large := make(chan struct{}), json.RawMessage(`"`+strings.Repeat("x", api.MaxEventBytes)+`"`)
 	b.Host = b.StartNodeWith(workers.Config{
 		Providers: map[string]llm.Provider{"slow": waits{seen}}, Provider: "slow",
 	}, plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("shows", func(r *plugin.Registrar) {
 		r.Stream(func(_ context.Context, _ events.SessionID, chunk string) (plugin.StreamTransform, error) {
-			return plugin.StreamTransform{Chunk: chunk, Events: []json.RawMessage{json.RawMessage(`{"of":"` + chunk + `"}`)}}, nil
+			list := []json.RawMessage{json.RawMessage(`{"of":"` + chunk + `"}`)}
+			if chunk == "first" {
+				list = append([]json.RawMessage{large}, list...)
+			}
+			return plugin.StreamTransform{Chunk: chunk, Events: list}, nil
 		})
 	})}}).Host()
 	id := b.Open(api.CreateRequest{})
@@ -164,9 +169,9 @@ func TestStreamEventsAtOnce(t *testing.T) {
 			}
 		}
 	})
-	harness.EqualLists(t, "events", got, []string{`{"of":"first"}`, `{"of":"second"}`})
+	harness.EqualLists(t, "events", got, []string{`{"of":"first"}`, `{"of":"second"}`, string(large)})
 	ran := b.HookRecord(id, events.PointReply)
-	harness.Equal(t, "recorded", len(ran.Decisions), 2)
+	harness.Equal(t, "recorded", len(ran.Decisions), 3)
 }
 
 // waits is a model that continues after its first text when seen is closed.

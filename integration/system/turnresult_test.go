@@ -18,8 +18,8 @@ func TestTurnResultCalls(t *testing.T) {
 	t.Parallel()
 	busy, down, denied := llmtest.Refuse(llm.KindRateLimit), llmtest.Refuse(llm.KindServer), llmtest.Refuse(llm.KindAuth)
 	replies := []llmtest.Reply{busy, llmtest.Text("ok"), down, busy, down, down, denied}
-	b, _ := harness.StartEndpoint(t, append(append(replies, replies...), replies...))
-	for name, w := range b.Routes() {
+	b, _ := startEndpoint(t, append(append(replies, replies...), replies...))
+	for name, w := range routesOf(b) {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one endpoint
 			id, hi := w.Create(events.Config{}), events.TurnInput{Parts: []events.Part{harness.Text("hi")}}
 			good, down, denied := w.Run(id, hi), w.Run(id, hi), w.Run(id, hi)

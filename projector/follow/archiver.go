@@ -133,23 +133,26 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 			return false, err
 		}
 	}
-	err = a.b.Archive(ctx, session, s.Seq)
-	if errors.As(err, new(*events.ConflictError)) {
-		return false, nil // it has work again
-	}
-	if err == nil {
+	if err = a.b.Archive(ctx, session, s.Seq); err == nil {
 		err = Sync(ctx, a.b.Log(), a.b, s) // commits just before the seal
 	}
 	if err != nil {
-		return false, err
+		return false, ignoreGone(err) // it has work again, or was erased
 	}
-	if err := indexSession(ctx, a.b, s); err != nil { // only a warning: without the row a search reads the session
+	if err := ignoreGone(indexSession(ctx, a.b, s)); err != nil { // only a warning: without the row a search reads the session
 		a.log.Warn("write the index", zap.String("session", string(session)), zap.Error(err))
 	}
 	if err := PutCold(ctx, a.b, s); err != nil { // before the stream is deleted: a crash in between leads to a repetition
 		return false, err
 	}
-	return true, a.b.Discard(ctx, session)
+	if err := a.b.Discard(ctx, session); err != nil {
+		return true, err
+	}
+	gone, err := a.b.Tombstone(ctx, session)
+	if err == nil && !gone.IsZero() { // the erasure may have removed the rows before they were written here
+		return false, a.b.Purge(ctx, session)
+	}
+	return true, err
 }
 
 // archiveLocked makes a session cold whose key is not here. Its rows stay as they are, and so do its wakes and timers: once
@@ -159,11 +162,8 @@ func (a *Archiver) archiveLocked(ctx context.Context, session events.SessionID) 
 	if err == nil {
 		err = a.b.Archive(ctx, session, last)
 	}
-	if errors.As(err, new(*events.ConflictError)) || errors.Is(err, events.ErrNoSession) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, ignoreGone(err)
 	}
 	return true, a.b.Discard(ctx, session)
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// TestAcceptedLoss loses commits of all numbers after an archive, accepts the loss, and continues with other commits before a
-// projector has seen that: no state has a commit that is lost.
-func TestAcceptedLoss(t *testing.T) {
+// TestStreamPutBack loses commits of all numbers after an archive, puts the stream back without them, and continues with other commits before
+// a projector has seen that: no state has a commit that is lost.
+func TestStreamPutBack(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	for _, lost := range []int{1, 2, 3} {
@@ -40,7 +40,7 @@ func TestAcceptedLoss(t *testing.T) {
 				t.Fatal(err)
 			}
 			loseStream(t, b, id)
-			end := bustest.AcceptLoss(t, b, id)
+			end := bustest.PutBack(t, b, id)
 			more(t, b, id, int(end), fresh, "new")
 			want := refold(t, b, id)
 			got, err := follow.Whole(t.Context(), b, id)
@@ -53,7 +53,7 @@ func TestAcceptedLoss(t *testing.T) {
 	}
 }
 
-// TestStateOfLostCommits keeps states of a running process through a loss that is accepted, of each number of lost and later commits, and
+// TestStateOfLostCommits keeps states of a running process through a loss, after which the stream is put back, of each number of lost and later commits, and
 // one that knows its last commit or not. Each is that of the history afterwards. A process that lists hot sessions knows that its
 // state is stale before it reads.
 func TestStateOfLostCommits(t *testing.T) {
@@ -96,8 +96,8 @@ func TestStateOfLostCommits(t *testing.T) {
 	}
 }
 
-// cutOff loses commits of a session after its archive of three, and accepts that. keep is called before, and then after the loss
-// was accepted, with what it returned.
+// cutOff loses commits of a session after its archive of three, and puts the stream back without them. keep is called before, and then
+// afterwards, with what it returned.
 func cutOff(t *testing.T, b *bus.Bus, id events.SessionID, lost int, keep func() *projector.State, then func(kept *projector.State, end events.Seq)) {
 	t.Helper()
 	write(t, b, id, 3, "old")
@@ -108,7 +108,7 @@ func cutOff(t *testing.T, b *bus.Bus, id events.SessionID, lost int, keep func()
 	mustProject(t, b, id)
 	kept := keep()
 	loseStream(t, b, id)
-	then(kept, bustest.AcceptLoss(t, b, id))
+	then(kept, bustest.PutBack(t, b, id))
 }
 
 // loseStream deletes the stream of a session that continued after its archive.
@@ -145,7 +145,7 @@ func more(t *testing.T, b *bus.Bus, id events.SessionID, at, n int, prefix strin
 }
 
 // TestLongEraseAfterLossDies kills the eraser of a session with lost commits at each request: of those after its archive, and of all of a session
-// that was never archived. Once the row has the mark, no append, no accepted loss and no creation continues the session, and an archiver
+// that was never archived. Once the row has the mark, no append and no creation continues the session, and an archiver
 // finishes the erasure.
 func TestLongEraseAfterLossDies(t *testing.T) {
 	t.Parallel()
@@ -182,10 +182,6 @@ func eraseAfterLossDies(t *testing.T, kept events.Seq) {
 			c := &events.Commit{ID: "new", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionConfigured{})}}
 			if seq, err := b.Log().Append(t.Context(), c, kept); err == nil {
 				t.Errorf("killed at %d: append: got sequence %d, want an error", k, seq)
-			}
-			_, err := b.AcceptLoss(t.Context(), id, func(lost *bus.CutOffError) *events.Commit { return bustest.LossRecord(lost, "late") })
-			if !errors.Is(err, bus.ErrErasing) && !errors.As(err, new(*events.ErasedError)) && (kept > 0 || !errors.Is(err, events.ErrInvalid)) {
-				t.Errorf("killed at %d: accept: got %v, want %v", k, err, bus.ErrErasing)
 			}
 			if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
 				t.Fatal(err)

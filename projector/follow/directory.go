@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,13 +15,12 @@ import (
 // Directory is a session's row in the directory, as JSON. It is a hint: in a session that moves, it is about one
 // second behind the history.
 type Directory struct {
-	Version int              `json:"version,omitempty"` // [RowVersion]; rows of earlier versions have a smaller one
 	Session events.SessionID `json:"session"`
 	bus.DirectorySeq
 	Status     projector.Status  `json:"status"`
 	Place      string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
 	Parent     events.SessionID  `json:"parent,omitempty"`
-	Owner      string            `json:"owner,omitempty"` // empty without an owner, in rows of erased sessions, and in rows of earlier versions
+	Owner      string            `json:"owner,omitempty"` // empty without an owner, and in rows of erased sessions
 	Labels     map[string]string `json:"labels,omitempty"`
 	Readers    []string          `json:"readers,omitempty"` // callers with a grant to read, sorted
 	Events     int64             `json:"events"`
@@ -42,10 +40,6 @@ type Directory struct {
 	Redacting  bool              `json:"redacting,omitempty"` // payloads of the session are being replaced: an archiver purges what may have them
 }
 
-// RowVersion is the version of rows that this program writes. Rows of version 0 have no owners, readers and approval
-// requests.
-const RowVersion = 1
-
 // Places of a session.
 const (
 	PlaceHot  = "hot"  // it has a live stream
@@ -55,7 +49,7 @@ const (
 // RowOf makes the directory row of a state.
 func RowOf(s *projector.State) Directory {
 	d := Directory{
-		Version: RowVersion, Session: s.Session, DirectorySeq: bus.DirectorySeq{Seq: s.Seq}, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
+		Session: s.Session, DirectorySeq: bus.DirectorySeq{Seq: s.Seq}, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
 		Owner: s.Owner, Asks: len(s.UnansweredApprovals()),
 		Events: s.Events, Stored: s.Stored, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
 		Unnotified: int64(len(s.Unnotified)),
@@ -103,32 +97,6 @@ func putRow(ctx context.Context, b *bus.Bus, s *projector.State, place string) (
 		return !have.isTombstone() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value))
 	})
 	return newer, err
-}
-
-// upgradeRow rewrites a row of an earlier version. The session keeps its place.
-func upgradeRow(ctx context.Context, b *bus.Bus, session events.SessionID) error {
-	s, err := Open(ctx, b, session)
-	if err != nil {
-		return err
-	}
-	have, err := b.Directory().Get(ctx, session)
-	if err != nil {
-		return err
-	}
-	var old Directory
-	if err := json.Unmarshal(have.Value, &old); err != nil || old.Version >= RowVersion || old.Seq > s.Seq || old.isTombstone() {
-		return nil //nolint:nilerr // a projector replaces a damaged row
-	}
-	row := RowOf(s)
-	row.Place = old.Place
-	value, err := json.Marshal(row)
-	if err != nil {
-		return fmt.Errorf("row of %s: %w", session, err)
-	}
-	if _, err = b.Directory().Put(ctx, session, value, have.Revision); errors.Is(err, bus.ErrStale) {
-		return nil // another program wrote a newer row
-	}
-	return err
 }
 
 // replace writes a row if newer reports that the existing one is older. The row's revision resolves concurrent

@@ -68,10 +68,11 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 	return t, err
 }
 
-// signTombstone returns the signed note of a tombstone. It is empty without a signer whose certificate is valid now. The
+// signTombstone returns the signed note of a tombstone. It is empty without a signer whose certificate is valid now, by the servers' time. The
 // root is that of the commits as they are stored, whether they fold or not. It is missing where one cannot be read.
 func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t bus.Tombstone, signer func() *proof.Signer) (string, error) {
-	s := signerNow(signer)
+	now := b.Millis()
+	s := signerAt(signer, now)
 	if s == nil {
 		return "", nil
 	}
@@ -80,7 +81,7 @@ func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t 
 		return "", err
 	}
 	signed := proof.Tombstone{
-		Session: session, Signed: b.Millis(), At: t.At, Retention: t.Retention, By: t.By, Reason: t.Reason, Size: t.Last, Head: ends.head,
+		Session: session, Signed: now, At: t.At, Retention: t.Retention, By: t.By, Reason: t.Reason, Size: t.Last, Head: ends.head,
 	}
 	if ends.err == nil && ends.size == t.Last { // a damaged history can be erased too
 		signed.Root = &ends.root
@@ -92,7 +93,7 @@ func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t 
 // had: a row with a smaller one would let a session with lost commits continue, see [bus.CutOffError].
 func mark(ctx context.Context, b *bus.Bus, session events.SessionID, status projector.Status, seq events.Seq, t bus.Tombstone) error {
 	value, err := json.Marshal(Directory{
-		Version: RowVersion, Session: session, DirectorySeq: bus.DirectorySeq{Seq: seq}, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
+		Session: session, DirectorySeq: bus.DirectorySeq{Seq: seq}, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},
 	})
 	if err != nil {
 		return err

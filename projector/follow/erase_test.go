@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,46 @@ func TestEraseRows(t *testing.T) {
 		t.Errorf("archive: got %t, %v, want nothing to do", done, err)
 	}
 	erased(t, b, "s", 40)
+}
+
+// TestLongArchiveBesideErase archives sessions that are erased at the same time: no archiver reports that, and each is erased.
+func TestLongArchiveBesideErase(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	for n := range 100 {
+		id := events.SessionID(fmt.Sprint("s", n))
+		grow(t, b, id, 0, 5, 1)
+		var archiving sync.WaitGroup
+		for range 2 {
+			archiving.Go(func() {
+				if _, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), id); err != nil {
+					t.Errorf("archive %s: got %v, want it left to the erasure", id, err)
+				}
+			})
+		}
+		if _, err := follow.Erase(t.Context(), b, id, nil, stone(id), nil); err != nil {
+			t.Errorf("erase %s: got %v", id, err)
+		}
+		archiving.Wait()
+		erased(t, b, id, 5)
+	}
+}
+
+// TestStatementsHaveTheServersTime signs where the servers say that the certificate has ended, and this machine says that it is valid.
+func TestStatementsHaveTheServersTime(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b, "erased", 0, 4, 1)
+	grow(t, b, "redacted", 0, 4, 1)
+	signer, _ := eventstest.Signing(t)
+	b.Later(200 * 365 * 24 * time.Hour)
+	if got, err := follow.Erase(t.Context(), b, "erased", nil, stone("erased"), signer); err != nil || got.Note != "" {
+		t.Errorf("erasure: got the note %q, %v, want none", got.Note, err)
+	}
+	r := events.RedactionRecord{At: b.Millis(), By: "ann", Reason: "asked", What: []string{"graph.appended"}}
+	if note, err := follow.SignRedaction(t.Context(), b.Log(), "redacted", r, signer); err != nil || note != "" {
+		t.Errorf("redaction: got the note %q, %v, want none", note, err)
+	}
 }
 
 // TestLongEraseFinished kills the eraser at each request. The next archiver finishes erasures that started, and leaves

@@ -16,12 +16,11 @@ import (
 
 // snapshotRow is a snapshot in its table.
 type snapshotRow struct {
-	Seq    events.Seq     `msgpack:"q"`
-	Digest string         `msgpack:"d"` // of the head
-	Head   []byte         `msgpack:"h,omitempty"`
-	Blob   events.BlobRef `msgpack:"b,omitempty"` // of the head, if it is too large for a row
-	// Commit is the id of the commit at Seq. Empty: not known, as in rows of earlier versions
-	Commit events.CommitID `msgpack:"c,omitempty"`
+	Seq    events.Seq      `msgpack:"q"`
+	Digest string          `msgpack:"d"` // of the head
+	Head   []byte          `msgpack:"h,omitempty"`
+	Blob   events.BlobRef  `msgpack:"b,omitempty"` // of the head, if it is too large for a row
+	Commit events.CommitID `msgpack:"c"`           // at Seq
 }
 
 // maxRowBytes leaves space for the table's headers in a message.

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/projector/index"
 )
 
-// TestLongIndexAfterLoss accepts a loss while a projector runs. The index row has the texts of the history that is left, and none of the
+// TestLongIndexAfterLoss puts a lost stream back, without its last commits, while a projector runs. The index row has the texts of the history that is left, and none of the
 // lost ones, also where the new history is as long as the lost one, or longer.
 func TestLongIndexAfterLoss(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestLongIndexAfterLoss(t *testing.T) {
 		says(t, b, id, 3, 2, "vanished")
 		awaitIndex(t, b, id, "vanished")
 		loseStream(t, b, id)
-		end := int(bustest.AcceptLoss(t, b, id))
+		end := int(bustest.PutBack(t, b, id))
 		says(t, b, id, end, fresh, "remaining")
 		row := awaitIndex(t, b, id, "remaining")
 		if row.Seq != events.Seq(end+fresh) || mayHave(row, "vanished") {
@@ -45,7 +45,7 @@ func TestLongIndexAfterLoss(t *testing.T) {
 	}
 }
 
-// TestStoredIndexOfLostCommits has the row of lost commits stored again after the loss was accepted, as by a projector that was about to
+// TestStoredIndexOfLostCommits has the row of lost commits stored again after the stream was put back without them, as by a projector that was about to
 // write it. The next projector makes the row again.
 func TestStoredIndexOfLostCommits(t *testing.T) {
 	t.Parallel()
@@ -64,8 +64,8 @@ func TestStoredIndexOfLostCommits(t *testing.T) {
 			t.Fatal(err)
 		}
 		loseStream(t, b, id)
-		end := int(bustest.AcceptLoss(t, b, id))
-		if _, err := rows.Put(t.Context(), id, lost.Value, 0); err != nil {
+		end := int(bustest.PutBack(t, b, id))
+		if _, err := rows.Put(t.Context(), id, lost.Value, lost.Revision); err != nil {
 			t.Fatal(err)
 		}
 		says(t, b, id, end, fresh, "remaining")

@@ -200,6 +200,7 @@ func (p *Projector) writeRows(ctx context.Context, s *projector.State, cached *c
 	newer, err := putRow(ctx, p.b, s, PlaceHot)
 	if err == nil && newer {
 		err = rewindIfEnded(ctx, p.b, s)
+		cached.index.builder = nil // it may be of the row that was removed
 	}
 	if err != nil || s.Catalog.Generation == cached.cat {
 		return err

@@ -24,7 +24,6 @@ func TestProject(t *testing.T) {
 	mustProject(t, b, "s")
 	rows(t, b, "s")
 	want := follow.Directory{
-		Version: follow.RowVersion,
 		Session: "s", DirectorySeq: bus.DirectorySeq{Seq: 3}, Status: projector.StatusOpen, Place: "hot", Parent: "parent", Labels: map[string]string{"a": "b"},
 		Events: 8, CreatedAt: 1001, UpdatedAt: 1003,
 	}

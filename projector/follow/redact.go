@@ -72,10 +72,10 @@ func (a *Archiver) finishRedaction(ctx context.Context, session events.SessionID
 	return ignoreGone(FinishRedaction(ctx, a.b, session, now.Sub(list[len(list)-1].At.Time()) >= purgeAgain))
 }
 
-// SignRedaction returns the signed note of a redaction that is about to be made. It is empty without a signer whose
-// certificate is valid now.
+// SignRedaction returns the signed note of a redaction that is about to be made, at the time of the record. It is empty without a signer
+// whose certificate is valid then.
 func SignRedaction(ctx context.Context, log events.Log, session events.SessionID, r events.RedactionRecord, signer func() *proof.Signer) (string, error) {
-	s := signerNow(signer)
+	s := signerAt(signer, r.At)
 	if s == nil {
 		return "", nil
 	}
@@ -87,6 +87,6 @@ func SignRedaction(ctx context.Context, log events.Log, session events.SessionID
 		return "", err
 	}
 	return s.SignRedaction(&proof.RedactionRecord{
-		Session: session, Signed: events.MillisOf(time.Now()), At: r.At, By: r.By, Reason: r.Reason, Size: ends.size, Root: ends.root, What: r.What,
+		Session: session, Signed: r.At, At: r.At, By: r.By, Reason: r.Reason, Size: ends.size, Root: ends.root, What: r.What,
 	})
 }

@@ -20,7 +20,7 @@ const retainEvery = 10 * time.Minute
 // retainNow runs Retain with the servers' clock. This node's clock may be wrong, and an erasure is final.
 func (a *Archiver) retainNow(ctx context.Context) error { return a.Retain(ctx, a.b.Now()) }
 
-// Retain erases sessions whose retention has ended, finishes interrupted erasures and redactions, upgrades rows of earlier versions,
+// Retain erases sessions whose retention has ended, finishes interrupted erasures and redactions,
 // makes the rows of cold sessions without one, indexes sessions without an index row, and packs index rows. It reads every row of the directory, and only the sessions that need one
 // of these.
 func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
@@ -40,11 +40,7 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 			continue // a projector replaces the damaged row
 		}
 		rows[row.Session] = true
-		err := a.retain(ctx, row.Session, &row, now)
-		if err == nil && row.Version < RowVersion && !row.isTombstone() {
-			err = ignoreGone(upgradeRow(ctx, a.b, row.Session))
-		}
-		if err != nil {
+		if err := a.retain(ctx, row.Session, &row, now); err != nil {
 			errs = append(errs, err)
 		}
 		if !row.isTombstone() && !indexed[row.Session] {
@@ -186,7 +182,7 @@ func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (
 			}
 		}
 	}
-	by := strings.ToValidUTF8(actor.ID, "\uFFFD") // a tombstone's texts are UTF-8, and older versions did not check actors
+	by := strings.ToValidUTF8(actor.ID, "\uFFFD") // a tombstone's texts are UTF-8
 	return fmt.Sprintf("%s, as %s:%s asked at sequence %d", reason, actor.Kind, by, at), nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
@@ -43,12 +42,12 @@ func readEnds(ctx context.Context, log events.Log, session events.SessionID) (fo
 	return found, nil
 }
 
-// signerNow is the signer if its certificate is valid now, otherwise nil.
-func signerNow(signer func() *proof.Signer) *proof.Signer {
+// signerAt is the signer if its certificate is valid at the time that it is to sign, otherwise nil.
+func signerAt(signer func() *proof.Signer, at events.Millis) *proof.Signer {
 	if signer == nil {
 		return nil
 	}
-	if s := signer(); s != nil && s.Certificate().ValidAt(events.MillisOf(time.Now())) {
+	if s := signer(); s != nil && s.Certificate().ValidAt(at) {
 		return s
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 )
 
 // Snapshot is a session's stored snapshot, unchecked.
@@ -33,4 +34,16 @@ func Stored(ctx context.Context, b *bus.Bus, session events.SessionID) (*Snapsho
 		}
 	}
 	return s, nil
+}
+
+// StoredCatalog reads a session's tool catalogue as a projector wrote it last; zero without one.
+func StoredCatalog(ctx context.Context, b *bus.Bus, session events.SessionID) (c projector.Catalog, err error) {
+	row, err := b.Catalogs().Get(ctx, session)
+	if err != nil || len(row.Value) == 0 {
+		return c, err
+	}
+	if err = events.DecodePayload(row.Value, &c); err != nil {
+		err = fmt.Errorf("catalogue of %s: %w", session, err)
+	}
+	return c, err
 }

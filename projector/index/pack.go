@@ -62,9 +62,6 @@ func NewPackBuilder() *PackBuilder {
 	return &PackBuilder{settingsAt: make(map[string]int), lists: make(map[string]*packList)}
 }
 
-// Count is the number of rows.
-func (b *PackBuilder) Count() int { return b.count }
-
 // Add adds a row with its revision, which names one write of a row: the larger of two of a session counts. Errors:
 // [events.ErrMalformed], and the pack has no part of the row.
 func (b *PackBuilder) Add(r *Row, revision uint64) error {

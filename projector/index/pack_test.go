@@ -166,8 +166,8 @@ func TestPackRefuses(t *testing.T) {
 	if _, err := index.DecodePack(append([]byte("LASHPACK1"), large...)); !errors.Is(err, events.ErrMalformed) || !strings.Contains(err.Error(), "limit is 1048576") {
 		t.Errorf("a large one: got %v, want its limit", err)
 	}
-	if err := b.Add(&index.Row{Session: "s", Words: []byte{0xff}}, 1); !errors.Is(err, events.ErrMalformed) || b.Count() != 20 {
-		t.Errorf("damaged words: got %v, %d rows, want a malformed row, 20", err, b.Count())
+	if err := b.Add(&index.Row{Session: "s", Words: []byte{0xff}}, 1); !errors.Is(err, events.ErrMalformed) {
+		t.Errorf("damaged words: got %v, want a malformed row", err)
 	}
 }
 

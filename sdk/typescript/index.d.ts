@@ -55,6 +55,11 @@ export interface Call {
    */
   ask(id: string, question: string, details?: JSON, options?: { signal?: AbortSignal }): Promise<wire.Answer>;
   /**
+   * Writes a trace event, which the operator of the node reads. The operator must allow `trace`. The id is as that of a request.
+   * It resolves to the status of HTTP: 204, also where no trace is written.
+   */
+  trace(id: string, event: wire.Trace): Promise<number>;
+  /**
    * Stores bytes in the call's session, at most 20 MiB, and returns what an attachment refers to. The operator must allow `storeBlob`.
    * Equal bytes are stored once for all attempts of the call.
    */
@@ -211,7 +216,8 @@ export function systemPrompt(text: string): Of<"system_prompt">;
 /** Goes on with the task in a new frame, in place of the model call, where the operator allows it. `frame` is new in the session. */
 export function switchFrame(frame: string, task: string, ...messages: wire.Said[]): Of<"switch_frame">;
 export function emitEvents(...events: JSON[]): Of<"emit_events">;
-export function emitTrace(name: string, payload?: JSON): Of<"emit_trace">;
+/** Writes a trace event for the operator. The node adds the place to the context. */
+export function emitTrace(name: string, payload?: JSON, context?: wire.TraceContext): Of<"emit_trace">;
 
 export interface SessionStart {
   readonly session: string;

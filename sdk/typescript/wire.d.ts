@@ -171,6 +171,18 @@ export interface Answer {
   by?: string;
 }
 
+export interface Trace {
+  name: string;
+  payload?: JSON;
+  context?: TraceContext;
+}
+
+export interface TraceContext {
+  llm_call?: string;
+  tool_call?: string;
+  metadata?: { [key: string]: string };
+}
+
 export interface HookCall {
   hook: string;
   point: string;
@@ -235,6 +247,7 @@ export interface Directive {
   events?: JSON[];
   name?: string;
   payload?: JSON;
+  context?: TraceContext;
   contributions?: Fragment[];
   text?: string;
   frame?: string;

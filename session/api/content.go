@@ -16,6 +16,8 @@ func (r *CreateRequest) Configures() string {
 		return "options"
 	case r.Config.Protocol != "":
 		return "config.protocol"
+	case r.Config.Environment != "":
+		return "config.environment"
 	case r.Config.RetainMillis != 0:
 		return "config.retain_ms"
 	case r.Config.Instructions != "":
@@ -28,6 +30,8 @@ func (r *CreateRequest) Configures() string {
 		return "subagent"
 	case r.Start == StartSnapshot:
 		return "snapshot"
+	case !r.Overlay.IsZero():
+		return "overlay"
 	case r.First != nil && r.First.Role == events.RoleSystem:
 		return "first.role"
 	}

@@ -23,6 +23,8 @@ var (
 	ErrUnknownNode = errors.New("no such node")
 	// ErrForbidden reports an operation that the caller has no right to.
 	ErrForbidden = errors.New("not allowed")
+	// ErrMemory reports a request that got no memory of the node within its time. It had no effect; the same request may succeed later.
+	ErrMemory = errors.New("the memory of this node for this caller, or for all, is in use")
 	// ErrDifferent reports an id that was used before with other content, or a key of another request.
 	ErrDifferent = errors.New("id was used with other content")
 )

@@ -96,7 +96,7 @@ type (
 	CreateArgs struct {
 		Request  CreateRequest `msgpack:"r"`
 		Head     []byte        `msgpack:"h,omitempty"` // of the snapshot
-		Segments [][]byte      `msgpack:"s,omitempty"` // of the snapshot; may be left out where blobs have them
+		Segments [][]byte      `msgpack:"s,omitempty"` // of the snapshot; may be left out while its session is there
 	}
 	// ConfigureArgs replaces a configuration, if Current is the session's.
 	ConfigureArgs struct {
@@ -150,6 +150,11 @@ type (
 		Task    events.TaskID    `msgpack:"t"`
 		State   events.TaskState `msgpack:"s"`
 		Summary string           `msgpack:"y,omitempty"`
+	}
+	// TransitionArgs moves a task to running or waiting.
+	TransitionArgs struct {
+		Task  events.TaskID    `msgpack:"t"`
+		State events.TaskState `msgpack:"s"`
 	}
 	// RequestCancelTaskArgs requests that a task stops by itself.
 	RequestCancelTaskArgs struct {

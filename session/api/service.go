@@ -62,6 +62,8 @@ type Service interface {
 	RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error)
 	ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error)
 	EndOwnTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) (projector.Task, error)
+	TransitionOwnTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState) (projector.Task, error)
+	UnregisterOwnTask(ctx context.Context, id events.SessionID, name events.TaskID) error
 	RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error)
 	CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
 	CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error)

@@ -27,6 +27,25 @@ type CreateRequest struct {
 	Access   events.ToolAccess `msgpack:"a,omitempty"` // in addition to the parent's restrictions
 	Subagent events.Subagent   `msgpack:"b,omitempty"`
 	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Defaults to "child"
+	Overlay  Overlay           `msgpack:"v,omitempty"` // Defaults to that of what the session copies
+}
+
+// Overlay is what a new session has over the tools and the prompt of its plugins, from its first turn on.
+type Overlay struct {
+	Tools         []OverlayTool         `msgpack:"t,omitempty"` // they replace the session's own tools of the same names
+	Contributions []events.Contribution `msgpack:"c,omitempty"` // to the prompt of every turn
+	WithoutBase   bool                  `msgpack:"w,omitempty"` // the session's own tools are not offered
+}
+
+// OverlayTool names a tool that a plugin of the nodes reserves for overlays.
+type OverlayTool struct {
+	Source string `msgpack:"s,omitempty"`
+	Name   string `msgpack:"n"`
+}
+
+// IsZero reports whether the overlay is empty.
+func (o Overlay) IsZero() bool {
+	return len(o.Tools) == 0 && len(o.Contributions) == 0 && !o.WithoutBase
 }
 
 // CheckSnapshot refuses a snapshot that cannot be sent to a host, such as a state of [Service.StateAt]. A request with

@@ -15,11 +15,19 @@ type ToolState struct {
 	Contracts  [][]byte           `msgpack:"c,omitempty"` // texts of the tools' contracts, one for each, which their entries lose on the way. A request has none
 }
 
-// Pack puts the tools' contracts beside them.
+// maxPacked limits the contracts in an answer, which has the tools, too.
+const maxPacked = MaxRequestBytes / 4
+
+// Pack puts the tools' contracts beside them, as many as an answer holds. The others are in the store.
 func (s *ToolState) Pack() {
 	s.Contracts = make([][]byte, len(s.Tools))
+	bytes := 0
 	for i := range s.Tools {
-		s.Contracts[i] = s.Tools[i].Look().Text()
+		text := s.Tools[i].Look().Text()
+		if bytes += len(text); bytes > maxPacked {
+			break
+		}
+		s.Contracts[i] = text
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/lash-go/lash/events"
@@ -41,6 +42,31 @@ func TraceContextOf(s *projector.State) TraceContext {
 	if t := s.Turn(); t != nil {
 		c.Turn, c.TurnIndex, c.Client = t.ID, t.Index, t.Trace
 	}
+	return c
+}
+
+// In fills in what the context leaves out from the place that the event is emitted from, unless it names another session or turn.
+func (c TraceContext) In(place TraceContext) TraceContext {
+	if c.Session != "" && c.Session != place.Session || c.Turn != "" && c.Turn != place.Turn {
+		c.Session = cmp.Or(c.Session, place.Session)
+		return c
+	}
+	c.Session, c.Turn, c.TurnIndex = place.Session, place.Turn, cmp.Or(c.TurnIndex, place.TurnIndex)
+	c.Iteration, c.Effect = cmp.Or(c.Iteration, place.Iteration), cmp.Or(c.Effect, place.Effect)
+	c.ModelCall, c.Origin, c.Agent = cmp.Or(c.ModelCall, place.ModelCall), cmp.Or(c.Origin, place.Origin), cmp.Or(c.Agent, place.Agent)
+	if c.Client.IsZero() {
+		c.Client = place.Client
+	}
+	return c
+}
+
+// Of names the metadata of a plugin after it, so that it replaces none of the node's: plugin.<plugin>.<key>.
+func (c TraceContext) Of(plugin string) TraceContext {
+	own := make(map[string]string, len(c.Metadata))
+	for key, value := range c.Metadata {
+		own["plugin."+plugin+"."+key] = value
+	}
+	c.Metadata = own
 	return c
 }
 

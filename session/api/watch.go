@@ -43,7 +43,7 @@ func (e *CursorError) Error() string {
 type Delta struct {
 	Turn      events.TurnID   `msgpack:"u"`
 	Iteration int64           `msgpack:"i"`
-	Call      int64           `msgpack:"c,omitempty"` // start of the model call, in ns; only orders the calls of one iteration, which a takeover repeats
+	Call      int64           `msgpack:"c,omitempty"` // start of the model call by the servers' time, in ns; only orders the calls of one iteration, which a takeover repeats
 	Attempt   int64           `msgpack:"a"`           // of the call, from 1
 	N         int64           `msgpack:"n"`
 	Kind      events.PartKind `msgpack:"k,omitempty"` // text or reasoning

@@ -44,6 +44,7 @@ type coded struct {
 //nolint:gochecknoglobals // a read-only table
 var codes = []coded{
 	{events.ErrTooLarge, "too_large", ClassTooLarge},
+	{ErrMemory, "memory_in_use", ClassBusy},
 	{events.ErrInvalidID, "invalid_id", ClassInvalid},
 	{ErrRequest, "malformed_request", ClassInvalid},
 	{events.ErrMalformed, "malformed", ClassInternal}, // stored data is damaged
@@ -141,7 +142,7 @@ func advice(err error) string {
 	case lost.From == 1:
 		return ": lash-node erase " + string(lost.Session)
 	}
-	return ": lash-node dead accept-loss " + string(lost.Session)
+	return ": lash-node fork " + string(lost.Session)
 }
 
 // sentence is the error inside err with the same code and data, and the least context: "session s: no such session" of

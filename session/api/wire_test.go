@@ -101,8 +101,8 @@ func TestErrorOnTheWireIsOneSentence(t *testing.T) {
 	for want, err := range map[string]error{
 		"session s: no such session": fmt.Errorf("submit turn t: %w", fmt.Errorf("sync s: %w", missing)),
 		"text: is empty":             fmt.Errorf("submit turn t: %w", fmt.Errorf("check: %w", field)),
-		"session s: commits 4 to 9 are lost: put their stream back from a backup, or accept the loss: lash-node dead accept-loss s": fmt.Errorf("state of s: %w", &events.LostError{Session: "s", From: 4, To: 9}),
-		"session s: commits 1 to 9 are lost: put their stream back from a backup, or erase the session: lash-node erase s":          fmt.Errorf("state of s: %w", &events.LostError{Session: "s", From: 1, To: 9}),
+		"session s: commits 4 to 9 are lost: put their stream back from a backup, or fork what is left of the session: lash-node fork s": fmt.Errorf("state of s: %w", &events.LostError{Session: "s", From: 4, To: 9}),
+		"session s: commits 1 to 9 are lost: put their stream back from a backup, or erase the session: lash-node erase s":               fmt.Errorf("state of s: %w", &events.LostError{Session: "s", From: 1, To: 9}),
 		"session is closed":                                             api.ErrClosed,
 		"outcome unknown: the server is away":                           fmt.Errorf("%w: the server is away", events.ErrOutcomeUnknown),
 		"session s was erased at 1970-01-01T00:00:01Z by ann: asked to": fmt.Errorf("state of s: %w", &events.ErasedError{Session: "s", At: 1000, By: "ann", Reason: "asked to"}),

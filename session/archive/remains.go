@@ -11,9 +11,9 @@ import (
 // Remains counts what a redacted history keeps that guesses of a redacted payload can be tested with. FORMAT.md has the
 // reasons.
 type Remains struct {
-	Requests int64 `json:"requests,omitempty"` // unsalted digests of the requests that redacted events came from, which earlier versions wrote
+	Requests int64 `json:"requests,omitempty"` // unsalted digests of the requests that redacted events came from
 	Prompts  int64 `json:"prompts,omitempty"`  // digests of prompts, which redacted events may be part of
-	Unsalted int64 `json:"unsalted,omitempty"` // digests of redacted payloads without a salt, which earlier versions wrote
+	Unsalted int64 `json:"unsalted,omitempty"` // digests of redacted payloads without a salt
 
 	any bool // a payload is redacted
 }

@@ -24,6 +24,8 @@ func storeContracts(ctx context.Context, blobs Store, p events.Payload) error {
 		tools = p.Tools
 	case *events.SessionOverlaid:
 		tools = p.Tools
+	default:
+		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(contractsAtOnce)
@@ -41,7 +43,7 @@ func storeContracts(ctx context.Context, blobs Store, p events.Payload) error {
 }
 
 // Contracts returns tools with their contracts: those of the same digest in known, and else the stored ones. A tool whose contract is lost,
-// or is none, has none: it must not hold up the session. It returns the list itself where it has all.
+// or is none, has none: it must not hold up the session. Each is read once, as a history may name one for thousands of tools. It returns the list itself where it has all.
 func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntry) ([]events.ToolEntry, error) {
 	if !slices.ContainsFunc(tools, func(t events.ToolEntry) bool { return t.LacksContract() }) {
 		return tools, nil
@@ -51,6 +53,7 @@ func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntr
 		have[known[i].Contract] = &known[i]
 	}
 	tools = slices.Clone(tools)
+	read := make(map[events.BlobRef]*events.ToolEntry)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(contractsAtOnce)
 	for i := range tools {
@@ -58,9 +61,10 @@ func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntr
 		if with := have[t.Contract]; with != nil {
 			t.ShareContract(with)
 		}
-		if !t.LacksContract() {
+		if !t.LacksContract() || t.Contract.Size > events.MaxContractBytes || read[t.Contract] != nil {
 			continue
 		}
+		read[t.Contract] = t
 		group.Go(func() error {
 			text, err := blobs.Blob(ctx, t.Contract)
 			switch {
@@ -72,5 +76,11 @@ func Contracts(ctx context.Context, blobs Reader, tools, known []events.ToolEntr
 			return nil
 		})
 	}
-	return tools, group.Wait()
+	err := group.Wait()
+	for i := range tools {
+		if with := read[tools[i].Contract]; with != nil {
+			tools[i].ShareContract(with)
+		}
+	}
+	return tools, err
 }

@@ -2,7 +2,11 @@ package blob_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
@@ -10,7 +14,19 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// TestContracts reads contracts as histories of others may name them: what is none leaves its tool without one, and the others have theirs.
+// counted counts the reads of bodies.
+type counted struct {
+	blob.Reader
+	count atomic.Int64
+}
+
+func (c *counted) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
+	c.count.Add(1)
+	return c.Reader.Blob(ctx, ref)
+}
+
+// TestContracts reads contracts as histories of others may name them: what is none leaves its tool without one, and the others have theirs. One
+// that is too large is not read, and one that several tools have is read once.
 func TestContracts(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -30,7 +46,14 @@ func TestContracts(t *testing.T) {
 		}
 		tools = append(tools, events.ToolEntry{Name: name, Contract: ref})
 	}
-	got, err := blob.Contracts(t.Context(), b, tools, nil)
+	for i := range 3 {
+		tools = append(tools, events.ToolEntry{Name: "good", Namespace: fmt.Sprint("n", i), Contract: tools[slices.IndexFunc(tools, func(t events.ToolEntry) bool { return t.Name == "good" })].Contract})
+	}
+	reads := &counted{Reader: b}
+	got, err := blob.Contracts(t.Context(), reads, tools, nil)
+	if want := int64(len(bodies)); reads.count.Load() != want { // the one that is gone, and not the large one
+		t.Errorf("reads: got %d, want %d", reads.count.Load(), want)
+	}
 	if err != nil || len(got) != len(tools) {
 		t.Fatalf("got %d tools, %v, want %d", len(got), err, len(tools))
 	}

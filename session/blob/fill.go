@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // The functions of this file replace references by the bodies that they name, for plugins and protocols. Memory
@@ -49,20 +50,17 @@ func (b *bounded) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) 
 
 // Fill replaces the references in messages by their bodies.
 func Fill(ctx context.Context, blobs Reader, messages []events.Message) ([]events.Message, error) {
-	shared := true
-	blobs = Bounded(blobs)
+	var list fields
 	for i := range messages {
 		if !anySpilled(messages[i].Parts) {
 			continue
 		}
-		if shared {
-			messages, shared = slices.Clone(messages), false
+		if len(list) == 0 {
+			messages = slices.Clone(messages)
 		}
-		if err := fillParts(ctx, blobs, &messages[i].Parts); err != nil {
-			return nil, err
-		}
+		list.parts(&messages[i].Parts)
 	}
-	return messages, nil
+	return messages, list.fill(ctx, Bounded(blobs))
 }
 
 // FillView is [Fill] for the nodes of a view and for its messages, which are messages of these nodes.
@@ -70,7 +68,7 @@ func FillView(ctx context.Context, blobs Reader, v projector.ReadView) (projecto
 	if !v.Spilled {
 		return v, nil
 	}
-	blobs = Bounded(blobs)
+	var list fields
 	parts := make(map[events.MessageID][]events.Part)
 	v.Nodes, v.Messages, v.Spilled = slices.Clone(v.Nodes), slices.Clone(v.Messages), false
 	for i, n := range v.Nodes {
@@ -78,13 +76,8 @@ func FillView(ctx context.Context, blobs Reader, v projector.ReadView) (projecto
 			continue
 		}
 		whole := *n // the state owns the node
-		err := fillParts(ctx, blobs, &whole.Message.Parts)
-		if err == nil {
-			err = field{data: &whole.Body, ref: &whole.Blob}.fill(ctx, blobs)
-		}
-		if err != nil {
-			return v, fmt.Errorf("node %s: %w", n.ID, err)
-		}
+		list.parts(&whole.Message.Parts)
+		list.data(&whole.Body, &whole.Blob)
 		v.Nodes[i] = &whole
 		if _, known := parts[n.Message.ID]; !known && n.Kind == events.NodeMessage { // the first of equal ids
 			parts[n.Message.ID] = whole.Message.Parts
@@ -95,7 +88,7 @@ func FillView(ctx context.Context, blobs Reader, v projector.ReadView) (projecto
 			v.Messages[i].Parts = whole
 		}
 	}
-	return v, nil
+	return v, list.fill(ctx, Bounded(blobs))
 }
 
 // SpilledBytes is the size of the bodies that [FillView] reads for a view, in bytes.
@@ -104,10 +97,15 @@ func SpilledBytes(v projector.ReadView) (n int64) {
 		return 0
 	}
 	for _, node := range v.Nodes {
-		n += node.Blob.Size
-		for i := range node.Message.Parts {
-			n += node.Message.Parts[i].Blob.Size
-		}
+		n += node.Blob.Size + PartsBytes(node.Message.Parts)
+	}
+	return n
+}
+
+// PartsBytes is the size of the bodies that parts refer to, in bytes.
+func PartsBytes(parts []events.Part) (n int64) {
+	for i := range parts {
+		n += parts[i].Blob.Size
 	}
 	return n
 }
@@ -151,7 +149,15 @@ func FillNodes(ctx context.Context, blobs Reader, nodes []events.NewNode) ([]eve
 	return nodes, list.fill(ctx, Bounded(blobs))
 }
 
+// fill replaces the references by the bodies, which take the memory of the work that reads them, see [memory.Take].
 func (l fields) fill(ctx context.Context, blobs Reader) error {
+	var bytes int64
+	for i := range l {
+		bytes += l[i].ref.Size
+	}
+	if err := memory.Take(ctx, bytes); err != nil {
+		return fmt.Errorf("fill: %w", err)
+	}
 	for i := range l {
 		if err := l[i].fill(ctx, blobs); err != nil {
 			return fmt.Errorf("fill: %w", err)
@@ -195,10 +201,8 @@ func FillPayload(ctx context.Context, blobs Reader, p events.Payload) (events.Pa
 			list = append(list, outputField(&p.Results[i]))
 		}
 	}
-	for _, s := range list {
-		if err := s.fill(ctx, blobs); err != nil {
-			return nil, fmt.Errorf("fill %s: %w", events.KindOf(p), err)
-		}
+	if err := list.fill(ctx, blobs); err != nil {
+		return nil, fmt.Errorf("%s: %w", events.KindOf(p), err)
 	}
 	return p, nil
 }

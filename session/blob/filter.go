@@ -156,8 +156,6 @@ func reasons(v any) []*string {
 		return []*string{&v.Error}
 	case *events.SessionClosed:
 		return []*string{&v.Reason}
-	case *events.SessionLossAccepted:
-		return []*string{&v.Reason}
 	case *events.TurnCancelRequested:
 		return []*string{&v.Origin, &v.Reason}
 	case *events.TaskCancelRequested:

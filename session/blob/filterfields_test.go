@@ -79,12 +79,12 @@ func left(v reflect.Value, name string, add func(string)) {
 var unfiltered = map[string]string{
 	"signatures, digests and keys of requests": `
 		AuditHeadSigned.Certificate AuditHeadSigned.Edge AuditHeadSigned.Key AuditHeadSigned.Leaves
-		AuditHeadSigned.Signature GraphAppended.Digest GraphAppended.Key ModelCompleted.Key ModelCompleted.Request
-		PromptRef.Digest SessionConfigured.Key ToolNestedCalled.Digest ToolNestedReturned.Digest
+		AuditHeadSigned.Signature GraphAppended.Key ModelCompleted.Key ModelCompleted.Request
+		PromptRef.Digest ToolNestedCalled.Digest ToolNestedReturned.Digest
 		TurnCancelRequested.Request
 	`,
 	"callers, as the door authenticated them": `
-		BodyStored.By InputInjected.Caller SessionFirstInputTaken.By SessionGranted.By SessionGranted.To SessionLossAccepted.By
+		BodyStored.By InputInjected.Caller SessionFirstInputTaken.By SessionGranted.By SessionGranted.To
 		SessionOpened.Owner TaskRegistered.Callers ToolApprovalGiven.By ToolResolved.By ToolResultScheduled.By
 		TurnRequested.Callers TurnScheduled.Callers
 	`,
@@ -99,12 +99,12 @@ var unfiltered = map[string]string{
 		ToolEntry.Aliases ToolEntry.Description ToolEntry.Name ToolEntry.Namespace ToolEntry.Source
 	`,
 	"names, codes and labels": `
-		Config.Effort Config.Model Config.Protocol Config.Provider Decision.Code Decision.Name Decision.Plugin
+		Config.Effort Config.Environment Config.Model Config.Protocol Config.Provider Decision.Code Decision.Name Decision.Plugin
 		Extension.Type FailedTry.Code FailedTry.Error Fallback.Model Fallback.Provider FallbackTo.Model
 		FallbackTo.Provider FrameOpened.Reason Generation.Effort HookRan.Failed Issue.Code Issue.Kind Message.Origin
 		ModelCompleted.Model ModelCompleted.Provider ModelCompleted.Source ModelFailed.Code ModelFailed.Error
 		ModelFailed.Model ModelFailed.Provider ModelInterrupted.Model ModelInterrupted.Provider ModelReplied.Model
-		ModelReplied.Provider NewNode.Type Part.MediaType Part.Tool SessionOpened.Labels SessionOpened.Usage
+		ModelReplied.Provider MonitorSpec.Environment NewNode.Type Part.MediaType Part.Tool SessionOpened.Labels SessionOpened.Usage
 		Subagent.Capability TaskHidden.Label TaskRegistered.Producer TaskRegistered.Runner ToolApprovalAsked.Plugin
 		ToolApprovalAsked.Tool ToolCalled.Holders ToolCalled.Terms ToolNestedCalled.Tool ToolNestedReturned.Tool ToolResult.Class
 		ToolResult.Code ToolSourcesApplied.Sources TraceParent.Parent TraceParent.State TurnCompleted.Tool

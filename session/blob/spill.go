@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // InlineBytes is the largest body that stays inside an event. Longer ones become blobs.
@@ -256,10 +257,13 @@ func unshare[T any](list *[]T) []T {
 	return *list
 }
 
-// Body is data where the reference is zero, and the referenced body elsewhere.
+// Body is data where the reference is zero, and the referenced body elsewhere, which takes memory as [Fill] does.
 func Body(ctx context.Context, blobs Reader, data []byte, ref events.BlobRef) ([]byte, error) {
 	if ref.IsZero() {
 		return data, nil
+	}
+	if err := memory.Take(ctx, ref.Size); err != nil {
+		return nil, err
 	}
 	return blobs.Blob(ctx, ref)
 }

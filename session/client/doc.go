@@ -34,6 +34,7 @@
 //	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Requests
 //	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Search, Approvals, Tasks, Task,
 //	          ToolOutput, AssembledTurn, FindBlobs, ReadBlob, and the waiting of Run, Await and StartTurnStream
+//	either    ToolState, ToolCatalog: a node has the plugins. While none serves, the tools are those that a projector wrote last
 //
 // An accepted turn is in the history. Await of a turn that the history does not have is [api.ErrUnknownTurn], without
 // a request to a node.
@@ -92,11 +93,12 @@
 // runner nor a worker, and its state is running. The program reports its progress and end:
 //
 //	running ──ProgressTask──► running
+//	running ──TransitionOwnTask──► waiting, and back
 //	running ──RequestCancelTask, by any caller──► cancel_requested
 //	running, cancel_requested ──EndOwnTask──► completed, failed, cancelled
 //	running, cancel_requested ──CancelTask, CancelTasks, close of the session──► cancelled
 //
-// No node calls the program. It reads from the session that it should stop, or that the task has ended: Observe shows
+// UnregisterOwnTask removes the task from the session's list, in any state. No node calls the program. It reads from the session that it should stop, or that the task has ended: Observe shows
 // task.cancel_requested and task.ended, State and Task have the state, and ProgressTask returns it.
 //
 // # Where to look next

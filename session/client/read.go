@@ -2,15 +2,22 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // again repeats a read until the servers answer or ctx ends.
@@ -65,6 +72,53 @@ func (c *Client) Approvals(ctx context.Context, id events.SessionID) ([]api.Pend
 // ToolOutput implements [api.Service].
 func (c *Client) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
 	return again(ctx, func(ctx context.Context) (string, error) { return c.reader.ToolOutput(ctx, id, call) })
+}
+
+// ToolState implements [api.Service]. See [Client.ToolCatalog].
+func (c *Client) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
+	if stored := c.storedCatalog(ctx, id); stored != nil {
+		return api.ToolState{Generation: stored.Generation, Tools: stored.Tools}, nil
+	}
+	state, err := c.Requests.ToolState(ctx, id)
+	if tools, failed := blob.Contracts(ctx, c.b, state.Tools, nil); failed == nil { // who may not read bodies has the others
+		state.Tools = tools
+	}
+	return state, err
+}
+
+// ToolCatalog implements [api.Service]. While no node serves, a client that reads the store by itself lists the tools that a projector
+// wrote last: those of a turn, or of a change since.
+func (c *Client) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
+	if stored := c.storedCatalog(ctx, id); stored != nil {
+		return plugin.ListTools(stored.Tools), nil
+	}
+	list, err := c.Requests.ToolCatalog(ctx, id)
+	if !errors.Is(err, events.ErrTooLarge) {
+		return list, err
+	}
+	state, err := c.ToolState(ctx, id) // one answer does not hold their contracts
+	return plugin.ListTools(state.Tools), err
+}
+
+// servedWithin is how long the servers may take to say that no node serves: their answer may be lost.
+const servedWithin = time.Second
+
+// storedCatalog is a session's catalogue as a projector wrote it; nil where a node serves, and where there is none.
+func (c *Client) storedCatalog(ctx context.Context, id events.SessionID) *projector.Catalog {
+	asking, end := context.WithTimeout(ctx, servedWithin)
+	err := c.b.Serves(asking, string(operation.ToolState.Name))
+	end()
+	if !errors.Is(err, bus.ErrNoResponder) {
+		return nil
+	}
+	stored, err := follow.StoredCatalog(ctx, c.b, id)
+	if err == nil {
+		stored.Tools, err = blob.Contracts(ctx, c.b, stored.Tools, nil)
+	}
+	if err != nil || stored.IsZero() {
+		return nil
+	}
+	return &stored
 }
 
 // Tasks implements [api.Service].

@@ -62,7 +62,10 @@ func (c *comparison) claims() []candidate {
 	for i := c.at; i < len(c.list); i++ {
 		switch p := c.list[i].Payload.(type) {
 		case *events.ToolStateApplied:
-			in.Tools = withoutHostFields(p.Tools)
+			if !p.Continues {
+				in.Tools = nil
+			}
+			in.Tools = append(in.Tools, withoutHostFields(p.Tools)...)
 		case *events.TurnStarted:
 			in.Worker, in.Points = p.Worker, p.Points
 			if end, ok := c.payloadAfter(i).(*events.TurnCompleted); ok && end.End == events.EndInvalidInput {

@@ -31,26 +31,13 @@ type Counts struct {
 	Hooks     int64 // hook points whose hooks ran again
 }
 
-// Add adds the counts of other.
-func (c *Counts) Add(other Counts) {
-	c.Commits += other.Commits
-	c.Steps += other.Steps
-	c.Decisions += other.Decisions
-	c.Hooks += other.Hooks
-}
-
 // Hooks runs the hooks of a program at the point that s needs, and returns their decisions. It must not change s. compared is
 // false where the hooks cannot be run again: then the recorded decisions are the input. An error is a difference.
 type Hooks func(ctx context.Context, s *projector.State, recorded turn.Hooks) (in turn.Hooks, compared bool, err error)
 
-// Compare decides the commit of e again on s, the fold of all commits before it, which it does not change. The decisions of
-// hooks are inputs. It returns the first difference, or nil. The error is [projector.ErrPartial] of a state without its
+// Compare decides the commit of e again on s, the fold of all commits before it, which it does not change. Without hooks their
+// decisions are inputs. It returns the first difference, or nil. The error is [projector.ErrPartial] of a state without its
 // segments.
-func Compare(s *projector.State, e events.Entry) (Counts, *Difference, error) {
-	return Hooks(nil).Compare(context.Background(), s, e)
-}
-
-// Compare is [Compare], with the hooks run again.
 func (h Hooks) Compare(ctx context.Context, s *projector.State, e events.Entry) (Counts, *Difference, error) {
 	c := &comparison{ctx: ctx, runHooks: h, entry: e, list: e.Commit.Events, s: s}
 	for c.at < len(c.list) {

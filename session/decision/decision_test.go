@@ -167,11 +167,14 @@ func compare(t *testing.T, list []events.Entry) (counts decision.Counts, diff *d
 	t.Helper()
 	s := projector.New("s1")
 	for _, e := range list {
-		n, diff, err := decision.Compare(s, e)
+		n, diff, err := decision.Hooks(nil).Compare(t.Context(), s, e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if counts.Add(n); diff != nil {
+		counts.Commits += n.Commits
+		counts.Steps += n.Steps
+		counts.Decisions += n.Decisions
+		if diff != nil {
 			return counts, diff
 		}
 		if err := s.Apply(e); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 )
 
 func storeBlob(c *httpRequest) (reply, error) {
@@ -32,7 +33,7 @@ func getBlob(c *httpRequest) (reply, error) {
 	}
 	out := reply{status: http.StatusOK}
 	if ref.Size > smallBody {
-		if err := c.take(copiesOfBlob * ref.Size); err != nil {
+		if err := memory.Take(c.Context(), copiesOfBlob*ref.Size); err != nil {
 			return reply{}, err
 		}
 	}

@@ -15,15 +15,21 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 )
 
-// decode reads the body: one JSON value of known fields.
+// decode reads the body: one JSON value of known fields. One that creates a session may be as large as a stored body, where it can have a
+// snapshot: of a caller who may configure, who announces what of its memory it needs.
 func (c *httpRequest) decode(into any) error {
-	data, err := c.read()
+	most := c.s.cfg.MaxBodyBytes
+	if _, creates := into.(*newSessionJSON); creates && c.session == "" && c.ContentLength > 0 && c.caller.Scope.Has(api.RightConfigure) {
+		most = max(most, c.s.cfg.MaxBlobBytes)
+	}
+	data, err := c.readUpTo(most, copiesOfJSON)
 	if err != nil {
 		return err
 	}
-	return decodeBody(data, into)
+	return c.compute(func() error { return decodeBody(data, into) })
 }
 
 func decodeBody(data []byte, into any) error {
@@ -91,10 +97,8 @@ func jsonOf(t reflect.Type) string {
 	return "whole number from -2^63 below 2^63"
 }
 
-// read reads the whole body, within its limits of size and time, see setDeadlines.
-func (c *httpRequest) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes, copiesOfJSON) }
-
-// readUpTo is read with a different size limit, in bytes. The body will be in memory as often as copies says.
+// readUpTo reads the whole body, within a limit of bytes and its limit of time, see setDeadlines. The body will be in memory as often as
+// copies says.
 func (c *httpRequest) readUpTo(most, copies int64) ([]byte, error) {
 	size := c.ContentLength
 	if size > most {
@@ -104,7 +108,7 @@ func (c *httpRequest) readUpTo(most, copies int64) ([]byte, error) {
 		size = most
 	}
 	if size > smallBody {
-		if err := c.take(copies * size); err != nil {
+		if err := memory.Take(c.Context(), copies*size); err != nil {
 			return nil, err
 		}
 	}

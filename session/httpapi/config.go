@@ -30,7 +30,7 @@ type Config struct {
 	Tenant   string   // the server refuses callers of other tenants. Empty: serves callers without a tenant
 	Origins  []string // of web pages that may read responses, as browsers send them. Defaults to none
 
-	MaxBodyBytes         int64 // of a request. Defaults to 1 MiB
+	MaxBodyBytes         int64 // of a request; one that creates a session may have MaxBlobBytes, for a snapshot. Defaults to 1 MiB
 	MaxBlobBytes         int64 // of a stored body. Defaults to [events.MaxBlobBytes], which is also the upper bound
 	MaxHeaderBytes       int   // of a request. Defaults to 32 KiB
 	MaxRequests          int   // concurrent, without those that stay open. Defaults to 256

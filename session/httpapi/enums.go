@@ -42,6 +42,8 @@ type (
 	ownKindJSON string
 	// endStateJSON is the final state of such a task.
 	endStateJSON string
+	// liveStateJSON is a state that such a task moves to while it lives.
+	liveStateJSON string
 )
 
 // words has the values of each type. The empty value is not listed: the field is omitted instead.
@@ -88,6 +90,7 @@ func words() map[reflect.Type][]string {
 		typeOf[givenOutcomeJSON]():    {"success", "failure", "cancelled"},
 		typeOf[ownKindJSON]():         {"observer", "other"},
 		typeOf[endStateJSON]():        {"completed", "failed", "cancelled"},
+		typeOf[liveStateJSON]():       {"running", "waiting"},
 	}
 	for word, row := range map[reflect.Type]struct {
 		of   reflect.Type

@@ -98,7 +98,7 @@ func (g turnGenerationJSON) toEvents() events.Generation {
 func (c sessionConfigJSON) toEvents() events.Config {
 	return events.Config{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
-		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis, SilenceMillis: c.SilenceMillis,
+		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis, SilenceMillis: c.SilenceMillis, Environment: c.Environment,
 		Instructions: c.Instructions, Sampling: c.Sampling.toEvents(), Layers: eventLayers(c.Layers),
 		Fallbacks: eventFallbacks(c.Fallbacks),
 	}
@@ -108,7 +108,7 @@ func (c sessionConfigJSON) toEvents() events.Config {
 func configOf(c events.Config) sessionConfigJSON {
 	return sessionConfigJSON{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
-		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis, SilenceMillis: c.SilenceMillis,
+		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis, SilenceMillis: c.SilenceMillis, Environment: c.Environment,
 		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling), Layers: converted(c.Layers, func(l events.PromptLayer) promptLayerJSON { return promptLayerJSON(l) }),
 		Fallbacks: converted(c.Fallbacks, func(f events.Fallback) fallbackJSON { return fallbackJSON(f) }),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // newNodesJSON are appended under the leaf, all or none.
@@ -89,8 +90,8 @@ func getView(c *httpRequest) (reply, error) {
 		return reply{}, err
 	}
 	nodes, first, end := viewPage(&v, int(from), int(limit), int(last)) //nolint:gosec // within int
-	if size := bytesOf(nodes); size > smallBody && len(c.taken) == 0 {
-		if err := c.take(copiesOfJSON * size); err != nil {
+	if size := bytesOf(nodes); size > smallBody {
+		if err := memory.Take(c.Context(), copiesOfJSON*size); err != nil {
 			return reply{}, err
 		}
 	}
@@ -153,28 +154,27 @@ func bytesOf(nodes []*projector.Node) (n int64) {
 }
 
 // view is the conversation now, or at the sequence in the request.
-func (c *httpRequest) view() (projector.ReadView, error) {
+func (c *httpRequest) view() (v projector.ReadView, err error) {
 	if !c.URL.Query().Has("at") {
 		return c.s.cfg.Service.View(c.Context(), c.session)
 	}
 	seq, err := c.number("at", math.MaxInt64)
 	if err != nil {
-		return projector.ReadView{}, err
+		return v, err
 	}
-	now, err := c.s.cfg.Service.View(c.Context(), c.session)
+	now, err := c.s.cfg.Service.State(c.Context(), c.session)
 	if err != nil {
-		return projector.ReadView{}, err
+		return v, err
 	}
-	if size := bytesOf(now.Nodes); size > smallBody { // the fold has another copy, and the page its JSON
-		if err := c.take(size + copiesOfJSON*min(size, maxViewBytes)); err != nil {
-			return projector.ReadView{}, err
-		}
+	size := now.Bytes() // the fold has another copy, and the page its JSON
+	if err := c.memory.Reserve(c.Context(), size+copiesOfJSON*min(size, maxViewBytes)); err != nil {
+		return v, err
 	}
 	err = c.compute(func() error {
-		now, err = c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
+		v, err = c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
 		return err
 	})
-	return now, err
+	return v, err
 }
 
 func nodeOf(n *projector.Node) nodeJSON {

@@ -219,6 +219,35 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 	}
 }
 
+// TestLargeSnapshotsAreBounded reads the snapshots of two sessions, one of which has what is more than a caller's memory: it is refused. What the other
+// takes is given back.
+func TestLargeSnapshotsAreBounded(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	const size, nodes = 8 << 10, 20
+	cfg.Memory = memory.NewPool(1<<30, 5*nodes*size)
+	s := newServer(t, cfg)
+	node := `{"message":{"role":"user","parts":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}]}}`
+	for id, appends := range map[string]int{"most": 1, "more": 2} {
+		if w := ask(t, s, "POST", "/v1/sessions", `{"id":"`+id+`"}`); w.Code != 201 {
+			t.Fatalf("create: got %d %s", w.Code, w.Body)
+		}
+		for range appends {
+			if w := ask(t, s, "POST", "/v1/sessions/"+id+"/nodes", `{"nodes":[`+strings.Repeat(node+",", nodes-1)+node+`]}`); w.Code >= 300 {
+				t.Fatalf("append: got %d %s", w.Code, w.Body)
+			}
+		}
+	}
+	for range 3 {
+		if w := ask(t, s, "GET", "/v1/sessions/most/snapshot", ""); w.Code != 200 || w.Body.Len() < nodes*size {
+			t.Errorf("as much as a caller has: got %d and %d bytes, want 200 and at least %d", w.Code, w.Body.Len(), nodes*size)
+		}
+		if w := ask(t, s, "GET", "/v1/sessions/more/snapshot", ""); w.Code != 413 {
+			t.Errorf("more than a caller has: got %d and %d bytes, want 413", w.Code, w.Body.Len())
+		}
+	}
+}
+
 // closes closes the channel with the first write.
 type closes struct{ once chan struct{} }
 

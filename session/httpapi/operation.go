@@ -55,11 +55,11 @@ func (o *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve handles the request. It returns a refusal, where nothing has been written.
 func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) error {
-	c := &httpRequest{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller}
+	c := &httpRequest{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller, memory: o.s.cfg.Memory.Account(caller.Name, o.s.cfg.RequestTimeout/memoryShare)}
 	if err := o.parameters(c); err != nil {
 		return err
 	}
-	defer c.giveBack()
+	defer c.memory.Close()
 	staysOpen := o.events != nil || o.long || c.maxWait > 0
 	if o.needs != "" { // the document needs no caller and no slot
 		release, err := o.s.slots.acquire(caller.Name, staysOpen)
@@ -80,7 +80,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		ctx = api.WithRequestMeta(ctx, api.RequestMeta{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
 		ctx = tracing.Received(ctx, r.Header.Values(tracing.ParentHeader), r.Header.Values(tracing.StateHeader))
 	}
-	ctx, receipt := api.WithReceipt(ctx, c.session)
+	ctx, receipt := api.WithReceipt(c.memory.In(ctx), c.session)
 	c.Request = r.WithContext(ctx)
 	out, err := o.handle(c)
 	if seq := receipt.Seq(); seq != 0 {
@@ -92,7 +92,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	case out.written:
 		return nil
 	case out.stream != nil:
-		c.giveBack() // the request was read, and a stream may last
+		c.memory.GiveBack() // the request was read, and a stream may last
 		if out.release != nil {
 			defer out.release()
 		}

@@ -30,6 +30,11 @@ type taskEndJSON struct {
 	Summary string       `json:"summary,omitempty" jsonschema:"at most 4000 bytes"`
 }
 
+// taskMoveJSON is the state that a live task moves to.
+type taskMoveJSON struct {
+	State liveStateJSON `json:"state"`
+}
+
 // stopTaskJSON requests that a task stops by itself.
 type stopTaskJSON struct {
 	Reason string `json:"reason,omitempty" jsonschema:"at most 4000 bytes"`
@@ -72,6 +77,10 @@ func (in taskProgressJSON) args(c *httpRequest) (api.ProgressArgs, error) {
 
 func (in taskEndJSON) args(c *httpRequest) (api.EndOwnTaskArgs, error) {
 	return api.EndOwnTaskArgs{Task: c.task(), State: events.TaskState(in.State), Summary: in.Summary}, nil
+}
+
+func (in taskMoveJSON) args(c *httpRequest) (api.TransitionArgs, error) {
+	return api.TransitionArgs{Task: c.task(), State: events.TaskState(in.State)}, nil
 }
 
 func (in stopTaskJSON) args(c *httpRequest) (api.RequestCancelTaskArgs, error) {

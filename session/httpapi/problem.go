@@ -32,8 +32,8 @@ const retryAfter = 1
 
 // The refusals of this server.
 var (
-	errOtherPage    = &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "a web page of another origin may not act with a client certificate; --http-origin names those that may"}
-	errForeignHost  = &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the header Host does not name this machine, at an address that only this machine reaches: a proxy before it needs --http-proxy, and writes --http-proxy-header"}
+	errOtherPage    = &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "a web page of another origin may not act with a client certificate; the setting http-origin names those that may"}
+	errForeignHost  = &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the header Host does not name this machine, at an address that only this machine reaches: a proxy before it needs --http-proxy, and writes the header of the setting http-proxy-header"}
 	errUnauthorized = &problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a known token, in the header Authorization: Bearer TOKEN, or a known client certificate is required"}
 	errNotReady     = &problem{Status: http.StatusServiceUnavailable, Code: "credentials_unchecked", Detail: "the keys that verify such a token were not read yet", retry: 10}
 	errNoPath       = &problem{Status: http.StatusNotFound, Code: "no_path", Detail: "no such path, see /v1/openapi.json"}

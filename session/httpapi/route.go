@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // route is an operation over HTTP: its handler and its description in the document.
@@ -67,7 +68,7 @@ type httpRequest struct {
 	limiter       *rate.Limiter    // the caller's remaining bytes
 	maxWait       time.Duration    // how long the request waits
 	waitEnd       time.Time        // end of the wait; zero: the request does not wait
-	taken         []func()         // return memory of the pool
+	memory        *memory.Account
 }
 
 // withBody wraps a handler that needs a decoded JSON body.
@@ -105,6 +106,9 @@ func (r *route) errorStatuses() []int {
 	list := append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.extraErrors...)
 	if r.changes() || strings.Contains(r.path, "{session}") {
 		list = append(list, http.StatusConflict) // for a key that another request used, or a session that has lost commits
+	}
+	if r.changes() {
+		list = append(list, http.StatusInsufficientStorage)
 	}
 	if r.request != nil || r.rawRequest {
 		list = append(list, http.StatusRequestEntityTooLarge)

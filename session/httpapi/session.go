@@ -6,6 +6,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // newSessionJSON opens a session.
@@ -26,12 +27,26 @@ type newSessionJSON struct {
 	First    *givenMessageJSON `json:"first,omitempty" jsonschema:"input of the first turn, stored until a client takes it with POST first-input"`
 	Subagent subagentJSON      `json:"subagent,omitzero"`
 	Usage    string            `json:"usage,omitempty" jsonschema:"name of this session's usage in the parent's usage ledger; defaults to child"`
+	Overlay  newOverlayJSON    `json:"overlay,omitzero" jsonschema:"on top of the tools and the prompt of the session's plugins, from its first turn on; omitted: that of the content that the session starts with"`
+}
+
+// newOverlayJSON names the overlay of a new session.
+type newOverlayJSON struct {
+	Tools         []overlayToolJSON  `json:"tools,omitempty" jsonschema:"each replaces the session's own tool of its name"`
+	Contributions []contributionJSON `json:"contributions,omitempty" jsonschema:"contributions to the prompt of every turn"`
+	WithoutBase   bool               `json:"without_base,omitempty" jsonschema:"true: the session's own tools are not offered"`
+}
+
+// overlayToolJSON names a tool that a plugin of the nodes reserves for overlays.
+type overlayToolJSON struct {
+	Source string `json:"source,omitempty"`
+	Name   string `json:"name"`
 }
 
 // snapshotJSON is a session's state in the form that clients store.
 type snapshotJSON struct {
 	Head     []byte   `json:"head"`
-	Segments [][]byte `json:"segments,omitempty" jsonschema:"bodies of the snapshot; those that the node already stores can be omitted"`
+	Segments [][]byte `json:"segments,omitempty" jsonschema:"bodies of the snapshot; can be omitted while its session is there"`
 }
 
 // subagentJSON restricts a session that is the agent of another one.
@@ -85,6 +100,15 @@ type sessionJSON struct {
 
 	ToolSources []string        `json:"tool_sources,omitempty" jsonschema:"sources of tools, in the order in which they were added"`
 	Extensions  []extensionJSON `json:"extensions,omitempty" jsonschema:"extensions of the protocol, in order"`
+
+	Usage []sourceUsageJSON `json:"usage" jsonschema:"the usage ledger, by source and model"`
+}
+
+// sourceUsageJSON is what a source of usage used of a model.
+type sourceUsageJSON struct {
+	Source string         `json:"source" jsonschema:"turn: the session's own turns; otherwise the source that a completion or a child session names: client and child by default"`
+	Model  string         `json:"model"`
+	Usage  api.TokenUsage `json:"usage"`
 }
 
 // runningTurnJSON is the turn that runs.
@@ -106,6 +130,7 @@ type configChangeJSON struct {
 	MaxIterations   *int64  `json:"max_iterations,omitempty"`
 	SilenceMillis   *int64  `json:"silence_ms,omitempty"`
 	Protocol        *string `json:"protocol,omitempty"`
+	Environment     *string `json:"environment,omitempty" jsonschema:"from the next turn on"`
 
 	Instructions *string       `json:"instructions,omitempty"`
 	Sampling     *samplingJSON `json:"sampling,omitempty" jsonschema:"replaces all sampling settings"`
@@ -120,6 +145,9 @@ func sessionOf(s *projector.State) sessionJSON {
 		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: configOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
 		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]grantedJSON, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		ToolSources: s.ToolSources,
+		Usage: orNone(converted(s.Usage().Entries, func(e projector.LedgerEntry) sourceUsageJSON {
+			return sourceUsageJSON{Source: e.Source, Model: e.Model, Usage: api.TokenUsage(e.Usage)}
+		})),
 	}
 	for _, e := range s.Extensions {
 		out.Extensions = append(out.Extensions, extensionJSON{Type: e.Type, Body: e.Body})
@@ -148,6 +176,7 @@ func (in *configChangeJSON) apply(cfg events.Config) events.Config {
 	set(&cfg.MaxIterations, in.MaxIterations)
 	set(&cfg.SilenceMillis, in.SilenceMillis)
 	set(&cfg.Protocol, in.Protocol)
+	set(&cfg.Environment, in.Environment)
 	set(&cfg.Instructions, in.Instructions)
 	if in.Sampling != nil {
 		cfg.Sampling = in.Sampling.toEvents()
@@ -175,7 +204,7 @@ func (in newSessionJSON) args(c *httpRequest) (args api.CreateArgs, err error) {
 	args.Request = api.CreateRequest{
 		Config: in.Config.toEvents(), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
 		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
-		Subagent: events.Subagent(in.Subagent), Usage: in.Usage,
+		Subagent: events.Subagent(in.Subagent), Usage: in.Usage, Overlay: in.Overlay.overlay(),
 	}
 	if args.Request.ID, err = idempotencyKey(c, "id", in.ID); err != nil {
 		return args, err
@@ -196,6 +225,14 @@ func (in newSessionJSON) args(c *httpRequest) (args api.CreateArgs, err error) {
 	return args, err
 }
 
+func (in newOverlayJSON) overlay() api.Overlay {
+	return api.Overlay{
+		Tools:         converted(in.Tools, func(t overlayToolJSON) api.OverlayTool { return api.OverlayTool(t) }),
+		Contributions: converted(in.Contributions, func(c contributionJSON) events.Contribution { return events.Contribution(c) }),
+		WithoutBase:   in.WithoutBase,
+	}
+}
+
 func (in newSessionJSON) fork(c *httpRequest) (api.CreateArgs, error) {
 	if in.Start != "" {
 		return api.CreateArgs{}, invalidField("start", "is not for forks, which begin with the session in the path")
@@ -206,6 +243,28 @@ func (in newSessionJSON) fork(c *httpRequest) (api.CreateArgs, error) {
 func madeSession(id events.SessionID) madeJSON { return madeJSON{string(id)} }
 
 func sessionPath(_ *httpRequest, id events.SessionID) string { return "/v1/sessions/" + string(id) }
+
+// getSnapshot responds with the session's state in the form that a new session starts from.
+func getSnapshot(c *httpRequest) (reply, error) {
+	s, err := c.s.cfg.Service.State(c.Context(), c.session)
+	if err != nil {
+		return reply{}, err
+	}
+	if size := s.FreshBytes(); size > smallBody {
+		if err := memory.Take(c.Context(), copiesOfJSON*size); err != nil {
+			return reply{}, err
+		}
+	}
+	var head []byte
+	var fresh []projector.Segment
+	err = c.compute(func() error {
+		head, fresh, err = s.Snapshot()
+		return err
+	})
+	return reply{status: http.StatusOK, body: snapshotJSON{
+		Head: head, Segments: converted(fresh, func(s projector.Segment) []byte { return s.Data }),
+	}}, err
+}
 
 func configureSession(c *httpRequest, in configChangeJSON) (reply, error) {
 	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply})

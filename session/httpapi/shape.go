@@ -71,6 +71,7 @@ type sessionConfigJSON struct {
 	Protocol        string `json:"protocol,omitempty" jsonschema:"standard or code"`
 	RetainMillis    int64  `json:"retain_ms,omitempty" jsonschema:"milliseconds after the last event until the session is erased; negative: never"`
 	SilenceMillis   int64  `json:"silence_ms,omitempty" jsonschema:"milliseconds that a model may send no content, before a reply and within it; the node's limit if absent"`
+	Environment     string `json:"environment,omitempty" jsonschema:"where commands and code run, by the name that the operator gave it; default if absent"`
 
 	Instructions string       `json:"instructions,omitempty" jsonschema:"start of the system prompt, before contributions of plugins: at most 64 KiB"`
 	Sampling     samplingJSON `json:"sampling,omitzero"`

@@ -51,6 +51,7 @@ func (s *Server) stream(c *httpRequest, r reply) {
 		if err != nil {
 			return
 		}
+		c.memory.GiveBack() // what the message had
 	}
 }
 

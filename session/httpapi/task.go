@@ -45,7 +45,8 @@ type monitorsJSON struct {
 // monitorSpecJSON is the command of a monitor and its settings.
 type monitorSpecJSON struct {
 	Command          string            `json:"command" jsonschema:"command line, run by bash -lc"`
-	Cwd              string            `json:"cwd,omitempty"`
+	Environment      string            `json:"environment,omitempty" jsonschema:"where it runs, if not in the environment of the session"`
+	Cwd              string            `json:"cwd,omitempty" jsonschema:"below the directory of the environment, or absolute"`
 	Env              map[string]string `json:"env,omitempty" jsonschema:"environment variables; stored in the history, so never put secrets here"`
 	Persistent       bool              `json:"persistent,omitempty" jsonschema:"true: the command has no time limit"`
 	TimeoutMillis    int64             `json:"timeout_ms,omitempty" jsonschema:"time limit in milliseconds, defaults to 300000"`
@@ -109,7 +110,7 @@ func tasks(list []projector.Task) tasksJSON {
 
 func (in monitorSpecJSON) args(c *httpRequest) (events.MonitorSpec, error) {
 	return events.MonitorSpec{
-		ID: c.monitor(), Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
+		ID: c.monitor(), Command: in.Command, Environment: in.Environment, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
 		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
 	}, nil
 }

@@ -68,6 +68,7 @@ func submitTurn(c *httpRequest, in newTurnJSON) (reply, error) {
 	case c.maxWait == 0 || !c.mayRead(ctx):
 		return c.pending(req.ID), nil
 	}
+	c.memory.GiveBack() // the turn has its input, and the wait may last
 	out, err := c.ended(req.ID, func(ctx context.Context) (err error) {
 		if in.At > 0 {
 			_, err = c.s.cfg.Service.Await(ctx, c.session, req.ID)
@@ -76,7 +77,7 @@ func submitTurn(c *httpRequest, in newTurnJSON) (reply, error) {
 		}
 		return err
 	})
-	if _, class := api.Code(err); err != nil && class == api.ClassUnknown { // the turn was accepted, and only its end is unknown
+	if _, class := api.Code(err); err != nil && (class == api.ClassUnknown || class == api.ClassBusy) { // the turn was accepted, and only its end is unknown
 		return c.pending(req.ID), nil
 	}
 	return out, err

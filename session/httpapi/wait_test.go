@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -84,5 +85,47 @@ func TestWaitBoundsEveryStep(t *testing.T) {
 				t.Errorf("%s: got %d %s, want %d", what, w.Code, w.Body, want)
 			}
 		}
+	}
+}
+
+// forgetful has no memory for what became of a turn, which it accepts.
+type forgetful struct {
+	operation.Host
+	pool *memory.Pool
+	held error // why the memory of the request is not free while it waits
+}
+
+func (f *forgetful) State(_ context.Context, id events.SessionID) (*projector.State, error) {
+	return projector.New(id), nil
+}
+
+func (f *forgetful) Submit(_ context.Context, _ events.SessionID, req api.TurnRequest) (events.TurnID, error) {
+	return req.ID, nil
+}
+
+func (f *forgetful) Run(ctx context.Context, _ events.SessionID, _ api.TurnRequest) (r api.TurnResult, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	stop()
+	give, err := f.pool.Take(ctx, "me", 1<<20)
+	if f.held = err; err == nil {
+		give()
+	}
+	return r, nil
+}
+
+func (f *forgetful) AssembledTurn(context.Context, events.SessionID, events.TurnID) (t api.AssembledTurn, err error) {
+	return t, api.ErrMemory
+}
+
+// TestAcceptedTurnIsNotRefused waits for a turn whose end the node has no memory for: the answer is not that of a request without effect. The
+// request has no memory while it waits.
+func TestAcceptedTurnIsNotRefused(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	f := &forgetful{Host: cfg.Service, pool: memory.NewPool(1<<20, 1<<20)}
+	cfg.Service, cfg.Memory = f, f.pool
+	w := ask(t, newServer(t, cfg), "POST", "/v1/sessions/s/turns?wait=2", `{"id":"t1","text":"`+strings.Repeat("x", 200<<10)+`"}`)
+	if w.Code != 202 || w.Header().Get("Location") != "/v1/sessions/s/turns/t1" || f.held != nil {
+		t.Errorf("got %d %s, and while it waits %v", w.Code, w.Body, f.held)
 	}
 }

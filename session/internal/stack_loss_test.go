@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session/internal/stack"
 )
 
-// TestPluginsAfterLoss opens the plugins of a session again after two of its five commits were lost, and the loss was accepted: they are
+// TestPluginsAfterLoss opens the plugins of a session again after two of its five commits were lost, and the stream was put back without them: they are
 // built again, also where the new history is as long as the lost one, or longer. Those of a session that was archived and continued stay.
 func TestPluginsAfterLoss(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func archive(t *testing.T, b *bus.Bus, last events.Seq) {
 	}
 }
 
-// lose deletes the stream of the session, and accepts that. It returns the new end.
+// lose deletes the stream of the session, and puts it back without its commits. It returns the new end.
 func lose(t *testing.T, b *bus.Bus) events.Seq {
 	t.Helper()
 	if err := follow.NewProjector(b, nil).Project(t.Context(), "s"); err != nil {
@@ -144,5 +144,5 @@ func lose(t *testing.T, b *bus.Bus) events.Seq {
 			t.Fatal(err)
 		}
 	}
-	return bustest.AcceptLoss(t, b, "s")
+	return bustest.PutBack(t, b, "s")
 }

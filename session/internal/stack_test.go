@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/internal/stack"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -178,6 +181,35 @@ func TestOpenWithin(t *testing.T) {
 	if !errors.Is(within, plugin.ErrBuilding) {
 		t.Errorf("got %v, want %v", within, plugin.ErrBuilding)
 	}
+}
+
+// TestMemoryIsAwaitedUnlocked has a caller wait for the memory of a state of a plugin: another one has the stack meanwhile.
+func TestMemoryIsAwaitedUnlocked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, p := setup(t), memory.NewPool(1<<20, 1<<20)
+		give, err := p.Take(t.Context(), "other", 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := opened(1)
+		s.Plugins = []projector.PluginState{{Plugin: "x", Blob: events.BlobRef{Digest: "d", Size: 1 << 19}}}
+		a, got := p.Account("a", 0), make(chan error, 1)
+		go func() { // ends when it has the memory
+			_, _, _, err := b.stacks.Open(a.In(t.Context()), s)
+			got <- err
+		}()
+		synctest.Wait()
+		_, unlock, err := b.stacks.Lock(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+		give()
+		if err := <-got; err == nil || errors.Is(err, api.ErrMemory) || a.Holds() {
+			t.Errorf("got %v, want that there are no blobs", err)
+		}
+	})
 }
 
 // TestWithoutPlugins refuses in a process that has none.

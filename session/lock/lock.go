@@ -21,13 +21,13 @@ type Locks struct {
 	// Plugins lists ids of plugins whose options only the node sets. A session's own options for them are ignored, and so
 	// are the turn options of a protocol that one of them registers.
 	Plugins []string
-	// Providers, Models and Protocols are patterns of allowed names. In a pattern, * matches any text, including /.
-	// Empty allows all names. A session without a provider or model gets the node's default, and one without a protocol
-	// [events.StandardProtocol], which the patterns must match then.
-	Providers, Models, Protocols []string
-	MaxIterations                int64         // maximum of model calls of a turn; 0 means no lock
-	MaxOutputTokens              int64         // maximum of output tokens of a reply; 0 means no lock
-	LeastRetain                  time.Duration // minimum time that a session is kept after its last event; 0 means no lock
+	// Providers, Models, Protocols and Environments are patterns of allowed names. In a pattern, * matches any text, including /.
+	// Empty allows all names. A session without a provider or model gets the node's default, one without a protocol
+	// [events.StandardProtocol] and one without an environment [events.DefaultEnvironment], which the patterns must match then.
+	Providers, Models, Protocols, Environments []string
+	MaxIterations                              int64         // maximum of model calls of a turn; 0 means no lock
+	MaxOutputTokens                            int64         // maximum of output tokens of a reply; 0 means no lock
+	LeastRetain                                time.Duration // minimum time that a session is kept after its last event; 0 means no lock
 }
 
 // file is the JSON form of Locks.
@@ -36,12 +36,13 @@ type file struct {
 	Providers       []string `json:"providers"`
 	Models          []string `json:"models"`
 	Protocols       []string `json:"protocols"`
+	Environments    []string `json:"environments"`
 	MaxIterations   int64    `json:"max_iterations"`
 	MaxOutputTokens int64    `json:"max_output_tokens"`
 	LeastRetain     string   `json:"least_retain"`
 }
 
-// Parse reads a JSON object with the optional fields plugins, providers, models, protocols (lists of strings),
+// Parse reads a JSON object with the optional fields plugins, providers, models, protocols, environments (lists of strings),
 // max_iterations, max_output_tokens (numbers) and least_retain (a duration such as "720h").
 func Parse(r io.Reader) (Locks, error) {
 	var f file
@@ -54,7 +55,7 @@ func Parse(r io.Reader) (Locks, error) {
 		return Locks{}, errors.New("there is more behind the object")
 	}
 	l := Locks{
-		Plugins: f.Plugins, Providers: f.Providers, Models: f.Models, Protocols: f.Protocols,
+		Plugins: f.Plugins, Providers: f.Providers, Models: f.Models, Protocols: f.Protocols, Environments: f.Environments,
 		MaxIterations: f.MaxIterations, MaxOutputTokens: f.MaxOutputTokens,
 	}
 	var err error
@@ -70,7 +71,7 @@ func (l *Locks) Check() error {
 	for _, of := range []struct {
 		name string
 		list []string
-	}{{"providers", l.Providers}, {"models", l.Models}, {"protocols", l.Protocols}} {
+	}{{"providers", l.Providers}, {"models", l.Models}, {"protocols", l.Protocols}, {"environments", l.Environments}} {
 		for _, p := range of.list {
 			if p == "" {
 				errs = append(errs, fmt.Errorf("%s: \"\" is no pattern", of.name))
@@ -108,6 +109,7 @@ func (l *Locks) CheckOwn(provider, model string) error {
 func (l *Locks) Config(c events.Config) (events.Config, error) {
 	errs := []error{
 		among("config.provider", c.Provider, l.Providers), among("config.model", c.Model, l.Models), among("config.protocol", cmp.Or(c.Protocol, events.StandardProtocol), l.Protocols),
+		l.Environment("config.environment", c.Environment),
 		atMost("config.max_iterations", &c.MaxIterations, l.MaxIterations), atMost("config.max_output_tokens", &c.MaxOutputTokens, l.MaxOutputTokens),
 	}
 	for i, f := range c.Fallbacks {
@@ -118,6 +120,11 @@ func (l *Locks) Config(c events.Config) (events.Config, error) {
 		errs = append(errs, broken("config.retain_ms", "is %d, least is %d", c.RetainMillis, least))
 	}
 	return c, errors.Join(errs...)
+}
+
+// Environment refuses the name of an environment that is locked; empty is [events.DefaultEnvironment].
+func (l *Locks) Environment(field, name string) error {
+	return among(field, cmp.Or(name, events.DefaultEnvironment), l.Environments)
 }
 
 // Generation refuses settings of a turn that violate a lock. The configuration applies to missing settings.

@@ -4,7 +4,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,10 +12,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
-
-// ErrBusy is the error of a request that got no memory within its time. It had no effect; the same request may succeed later.
-var ErrBusy = errors.New("the memory of this node is in use")
 
 // Pool is a number of bytes, of which one caller can have a part. It is safe for concurrent use. A nil pool has no limit.
 type Pool struct {
@@ -38,9 +35,17 @@ func NewPool(bytes, share int64) *Pool {
 	return &Pool{free: bytes, share: min(share, bytes), used: make(map[string]int64)}
 }
 
+// Share is the most bytes that one caller can have.
+func (p *Pool) Share() int64 {
+	if p == nil {
+		return math.MaxInt64
+	}
+	return p.share
+}
+
 // Take waits until the caller has the bytes, in the order of requests; those of a caller who has its share wait for that caller's own.
-// give returns the bytes, and is called once. Errors: [events.ErrTooLarge] with both numbers for more than a share, [ErrBusy] at
-// the end of ctx. A caller who has taken some and takes more must not wait, see [Pool.TakeNow].
+// give returns the bytes, and is called once. Errors: [events.ErrTooLarge] with both numbers for more than a share, [api.ErrMemory] at
+// the end of ctx.
 func (p *Pool) Take(ctx context.Context, caller string, bytes int64) (give func(), err error) {
 	if p == nil {
 		return func() {}, nil
@@ -62,20 +67,13 @@ func (p *Pool) Take(ctx context.Context, caller string, bytes int64) (give func(
 	default:
 		p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
 		p.serve() // it may have been in others' way
-		return nil, fmt.Errorf("%w: %d bytes: %w", ErrBusy, bytes, context.Cause(ctx))
+		return nil, fmt.Errorf("%w: %d bytes: %w", api.ErrMemory, bytes, context.Cause(ctx))
 	}
-}
-
-// TakeNow is [Pool.Take] without a wait: two requests that have some and wait for more would wait for each other.
-func (p *Pool) TakeNow(caller string, bytes int64) (give func(), err error) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	return p.Take(ended, caller, bytes)
 }
 
 func (p *Pool) enter(caller string, bytes int64) (*waiter, error) {
 	w := &waiter{caller, bytes, make(chan struct{})}
-	if bytes > p.share {
+	if bytes < 0 || bytes > p.share {
 		return nil, &events.FieldError{Field: "memory", Reason: fmt.Sprintf("needs %d bytes, limit of one caller on this node is %d", bytes, p.share), Err: events.ErrTooLarge}
 	}
 	p.mu.Lock()
@@ -86,6 +84,9 @@ func (p *Pool) enter(caller string, bytes int64) (*waiter, error) {
 }
 
 func (p *Pool) give(caller string, bytes int64) {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free += bytes

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/memory"
 )
 
@@ -69,19 +70,19 @@ func TestRefused(t *testing.T) {
 	if _, err := p.Take(t.Context(), "a", 61); !errors.Is(err, events.ErrTooLarge) || err.Error() != "memory: needs 61 bytes, limit of one caller on this node is 60" {
 		t.Errorf("more than a share: got %v", err)
 	}
-	give, err := p.TakeNow("a", 60)
+	give, err := takeNow(p, "a", 60)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.TakeNow("a", 1); !errors.Is(err, memory.ErrBusy) {
+	if _, err := takeNow(p, "a", 1); !errors.Is(err, api.ErrMemory) {
 		t.Errorf("a caller with its share: got %v", err)
 	}
 	give()
-	if give, err = p.TakeNow("a", 60); err != nil {
+	if give, err = takeNow(p, "a", 60); err != nil {
 		t.Errorf("after its bytes came back: got %v", err)
 	}
 	give()
-	if give, err = (*memory.Pool)(nil).TakeNow("a", 1<<40); err != nil {
+	if give, err = takeNow(nil, "a", 1<<40); err != nil {
 		t.Errorf("without a pool: got %v", err)
 	}
 	give()
@@ -113,9 +114,7 @@ func TestSums(t *testing.T) {
 					own += other.bytes
 				}
 			}
-			ended, cancel := context.WithCancel(context.Background())
-			cancel()
-			give, err := p.Take(ended, h.caller, h.bytes)
+			give, err := takeNow(p, h.caller, h.bytes)
 			if fits := sum+h.bytes <= all && own+h.bytes <= share; fits != (err == nil) {
 				t.Fatalf("%d bytes of %s beside %d and %d of its own: got %v", h.bytes, h.caller, sum, own, err)
 			}
@@ -127,9 +126,16 @@ func TestSums(t *testing.T) {
 			h.give()
 		}
 		for _, caller := range []string{"a", "b"} {
-			if _, err := p.TakeNow(caller, share); err != nil {
+			if _, err := takeNow(p, caller, share); err != nil {
 				t.Fatalf("all bytes came back: got %v", err)
 			}
 		}
 	})
+}
+
+// takeNow takes bytes without a wait.
+func takeNow(p *memory.Pool, caller string, bytes int64) (give func(), err error) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return p.Take(ended, caller, bytes)
 }

@@ -132,8 +132,8 @@ type Host interface {
 	// WatchTurn gives the events of a turn that was submitted before, from its
 	// first to done, and writes nothing. For a turn that was never submitted the error is [api.ErrUnknownTurn].
 	WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error)
-	// RestoreSnapshot builds a complete state from a snapshot's head and segments. Segments that are in blobs may be
-	// left out.
+	// RestoreSnapshot builds a complete state from a snapshot's head and segments. Segments may be left out
+	// while the snapshot's session is there.
 	RestoreSnapshot(ctx context.Context, head []byte, segments [][]byte) (*projector.State, error)
 	// TakeMonitorUpdatesTo drains updates up to a sequence.
 	TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,7 +73,14 @@ func (r Requests) Create(ctx context.Context, req api.CreateRequest) (events.Ses
 			args.Segments = append(args.Segments, seg.Data)
 		}
 	}
-	return send(ctx, r, Create, "", args)
+	id, err := send(ctx, r, Create, "", args)
+	if len(args.Segments) > 0 && errors.Is(err, events.ErrTooLarge) {
+		args.Segments = nil // of a session that is still there, the node has them
+		if id, again := send(ctx, r, Create, "", args); again == nil {
+			return id, nil
+		}
+	}
+	return id, err
 }
 
 // Fork implements [api.Service].
@@ -97,7 +105,7 @@ func (r Requests) ConfigureOn(ctx context.Context, on Reader, id events.SessionI
 		if err != nil {
 			return err
 		}
-		if first, ok, _ := s.FindConfiguration(cmp.Or(req.IdempotencyKey, key)); ok { // the state is complete, so the search cannot fail
+		if first, ok, _ := s.FindRequest(cmp.Or(req.IdempotencyKey, key)); ok { // the state is complete, so the search cannot fail
 			if s, err = on.StateAt(ctx, id, first.Seq-1); err != nil {
 				return err
 			}

@@ -27,6 +27,16 @@ func (r Requests) EndOwnTask(ctx context.Context, id events.SessionID, name even
 	return send(ctx, r, EndOwnTask, id, api.EndOwnTaskArgs{Task: name, State: state, Summary: summary})
 }
 
+// TransitionOwnTask implements [api.Service].
+func (r Requests) TransitionOwnTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState) (projector.Task, error) {
+	return send(ctx, r, TransitionOwnTask, id, api.TransitionArgs{Task: name, State: state})
+}
+
+// UnregisterOwnTask implements [api.Service].
+func (r Requests) UnregisterOwnTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+	return sendOnly(ctx, r, UnregisterOwnTask, id, name)
+}
+
 // RequestCancelTask implements [api.Service].
 func (r Requests) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
 	return send(ctx, r, RequestCancelTask, id, api.RequestCancelTaskArgs{Task: name, Reason: reason})

@@ -55,6 +55,10 @@ var (
 		ID: "getSession", Needs: read, Repeat: ReadOnly, Route: get,
 		Summary: "Return a session's state, without its messages",
 	}, Host.State)
+	Snapshot = httpOnly(Row{
+		ID: "getSnapshot", Needs: read, Repeat: ReadOnly, Route: get + "/snapshot",
+		Summary: "Return a session's whole state, which a new session can start from. Go programs have it from State",
+	})
 	View = httpOnly(Row{
 		ID: "getView", Needs: read, Repeat: ReadOnly, Route: get + "/view",
 		Summary: "Return the conversation in the current frame, with the settings and plugin state of its turns",
@@ -293,6 +297,16 @@ var (
 	}, func(ctx context.Context, h Host, id events.SessionID, in api.EndOwnTaskArgs) (projector.Task, error) {
 		return h.EndOwnTask(ctx, id, in.Task, in.State, in.Summary)
 	})
+	TransitionOwnTask = register(Row{
+		Name: "transition_task", ID: "transitionTask", Needs: write, Repeat: ByKey, Route: post + "/tasks/{task}/state",
+		Summary: "Move a task that the caller's own program runs to running or waiting. It returns the task, whose state says whether it should stop",
+	}, func(ctx context.Context, h Host, id events.SessionID, in api.TransitionArgs) (projector.Task, error) {
+		return h.TransitionOwnTask(ctx, id, in.Task, in.State)
+	})
+	UnregisterOwnTask = withoutResult(Row{
+		Name: "unregister_task", ID: "unregisterTask", Needs: write, Repeat: ByKey, Route: remove + "/tasks/{task}",
+		Summary: "Remove a task that the caller's own program runs, in any state, without cancelling it. An unknown task changes nothing",
+	}, Host.UnregisterOwnTask)
 	RequestCancelTask = register(Row{
 		Name: "request_cancel_task", ID: "stopTask", Needs: write, Repeat: ByKey, Route: post + "/tasks/{task}/stop",
 		Summary: "Request that a background task stops by itself",

@@ -209,7 +209,7 @@ func (Absent) Complete(context.Context, CompletionRequest, string) (Completion, 
 }
 
 // EmitTrace implements [TraceHost]: it does nothing.
-func (Absent) EmitTrace(context.Context, string, json.RawMessage) error { return nil }
+func (Absent) EmitTrace(context.Context, api.TraceContext, api.TraceEvent) error { return nil }
 
 // ToolOutput implements [OutputHost].
 func (Absent) ToolOutput(context.Context, events.SessionID, events.EffectID) (string, error) {
@@ -224,7 +224,7 @@ func (Absent) StoreBody(context.Context, []byte) (events.BlobRef, error) {
 // ReadBody implements [BodyHost].
 func (Absent) ReadBody(context.Context, string) ([]byte, error) { return nil, unavailable("bodies") }
 
-// Now implements [TimerHost] with the zero time.
+// Now implements [ClockHost] with the zero time.
 func (Absent) Now() time.Time { return time.Time{} }
 
 // ResolveAt implements [TimerHost].

@@ -140,14 +140,22 @@ type Completion struct {
 
 // TraceHost writes trace events.
 type TraceHost interface {
-	// EmitTrace never fails a turn. Without a trace sink it does nothing.
-	EmitTrace(ctx context.Context, name string, payload json.RawMessage) error
+	// EmitTrace writes a record of a trace. What the place leaves out is that of the caller, see [api.TraceContext.In]. An event
+	// without a type is [api.TraceCustom]. It never fails a turn. Without a trace sink it does nothing.
+	EmitTrace(ctx context.Context, place api.TraceContext, event api.TraceEvent) error
+}
+
+// ClockHost has the time.
+type ClockHost interface {
+	// Now is the time of an effect, as the history has it: that of the commit after which the hook, the tool or the code could
+	// begin. It does not change while that runs, and is the same when it runs again, on any node, unless that commit was never
+	// stored: hooks may run before it is. The calls that a call makes have its time. Outside of effects it is the servers'
+	// time. The clocks of nodes may be wrong.
+	Now() time.Time
 }
 
 // TimerHost sets timers.
 type TimerHost interface {
-	// Now is the servers' time, which decides when a timer is due. The clocks of nodes may be wrong.
-	Now() time.Time
 	// ResolveAt resolves a pending call with a result at a time, on any node. See [Call.CompletionKey] for the key.
 	// The first timer of a key wins.
 	ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error
@@ -157,6 +165,7 @@ type TimerHost interface {
 type (
 	// PromptHost is for prompt contributors.
 	PromptHost interface {
+		ClockHost
 		SnapshotHost
 		CatalogHost
 		TaskHost
@@ -164,6 +173,7 @@ type (
 	}
 	// TurnHookHost is for hooks before a turn.
 	TurnHookHost interface {
+		ClockHost
 		SnapshotHost
 		ToolStateHost
 		LifecycleHost
@@ -172,6 +182,7 @@ type (
 	}
 	// ModelHookHost is for hooks before a model call.
 	ModelHookHost interface {
+		ClockHost
 		SnapshotHost
 		LifecycleHost
 		CompletionHost
@@ -184,18 +195,21 @@ type (
 	}
 	// TurnResultHost is for hooks after a turn.
 	TurnResultHost interface {
+		ClockHost
 		LifecycleHost
 		TraceHost
 		BodyHost
 	}
 	// CheckpointHost is for checkpoint hooks.
 	CheckpointHost interface {
+		ClockHost
 		LifecycleHost
 		TraceHost
 		BodyHost
 	}
 	// HistoryHost is for context transforms and compactors.
 	HistoryHost interface {
+		ClockHost
 		SnapshotHost
 		LifecycleHost
 		TurnHost
@@ -206,6 +220,7 @@ type (
 	}
 	// ActionHost is for plugin actions.
 	ActionHost interface {
+		ClockHost
 		SnapshotHost
 		CatalogHost
 		ToolStateHost

@@ -62,14 +62,6 @@ func (c *CatalogEntry) Find(name string) (*BoundTool, bool) {
 	return r, ok
 }
 
-// CatalogKey is the key of the catalogue at a generation.
-func (s *Stack) CatalogKey(generation int64) CatalogKey {
-	fingerprint := s.Fingerprint()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keyLocked(generation, s.sources, fingerprint)
-}
-
 func (s *Stack) keyLocked(generation int64, sources []string, fingerprint uint64) CatalogKey {
 	return CatalogKey{
 		IncludeBase: !s.overlay.WithoutBase, Overlay: s.overlay.revision, Sources: strings.Join(sources, " "), Generation: generation, Plugins: fingerprint,
@@ -113,8 +105,7 @@ const catalogTimeout = 5 * time.Second
 // [CatalogKey] of the last few; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build
 // does not end in time.
 func (s *Stack) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
-	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.builder.timeout/2))
-	defer done()
+	var patience <-chan struct{}
 	for {
 		entry, other, build := s.catalog(state.Generation)
 		switch {
@@ -123,9 +114,14 @@ func (s *Stack) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
 		case build != nil:
 			return build(state)
 		}
+		if patience == nil {
+			within, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.builder.timeout/2))
+			defer done()
+			patience = within.Done()
+		}
 		select {
 		case <-other:
-		case <-patience.Done():
+		case <-patience:
 			return nil, fmt.Errorf("tool catalog of session %s: %w", s.id, ErrBuilding)
 		}
 	}
@@ -175,13 +171,6 @@ func (s *Stack) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint64)
 	}
 }
 
-// RefreshCatalog makes the next [Stack.Catalog] rebuild the catalogue.
-func (s *Stack) RefreshCatalog() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.catalogs.clear()
-}
-
 // buildCatalog makes a catalogue of the tools of plugins and sources, which an overlay may leave out. The catalogue
 // keeps base, which must not change afterwards.
 func (s *Stack) buildCatalog(ctx context.Context, over overlay, base map[string]*BoundTool, state *projector.Catalog) (*CatalogEntry, error) {
@@ -197,7 +186,7 @@ func (s *Stack) buildCatalog(ctx context.Context, over overlay, base map[string]
 		if levels, err = s.contributeTo(ctx, entry.offered); err != nil {
 			return nil, err
 		}
-		maps.Copy(entry.offered, over.byName())
+		maps.Copy(entry.offered, s.accessible(over.byName()))
 		entry.LeftOut = leaveOut(entry.offered)
 		for _, l := range entry.LeftOut {
 			s.builder.warn(l.Source, "catalog", fmt.Errorf("tool %s of session %s is left out: %s", l.Name, s.id, l.Reason))
@@ -227,7 +216,7 @@ func (s *Stack) changes(over overlay) bool {
 	return len(a.Tools)+len(a.Hidden)+len(s.c.catalog)+len(over.Tools) > 0
 }
 
-// accessible copies those of the tools that the session may have.
+// accessible copies those of the tools that the session may have. A tool of an overlay is no exception: the creator of a child may name one.
 func (s *Stack) accessible(base map[string]*BoundTool) map[string]*BoundTool {
 	only := s.build.Access.Tools
 	offered := make(map[string]*BoundTool, len(base))

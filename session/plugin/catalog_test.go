@@ -84,7 +84,7 @@ func catalogAskedFromWithin(t *testing.T) {
 		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
 			_, within = s.Catalog(&projector.Catalog{Generation: 2}) // another key has its own build
 			s.Message("free", "to call")
-			s.RefreshCatalog()
+			overlay(s, 1, plugin.Overlay{Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "hi"}}})
 			return plugin.CatalogContribution{}, nil
 		})
 	})
@@ -145,53 +145,24 @@ func TestCatalogHangs(t *testing.T) {
 func TestCatalogKeys(t *testing.T) {
 	t.Parallel()
 	s, _ := stackOf(t, 0, func(r *plugin.Registrar) { tool(r, "a") })
-	base := s.CatalogKey(1)
-	if want := (plugin.CatalogKey{IncludeBase: true, Generation: 1, Plugins: s.Fingerprint()}); base != want {
-		t.Errorf("key: got %+v, want %+v", base, want)
-	}
-	if got := s.CatalogKey(2); got == base || got.Generation != 2 {
-		t.Errorf("key of another generation: got %+v", got)
-	}
 	entry := catalog(t, s, 1)
-	if err := s.SetOverlay(plugin.Overlay{WithoutBase: true}); err != nil {
-		t.Fatal(err)
+	if catalog(t, s, 1) != entry || catalog(t, s, 2) == entry {
+		t.Error("got other catalogues, want the same of a generation, and another of another one")
 	}
-	if got, want := s.CatalogKey(1), (plugin.CatalogKey{Overlay: 1, Generation: 1, Plugins: base.Plugins}); got != want {
-		t.Errorf("key under an overlay: got %+v, want %+v", got, want)
-	}
+	overlay(s, 1, plugin.Overlay{WithoutBase: true})
 	if got := len(catalog(t, s, 1).Tools); got != 0 {
 		t.Errorf("tools without the base: got %d, want none", got)
 	}
-	if err := s.SetOverlay(plugin.Overlay{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.CatalogKey(1).Overlay; got != 2 {
-		t.Errorf("revision: got %d, want 2: it only grows", got)
-	}
+	overlay(s, 2, plugin.Overlay{})
 	if again := catalog(t, s, 1); again == entry || len(again.Tools) != 1 {
 		t.Errorf("catalogue after the overlay: got %d tools, want one, in another", len(again.Tools))
 	}
 }
 
-// TestOverlayReadBack: the stack returns the overlay that was set.
-func TestOverlayReadBack(t *testing.T) {
-	t.Parallel()
-	s, _ := stackOf(t, 0, func(*plugin.Registrar) {})
-	if !s.Overlay().IsZero() {
-		t.Errorf("got %+v, want none", s.Overlay())
-	}
-	extra := plugin.NewTools()
-	want := plugin.Overlay{Tools: []*plugin.Tools{extra}, Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "hi"}}, WithoutBase: true}
-	if err := s.SetOverlay(want); err != nil {
-		t.Fatal(err)
-	}
-	got := s.Overlay()
-	if got.IsZero() || !got.WithoutBase || !slices.Equal(got.Tools, want.Tools) || !slices.EqualFunc(got.Contributions, want.Contributions, plugin.SameContribution) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if list := s.OverlayContributions(); len(list) != 1 || list[0].Content != "hi" {
-		t.Errorf("contributions: got %+v, want the overlay's", list)
-	}
+// overlay lays an overlay over a stack's tools, as the history has it at a sequence.
+func overlay(s *plugin.Stack, at events.Seq, o plugin.Overlay) {
+	s.AddOverlayHandlers(o)
+	s.FollowOverlay(projector.Overlay{SessionOverlaid: o.Recorded(), Seq: at}, false)
 }
 
 // TestMessageSender sends messages without a sender, with one, and after it is cleared.

@@ -23,8 +23,9 @@ type Directive struct {
 	Args     json.RawMessage
 	Result   *Result
 	Events   []json.RawMessage
-	Name     string          // of a trace event
-	Payload  json.RawMessage // of a trace event, or places
+	Name     string           // of a trace event
+	Payload  json.RawMessage  // of a trace event, or places
+	Place    api.TraceContext // of a trace event: see [TraceHost]. The history does not have it
 
 	Contributions []events.Contribution
 	Switch        *events.FrameSwitch
@@ -68,6 +69,11 @@ func Emit(list ...json.RawMessage) Directive {
 // Trace writes a trace event named "plugin.<plugin>.<name>".
 func Trace(name string, payload json.RawMessage) Directive {
 	return Directive{Kind: events.DirectiveEmitTrace, Name: name, Payload: payload}
+}
+
+// TraceIn is [Trace] with a place, whose metadata is named "plugin.<plugin>.<key>".
+func TraceIn(place api.TraceContext, name string, payload json.RawMessage) Directive {
+	return Directive{Kind: events.DirectiveEmitTrace, Name: name, Payload: payload, Place: place}
 }
 
 // Ask makes a call wait for an approval. A call whose arguments the tool's schema does not accept fails at once instead.

@@ -100,17 +100,26 @@ func (r *Registrar) Reserve(set *Tools) error {
 	return nil
 }
 
-// SetOverlay sets the stack's overlay in this process until the history has another one. An equal overlay changes
-// nothing and keeps the catalogue cache. An overlay that fails [Overlay.Check] changes nothing.
-func (s *Stack) SetOverlay(o Overlay) error {
-	if err := o.Check(); err != nil {
-		return err
+// Reserved are the tools that an overlay names, of those that the session's plugins reserve. Errors: an [*events.FieldError] for one
+// that they do not, and those of [Builder.BuildStack].
+func (b *Builder) Reserved(in BuildContext, list []api.OverlayTool) (*Tools, error) {
+	s, err := b.registered(in)
+	if err != nil {
+		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.addHandlersLocked(o)
-	s.setOverlayLocked(o)
-	return nil
+	set := NewTools()
+	for i, t := range list {
+		tool := s.c.reserved[toolID{t.Source, t.Name}]
+		if tool == nil {
+			err = fmt.Errorf("no plugin of this node reserves tool %.100q of source %.100q", t.Name, t.Source)
+		} else {
+			err = set.put(tool)
+		}
+		if err != nil {
+			return nil, &events.FieldError{Field: fmt.Sprintf("overlay.tools[%d]", i), Reason: err.Error(), Err: events.ErrInvalid}
+		}
+	}
+	return set, nil
 }
 
 // AddOverlayHandlers makes the handlers of overlays available to the stack. Earlier overlays of the list take
@@ -223,19 +232,4 @@ func leaveOut(offered map[string]*BoundTool) (list []api.LeftOutTool) {
 func SameOverlay(a, b events.SessionOverlaid) bool {
 	return a.WithoutBase == b.WithoutBase && slices.EqualFunc(a.Contributions, b.Contributions, SameContribution) &&
 		slices.EqualFunc(a.Tools, b.Tools, events.SameOffer)
-}
-
-// Overlay is the current overlay.
-func (s *Stack) Overlay() Overlay {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.overlay.Overlay
-	return Overlay{Tools: slices.Clone(o.Tools), Contributions: slices.Clone(o.Contributions), WithoutBase: o.WithoutBase}
-}
-
-// OverlayContributions are the overlay's contributions.
-func (s *Stack) OverlayContributions() []events.Contribution {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.overlay.Contributions)
 }

@@ -39,9 +39,6 @@ func (c BuildContext) State(id string) json.RawMessage {
 	return nil
 }
 
-// IsRoot reports whether the session has no parent.
-func (c BuildContext) IsRoot() bool { return c.Parent == "" }
-
 // Plugin is one plugin in one session. It may also implement [Versioned], [Stateful], [TurnStarter] and
 // [SessionReadyNotifier].
 //

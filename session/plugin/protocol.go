@@ -199,6 +199,8 @@ type ExecContext struct {
 	Tools      []events.ToolEntry        // tools that the code may call
 	Chronology []projector.Chronological // with all bodies loaded
 	Host       ToolHost
+	// Environment is the session's, for its limits.
+	Environment Environment
 	// Call runs a tool as a call of the model does, including hooks. n numbers the calls and starts of this run from
 	// 0. The attachments of its result are references where they have bytes.
 	// In a repeated run, a call that has a recorded result returns that result. A failed tool is a result with its

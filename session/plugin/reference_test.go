@@ -7,51 +7,150 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// referenceRows are the numbers of rows by section: as many as the reference has methods, and types
-// that stand for one, minus those of section "Left out".
-var referenceRows = map[string]int{"Session host": 45, "Protocol": 25, "Plugin session": 38, "Session": 28, "Plugin service": 1}
+// row is a row of a table of REFERENCE.md. The rows of types have neither a place nor a test.
+var row = regexp.MustCompile("^\\| `([^`]+)` \\| `([^`]+)` \\|(?: (.+) \\| `([^`]+)` \\|)?$")
 
-// TestReference checks REFERENCE.md against the source: every row names an existing symbol, every section is complete,
-// and no row occurs twice.
+// TestReference compares REFERENCE.md with the methods of the reference, and with the source: each method has one row in the
+// table of its section, or a reason; the symbols and tests that rows name exist, and operations are where their rows say.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	declared := make(map[string]bool)
-	for prefix, dir := range map[string]string{"": ".", "api.": "../api", "events.": "../../events", "projector.": "../../projector", "session.": ".."} {
+	for _, dir := range []string{".", "wire", "../api", "../../events", "../../projector", ".."} {
+		prefix := ""
+		if dir != "." {
+			abs, err := filepath.Abs(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prefix = filepath.Base(abs) + "."
+		}
 		declare(t, declared, prefix, dir)
 	}
-	table, err := os.ReadFile("REFERENCE.md")
-	if err != nil {
-		t.Fatal(err)
+	methods, section := make(map[string]string), ""
+	for line := range strings.Lines(read(t, "testdata/reference.txt")) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "# ") {
+			section = line[2:]
+		} else {
+			methods[line] = section
+		}
 	}
-	row := regexp.MustCompile("^\\| `(\\S+)` \\| `(\\S+)` \\|$")
-	count, seen, section := make(map[string]int), make(map[string]bool), ""
-	for line := range strings.Lines(string(table)) {
+	left, heres, alone := regexp.MustCompile("^- `([^`]+)`: "), make(map[string]bool), make(map[string]bool)
+	for line := range strings.Lines(read(t, "REFERENCE.md")) {
 		line = strings.TrimSpace(line)
 		if title, ok := strings.CutPrefix(line, "## "); ok {
 			section = title
 		}
-		cells := row.FindStringSubmatch(line)
-		if cells == nil {
+		if section == "Without a user here" && strings.HasPrefix(line, "- ") {
+			names, _, _ := strings.Cut(line, ": ")
+			for quoted := range strings.SplitSeq(names[2:], ", ") {
+				alone[strings.Trim(quoted, "`")] = true
+			}
 			continue
 		}
-		count[section]++
-		if id := section + " " + cells[1]; seen[id] {
-			t.Errorf("%s: occurs twice", id)
+		name := ""
+		if out := left.FindStringSubmatch(line); out != nil {
+			name = out[1]
+		} else if cells := row.FindStringSubmatch(line); cells == nil {
+			continue
+		} else if name = cells[1]; !declared[cells[2]] {
+			t.Errorf("%s: got no %s in the source", name, cells[2])
+		} else if cells[4] == "" {
+			continue // a type
 		} else {
-			seen[id] = true
+			heres[cells[2]] = true
+			checkWhere(t, name, cells[3])
+			checkNamedTest(t, name, cells[4])
 		}
-		if !declared[cells[2]] {
-			t.Errorf("%s %s: got no %s in the source", section, cells[1], cells[2])
+		if of := methods[name]; of != section && (of == "" || section != "Left out") {
+			t.Errorf("%s of %s: got section %q, and every method has one row", name, section, of)
+		}
+		delete(methods, name)
+	}
+	for name, section := range methods {
+		t.Errorf("%s of %s: has no row, and is not left out", name, section)
+	}
+	for line := range strings.Lines(read(t, "../../integration/places/testdata/exported.txt")) { // what no program uses
+		name, _, ok := strings.Cut(strings.TrimPrefix(line, "session/plugin."), ": ")
+		if ok && heres[name] && !alone[name] {
+			t.Errorf("%s has no user here, and no reason", name)
+		}
+		delete(alone, name)
+	}
+	for name := range alone {
+		t.Errorf("%s has a user here, or is no method of a row", name)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// checkWhere checks a list of interfaces: that of the operations, if the cell names any, or one with the reason for Go alone, or with
+// what programs have instead.
+func checkWhere(t *testing.T, name, cell string) {
+	t.Helper()
+	got, what, ok := strings.Cut(cell, ": ")
+	if !ok {
+		t.Errorf("%s: got %q, want interfaces, and an operation or a reason", name, cell)
+	}
+	if point := regexp.MustCompile("^point `(.+)`$").FindStringSubmatch(what); point != nil && wire.KindOf(point[1]) == wire.PointUnknown {
+		t.Errorf("%s: got no point %s", name, point[1])
+	}
+	if !strings.HasPrefix(what, "`") {
+		if strings.Contains(got, "NATS") || strings.Contains(got, "HTTP") {
+			t.Errorf("%s: got %q, want an operation", name, cell)
+		}
+		return
+	}
+	for id := range strings.SplitSeq(what, ", ") {
+		at := slices.IndexFunc(operation.All(), func(r *operation.Row) bool { return "`"+r.ID+"`" == id })
+		if at < 0 {
+			t.Errorf("%s: got no operation %s", name, id)
+		} else if want := whereIs(operation.All()[at]); got != want {
+			t.Errorf("%s, %s: got %s, want %s", name, id, got, want)
 		}
 	}
-	for section, want := range referenceRows {
-		if count[section] != want {
-			t.Errorf("rows of %s: got %d, want %d", section, count[section], want)
-		}
+}
+
+// whereIs is where an operation is. Clients over NATS read the history by themselves.
+func whereIs(r *operation.Row) string {
+	list := []string{"Go"}
+	if r.Name != "" || r.Repeat == operation.ReadOnly {
+		list = append(list, "NATS")
+	}
+	if r.Route != "" {
+		list = append(list, "HTTP")
+	}
+	if _, path := r.HTTP(); strings.Contains(path, "{session}") || r.ID == operation.Create.ID {
+		list = append(list, "programs")
+	}
+	return strings.Join(list, ", ")
+}
+
+// checkNamedTest checks that a test exists: PACKAGE.TEST, with a case or without, or the id of a case of the catalogue.
+func checkNamedTest(t *testing.T, name, test string) {
+	t.Helper()
+	dir, want := "integration/catalogue", `"`+test+`", "`
+	if at := strings.LastIndex(test, "."); at >= 0 {
+		fn, _, _ := strings.Cut(test[at+1:], "/")
+		dir, want = test[:at], "\nfunc "+fn+"(t *testing.T)"
+	}
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	if err != nil || !slices.ContainsFunc(files, func(f string) bool { return strings.Contains(read(t, f), want) }) {
+		t.Errorf("%s: got no test %s", name, test)
 	}
 }
 

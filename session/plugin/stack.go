@@ -111,18 +111,6 @@ func (s *Stack) Close() { s.builder.release(s.id) }
 // ID is the session's id.
 func (s *Stack) ID() events.SessionID { return s.id }
 
-// Builder is the builder of the stack.
-func (s *Stack) Builder() *Builder { return s.builder }
-
-// Access is the session's tool access.
-func (s *Stack) Access() events.ToolAccess { return s.build.Access }
-
-// Subagent describes the session's role as a child of another session.
-func (s *Stack) Subagent() events.Subagent { return s.build.Subagent }
-
-// Extensions are the payloads of all factories.
-func (s *Stack) Extensions() Extensions { return s.build.Extensions }
-
 // Tools are the tools that plugins registered, before overlays and restrictions. The caller must not change them.
 func (s *Stack) Tools() *Tools { return s.c.tools }
 
@@ -201,37 +189,6 @@ func (s *Stack) HasStream() bool { return len(s.c.streams) > 0 }
 
 // HasLifecycle reports whether a plugin receives lifecycle events.
 func (s *Stack) HasLifecycle() bool { return len(s.c.lifecycle) > 0 }
-
-// Fork builds a stack for another session with this session's plugin states and overlay. in describes the other
-// session.
-func (s *Stack) Fork(ctx context.Context, in BuildContext) (*Stack, error) {
-	snapshot, err := s.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	fork, err := s.builder.BuildStack(ctx, in, snapshot)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fork.overlay, fork.handlers, fork.sources = s.overlay, slices.Clone(s.handlers), s.sources
-	fork.overlay.seq = 0 // the sequence belongs to this session's history
-	return fork, nil
-}
-
-// ForkWithCatalog is [Stack.Fork] with another overlay.
-func (s *Stack) ForkWithCatalog(ctx context.Context, in BuildContext, o Overlay) (*Stack, error) {
-	fork, err := s.Fork(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	if err := fork.SetOverlay(o); err != nil {
-		fork.Close()
-		return nil, err
-	}
-	return fork, nil
-}
 
 // Monitors are the monitors that plugins declare, with unique ids.
 func (s *Stack) Monitors() []events.MonitorSpec {

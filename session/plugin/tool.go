@@ -106,6 +106,8 @@ type Call struct {
 	bodies  BodyHost
 	ask     AskFunc
 	save    func(context.Context) error
+
+	environment func(named string) (Environment, error)
 }
 
 // NestedCall is a call that a tool makes.
@@ -396,6 +398,8 @@ const (
 	CodePendingNested = "pending_tool_nested"
 	CodeNestedChanged = "nested_call_changed"
 	CodeUnknownBody   = "unknown_body" // an attachment refers to a body that the session's history does not name
+
+	CodeUnknownEnvironment = "unknown_environment"
 )
 
 // Check validates arguments. Input that is no JSON counts as {}, so that the model gets the schema's error message.

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -30,6 +31,7 @@ type Config struct {
 	// right except command. Users of the nodes' own account have every right.
 	Scopes   map[string]api.Reach
 	Metadata map[string]string // of this instance, for service discovery
+	Memory   *memory.Pool      // of what requests read, by user; nil: no limit
 	Access   accesslog.Func    // receives a record of each request at its end. Defaults to none
 	Logger   *zap.Logger       // nil is silent
 }
@@ -42,7 +44,7 @@ const version = "1.0.0"
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
-	d := &server{host: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access, perUser: max(cfg.Concurrency/4, 1), running: make(map[string]int)}
+	d := &server{host: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access, memory: cfg.Memory, perUser: max(cfg.Concurrency/4, 1), running: make(map[string]int)}
 	answers := make(map[string]bus.HandlerFunc)
 	var long []string
 	for name, op := range operation.Named() {
@@ -79,6 +81,9 @@ func streaming(ctx context.Context, r bus.Incoming) context.Context {
 	})
 }
 
+// memoryWait is how long a request waits for memory.
+const memoryWait = 5 * time.Second
+
 // server serves the requests to one host.
 type server struct {
 	host operation.Host
@@ -86,6 +91,7 @@ type server struct {
 
 	scopes map[string]api.Reach
 	access accesslog.Func // nil: none
+	memory *memory.Pool
 
 	perUser int // concurrent long requests of one user
 	mu      sync.Mutex
@@ -200,7 +206,9 @@ func (s *server) perform(ctx context.Context, op operation.Served, from string, 
 		return nil, 0, err
 	}
 	defer release()
-	body, err = op.Serve(ctx, s.host, r.Session, r.Body)
+	account := s.memory.Account(record.Caller, memoryWait)
+	defer account.Close()
+	body, err = op.Serve(account.In(ctx), s.host, r.Session, r.Body)
 	return body, receipt.Seq(), err
 }
 

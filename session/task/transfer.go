@@ -32,7 +32,7 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 
 // Arrive registers tasks that come from another session. If one has the id of a live task of this session, nothing is
 // registered: [api.ErrTaskRunning]. An existing copy is kept or updated. A copy that has ended here, for example by a cancel,
-// stays ended.
+// stays ended, and one that was requested to stop here still has to.
 func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, error) {
 	var out []events.Event
 	var regs []events.TaskRegistered
@@ -46,6 +46,9 @@ func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, e
 			return nil, fmt.Errorf("task %s: %w", reg.Task, api.ErrTaskRunning)
 		}
 		out, regs = append(out, events.Of("", &reg)), append(regs, reg)
+		if ok && t.State == events.TaskCancelling && !reg.State.Terminal() && reg.State != t.State {
+			out = append(out, events.Of("", &events.TaskCancelRequested{Task: t.ID, Reason: t.Reason}))
+		}
 	}
 	if err := checkCapacity(s, regs...); err != nil {
 		return nil, err
@@ -64,7 +67,7 @@ func sameCopy(t *projector.Task, reg *events.TaskRegistered) bool {
 		return false
 	}
 	return t.Attempt > reg.Attempt ||
-		t.State == reg.State && t.Worker == reg.Worker && t.Runner == reg.Runner && t.Summary == reg.Summary && bytes.Equal(t.Args, reg.Args)
+		(t.State == reg.State || t.State == events.TaskCancelling) && t.Worker == reg.Worker && t.Runner == reg.Runner && t.Summary == reg.Summary && bytes.Equal(t.Args, reg.Args)
 }
 
 // Depart marks tasks as transferred if they are unchanged since the registration in the other session. If one has

@@ -125,6 +125,34 @@ func TestTransferOfEnded(t *testing.T) {
 	}
 }
 
+// TestTransferOfStopping requests a stop of the copy of a task before the source marks it as transferred. The request stays, with its
+// reason, also where a worker starts the task in the source meanwhile.
+func TestTransferOfStopping(t *testing.T) {
+	t.Parallel()
+	for _, claimed := range []bool{false, true} {
+		from, to := in(t, ""), begin(t, "s2")
+		list, _ := task.Leaving(from.State, []events.TaskID{"k"})
+		to.add(task.Arrive(to.State, list))
+		to.add(task.RequestCancel(to.State, "k", "not wanted"), nil)
+		if claimed {
+			from.add(task.ClaimFor(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
+		}
+		for i := range 2 { // a repeat changes nothing
+			list, _ = task.Leaving(from.State, []events.TaskID{"k"})
+			out, err := task.Arrive(to.State, list)
+			if to.add(out, err); (len(out) > 0) != (claimed && i == 0) {
+				t.Errorf("claimed %t, try %d: got %v", claimed, i, out)
+			}
+			if got := to.Tasks[0]; got.State != events.TaskCancelling || got.Reason != "not wanted" || got.Worker != from.Tasks[0].Worker {
+				t.Errorf("claimed %t: got %+v, want it to stop", claimed, got)
+			}
+		}
+		if out, moved := task.Depart(from.State, "s2", list, from.Seq); !moved || len(out) != 1 {
+			t.Errorf("claimed %t: got %v, %v, want it moved", claimed, out, moved)
+		}
+	}
+}
+
 func TestTransferRefused(t *testing.T) {
 	t.Parallel()
 	from, to := in(t, events.TaskRunning), in(t, events.TaskRunning)

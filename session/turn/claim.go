@@ -32,7 +32,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 	}
 	m.repairLeaf()
 	if fact := OfferEvent(&m.s.Catalog, c.Tools); fact != nil {
-		m.emit(fact)
+		m.emitAll(fact.Parts())
 	}
 	if len(m.s.Queue) == 0 || m.s.Queue[0].Switches == 0 { // a follow-on turn precedes all waiting inputs
 		m.accept(events.AtStart)

@@ -57,12 +57,12 @@ func TestStart(t *testing.T) {
 	t.Parallel()
 	s, h := backgroundBuild(t), &backgroundHost{}
 	for args, want := range map[string]events.MonitorSpec{
-		`{"id":"m","command":"x"}`:                             {ID: "m", Command: "x", Cwd: "/srv"},
-		`{"id":"m","command":"x","cwd":"a/b"}`:                 {ID: "m", Command: "x", Cwd: "/srv", Place: "a/b"},
-		`{"id":"m","command":"x","cwd":"/tmp","timeout_ms":9}`: {ID: "m", Command: "x", Cwd: "/srv", Place: "/tmp", TimeoutMillis: 9},
-		`{"id":"m","command":"x","persistent":true}`:           {ID: "m", Command: "x", Cwd: "/srv", Persistent: true, RestartOnRestore: true},
-		`{"id":"m","command":"x","notify_only":true}`:          {ID: "m", Command: "x", Cwd: "/srv", Wake: events.WakeNotify},
-		`{"id":"m","command":"x","timeout_ms":3600000}`:        {ID: "m", Command: "x", Cwd: "/srv", TimeoutMillis: 3600000},
+		`{"id":"m","command":"x"}`:                             {ID: "m", Command: "x", Environment: "default", Cwd: "/srv"},
+		`{"id":"m","command":"x","cwd":"a/b"}`:                 {ID: "m", Command: "x", Environment: "default", Cwd: "/srv", Place: "a/b"},
+		`{"id":"m","command":"x","cwd":"/tmp","timeout_ms":9}`: {ID: "m", Command: "x", Environment: "default", Cwd: "/srv", Place: "/tmp", TimeoutMillis: 9},
+		`{"id":"m","command":"x","persistent":true}`:           {ID: "m", Command: "x", Environment: "default", Cwd: "/srv", Persistent: true, RestartOnRestore: true},
+		`{"id":"m","command":"x","notify_only":true}`:          {ID: "m", Command: "x", Environment: "default", Cwd: "/srv", Wake: events.WakeNotify},
+		`{"id":"m","command":"x","timeout_ms":3600000}`:        {ID: "m", Command: "x", Environment: "default", Cwd: "/srv", TimeoutMillis: 3600000},
 	} {
 		if _, err := builtintest.Call(t, s, plugin.Call{Host: h}, "monitor_start", args); err != nil || !reflect.DeepEqual(h.monitor, want) {
 			t.Errorf("%s: got %+v, %v, want %+v", args, h.monitor, err, want)

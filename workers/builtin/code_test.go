@@ -1,14 +1,17 @@
 package builtin_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/builtintest"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -176,5 +179,34 @@ func TestOutputSchemaIsRefused(t *testing.T) {
 	var field *events.FieldError
 	if err := codeBuild(t).Protocol().ValidateTurn(t.Context(), in); !errors.As(err, &field) || field.Field != "input.output" {
 		t.Errorf("got %v, want input.output refused", err)
+	}
+}
+
+// clock is a host that has the time alone.
+type clock struct{ plugin.ToolHost }
+
+func (clock) Now() time.Time { return time.Unix(0, 0) }
+
+// TestMemoryOfTheEnvironment: a program runs where its environment has more memory than all programs together, and has that of its session.
+func TestMemoryOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	pool := memory.NewPool(32<<20, 16<<20)
+	s := builtintest.Build(t, plugin.BuildContext{Config: events.Config{Protocol: code.ID}}, code.Factory(code.Config{Limits: code.Limits{Memory: pool}}))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	free := make(map[string]bool)
+	got, err := s.CodeExecutor().Execute(t.Context(), plugin.ExecContext{
+		Session: "s", Host: clock{}, Environment: plugin.Environment{Memory: 1 << 40, CodeTime: 10 * time.Minute},
+		Message: func(string, string) {
+			for _, session := range []string{"s", "other"} {
+				give, err := pool.Take(ended, session, 16<<20)
+				if free[session] = err == nil; err == nil {
+					give()
+				}
+			}
+		},
+	}, plugin.ExecRequest{Code: "message('m')\nprint(1)"})
+	if err != nil || got.Output != "1\n" || got.Error != "" || free["s"] || !free["other"] {
+		t.Errorf("got %+v, %v, and memory for another program: %v", got, err, free)
 	}
 }

@@ -15,34 +15,37 @@ import (
 // alarms is a host that keeps the last time which was set.
 type alarms struct {
 	plugin.Absent
+	ahead  time.Duration // of this machine's clock
 	effect events.EffectID
 	at     time.Time
 	result events.ToolResult
 }
 
-func (*alarms) Now() time.Time { return time.Now() }
+func (h *alarms) Now() time.Time { return time.Now().Add(h.ahead) }
 
 func (h *alarms) ResolveAt(_ context.Context, _ events.SessionID, effect events.EffectID, at time.Time, result events.ToolResult) error {
 	h.effect, h.at, h.result = effect, at, result
 	return nil
 }
 
-// TestWait parks the call until a time, under the call's own effect.
+// TestWait parks the call until a time by the host's clock, whatever this machine's is, under the call's own effect.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	s := builtintest.Build(t, plugin.BuildContext{}, timer.Factory(timer.Config{}))
-	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	for tool, args := range map[string]string{"wait": `{"seconds":3600}`, "wait_until": `{"time":"` + until.Format(time.RFC3339) + `"}`} {
-		host := &alarms{}
-		got, err := builtintest.Call(t, s, plugin.Call{Host: host, Effect: "t1/0/0"}, tool, args)
-		if err != nil || !got.Pending || got.Text != "" {
-			t.Errorf("%s: got %+v, %v, want it pending", tool, got, err)
-		}
-		if off := host.at.Sub(until); host.effect != "t1/0/0" || off < 0 || off > 5*time.Minute {
-			t.Errorf("%s: got %s set for %s, want t1/0/0 for %s", tool, host.effect, host.at, until)
-		}
-		if want := "It is " + host.at.UTC().Format(time.RFC3339) + "."; host.result.Text != want {
-			t.Errorf("%s: got the result %q, want %q", tool, host.result.Text, want)
+	for _, ahead := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
+		until := time.Now().Add(ahead + time.Hour).UTC().Truncate(time.Second)
+		for tool, args := range map[string]string{"wait": `{"seconds":3600}`, "wait_until": `{"time":"` + until.Format(time.RFC3339) + `"}`} {
+			host := &alarms{ahead: ahead}
+			got, err := builtintest.Call(t, s, plugin.Call{Host: host, Effect: "t1/0/0"}, tool, args)
+			if err != nil || !got.Pending || got.Text != "" {
+				t.Errorf("%s, %v ahead: got %+v, %v, want it pending", tool, ahead, got, err)
+			}
+			if off := host.at.Sub(until); host.effect != "t1/0/0" || off < 0 || off > 5*time.Minute {
+				t.Errorf("%s, %v ahead: got %s set for %s, want t1/0/0 for %s", tool, ahead, host.effect, host.at, until)
+			}
+			if want := "It is " + host.at.UTC().Format(time.RFC3339) + "."; host.result.Text != want {
+				t.Errorf("%s: got the result %q, want %q", tool, host.result.Text, want)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,10 +9,41 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external/internal/callback"
+	"github.com/lash-go/lash/workers/external/internal/result"
 )
+
+// refuse decodes the body of a callback that is no operation of the API, an object with a field. It is nil for one that the operator
+// allows.
+func (o *instanceCall) refuse(in *wire.Callback, operation string, body any, field string) *wire.CallbackAnswer {
+	switch {
+	case !slices.Contains(o.p.registry.Settings(o.plugin).Callbacks, operation):
+		return callback.Problem(http.StatusForbidden, "forbidden", "", fmt.Sprintf("the operator does not allow this plugin the operation %q", operation))
+	case in.Method != http.MethodPost:
+		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "method", "method: want POST")
+	case wire.Decode(in.Body, body) != nil:
+		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "body", "body: want an object with "+field)
+	}
+	return nil
+}
+
+// trace writes a trace event of a call.
+func (o *instanceCall) trace(ctx context.Context, in *wire.Callback) *wire.CallbackAnswer {
+	var event wire.Trace
+	if refused := o.refuse(in, wire.TraceOperation, &event, "name"); refused != nil {
+		return refused
+	}
+	if err := event.Validate(); err != nil {
+		return callback.InvalidField(err)
+	}
+	if o.call.Host != nil { // the host says that it never fails
+		_ = o.call.Host.EmitTrace(ctx, result.Place(event.Context).Of(o.plugin), api.TraceEvent{Name: "plugin." + o.plugin + "." + event.Name, Payload: event.Payload})
+	}
+	return &wire.CallbackAnswer{Status: http.StatusNoContent}
+}
 
 // ask asks people for a call. Without their answer in the history it returns nil: this node waits no longer for the
 // instance, whose program goes on.
@@ -25,15 +57,9 @@ import (
 //
 // An instance that dies meanwhile is gone when the call is sent again: its effects decide.
 func (o *instanceCall) ask(in *wire.Callback) *wire.CallbackAnswer {
-	if !slices.Contains(o.p.registry.Settings(o.plugin).Callbacks, wire.AskOperation) {
-		return callback.Problem(http.StatusForbidden, "forbidden", "", fmt.Sprintf("the operator does not allow this plugin the operation %q", wire.AskOperation))
-	}
 	var asks wire.Ask
-	if in.Method != http.MethodPost {
-		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "method", "method: want POST")
-	}
-	if err := wire.Decode(in.Body, &asks); err != nil {
-		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "body", "body: want an object with question")
+	if refused := o.refuse(in, wire.AskOperation, &asks, "question"); refused != nil {
+		return refused
 	}
 	if n := len(asks.Question); n == 0 || n > wire.MaxQuestion {
 		return callback.Problem(http.StatusBadRequest, "invalid_parameter", "question", fmt.Sprintf("question: has %d bytes, want 1 to %d", n, wire.MaxQuestion))

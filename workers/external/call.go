@@ -64,6 +64,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *sessionPlu
 			Once:  single,
 		}}
 		o.ctx, o.end = p.patience(ctx)
+		defer o.bodies.Close()
 		defer o.callbacks.Wait()
 		defer o.end(nil)
 		switch {

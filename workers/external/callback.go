@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/workers/external/internal/registry"
 )
 
-// APIConfig is the input of [Plugins.ServeAPI]: the host of the node, which is required, and a function that receives a record of
-// each callback at its end.
+// APIConfig is the input of [Plugins.ServeAPI]: the host of the node, which is required, its memory for requests, and a function that
+// receives a record of each callback at its end.
 type APIConfig = callback.Config
 
 // ServeAPI makes the node perform the callbacks of its plugins. Before it, they are answered with 503. Errors: those of
@@ -92,17 +92,23 @@ func (o *instanceCall) answer(instance, id string, answer *wire.CallbackAnswer) 
 // perform performs a callback; nil: there is no answer now.
 func (o *instanceCall) perform(ctx context.Context, in *wire.Callback) *wire.CallbackAnswer {
 	a := o.p.api.Load()
+	var answer *wire.CallbackAnswer
+	operation := ""
 	switch {
 	case in.Path == wire.AskPath:
-		answer := o.ask(in)
-		if a != nil {
-			a.Asked(o.caller(), answer)
-		}
-		return answer
+		operation, answer = wire.AskOperation, o.ask(in)
+	case in.Path == wire.TracePath:
+		operation, answer = wire.TraceOperation, o.trace(ctx, in)
 	case a == nil:
 		return callback.Problem(http.StatusServiceUnavailable, "unavailable", "", "this node performs no callbacks")
 	}
-	return a.Perform(ctx, o.caller(), in)
+	if operation == "" {
+		return a.Perform(ctx, o.caller(), in)
+	}
+	if a != nil {
+		a.Record(o.caller(), operation, answer)
+	}
+	return answer
 }
 
 // caller is the call as the API knows it.

@@ -31,12 +31,14 @@ import (
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
-// Config of the check. All fields are required but Locks.
+// Config of the check. All fields are required but Locks and Environments.
 type Config struct {
 	Bus     *bus.Bus // of a store without nodes, which has the sessions and their bodies
 	Plugins plugin.BuilderConfig
 	Locks   lock.Locks // of the node
-	Logger  *zap.Logger
+	// Environments of the node.
+	Environments plugin.Environments
+	Logger       *zap.Logger
 }
 
 // Checker runs hooks again. Its methods must not overlap.
@@ -64,7 +66,7 @@ func New(cfg Config) (*Checker, error) {
 		return nil, err
 	}
 	host.Worker().Bind(session.Process{Complete: c.refuseModel})
-	c.calls = &call.Env{Bus: cfg.Bus, Worker: host.Worker(), Blobs: call.NewBlobCache(cfg.Bus), Log: cfg.Logger}
+	c.calls = &call.Env{Bus: cfg.Bus, Worker: host.Worker(), Blobs: call.NewBlobCache(cfg.Bus), Log: cfg.Logger, Environments: cfg.Environments}
 	return c, nil
 }
 
@@ -126,7 +128,8 @@ func (c *Checker) run(ctx context.Context, s *projector.State) (in turn.Hooks, e
 			return in, fmt.Errorf("the protocol has no prompt: %w", err)
 		}
 	}
-	defer h.At.Hold()()
+	ctx, _, release = h.At.Hold(ctx)
+	defer release()
 	in, ran := h.Run(ctx).(turn.Hooks)
 	if !ran {
 		return in, context.Cause(ctx)

@@ -57,10 +57,11 @@ type assembled struct {
 	done      bool // the last piece of its item was received
 	cut       bool
 	said      strings.Builder // as received
+	again     int             // offset in said at which the endpoint sent the arguments from the start once more
 	body      strings.Builder
 	tagged    tagged
 	tail      string // bytes of an incomplete character
-	whole     string // counts if body is empty
+	whole     string // counts if body is empty, or no JSON
 	paragraph Number
 	signature strings.Builder
 	fields    map[string][]json.RawMessage
@@ -134,9 +135,6 @@ func (a *assembly) piece(p Piece) error {
 	}
 	part.signature.WriteString(p.Signature)
 	for name, value := range p.Fields {
-		if part.fields == nil {
-			part.fields = map[string][]json.RawMessage{}
-		}
 		if before := part.fields[name]; value[0] != '[' {
 			part.fields[name] = append(before[:0], value)
 		} else {
@@ -160,7 +158,7 @@ func (a *assembly) find(p Piece) (part *assembled, repeated bool) {
 		found.begun = found.begun || p.Begin
 		return found, false
 	}
-	part = &assembled{part: events.Part{Kind: p.Kind}, id: p.ID, indexed: p.Index != nil, begun: p.Begin}
+	part = &assembled{part: events.Part{Kind: p.Kind}, id: p.ID, indexed: p.Index != nil, begun: p.Begin, fields: map[string][]json.RawMessage{}}
 	a.parts = append(a.parts, part)
 	a.known[place{kind: p.Kind}] = part
 	if p.ID != "" {
@@ -237,7 +235,10 @@ func (a *assembly) write(part *assembled, p Piece) error {
 	case p.Whole && p.Kind == events.PartToolCall && said == "":
 		part.whole, fragment = fragment, ""
 		a.size += len(part.whole)
-	case p.Whole && said != "" && (!grown || p.Kind == events.PartToolCall):
+	case p.Whole && p.Kind == events.PartToolCall:
+		part.whole = fragment // a repetition, unless the pieces are none
+		return nil
+	case p.Whole && said != "" && !grown:
 		return nil // a repetition
 	case p.Whole && said != "":
 		fragment = rest
@@ -245,6 +246,9 @@ func (a *assembly) write(part *assembled, p Piece) error {
 		fragment = "\n\n" + fragment
 	}
 	part.paragraph = p.Paragraph
+	if part.begunAgain(fragment) {
+		part.again = part.said.Len()
+	}
 	part.said.WriteString(fragment)
 	if a.size += len(fragment); a.size > maxReplyBytes {
 		return Malformed(fmt.Sprintf("a reply of more than %d bytes", maxReplyBytes))
@@ -254,6 +258,20 @@ func (a *assembly) write(part *assembled, p Piece) error {
 	part.tail = text[cut:]
 	a.say(part, text[:cut])
 	return nil
+}
+
+// begunAgain reports whether a piece of arguments has all of them until then: some endpoints send those in each piece, or once more at the
+// end, or {} before them. Arguments may have a value that begins as they do.
+func (part *assembled) begunAgain(fragment string) bool {
+	before := part.said.String()[part.again:]
+	switch {
+	case part.part.Kind != events.PartToolCall || before == "":
+		return false
+	case before == "{}":
+		return strings.HasPrefix(fragment, "{")
+	}
+	said := strings.TrimRight(before, blanks)
+	return said != "" && strings.HasPrefix(fragment, before) && (part.again > 0 || !strings.ContainsAny(said[len(said)-1:], ":[,"))
 }
 
 // append appends text and passes it to the sink.
@@ -282,49 +300,55 @@ func (a *assembly) end(err error) (Response, error) {
 	default:
 		return res, unfinished(CodeUnknownEnd, "the stream ended before the reply did")
 	}
-	end, calls := *a.ended, false
-	stop, failed := end.stop(a.request.Sampling.Stop)
-	if failed {
-		return res, a.request.endpoint.failed(0, Failure{Type: end.Reason, Message: "the endpoint ended the reply with " + end.Reason})
+	end, calls, failed := *a.ended, false, false
+	if res.Stop, failed = end.stop(a.request.Sampling.Stop); failed {
+		return a.reported, a.request.endpoint.failed(0, Failure{Type: end.Reason, Message: "the endpoint ended the reply with " + end.Reason})
 	}
-	for _, part := range a.parts {
-		a.flush(part)
+	for _, part := range slices.Clone(a.parts) { // what was held may be thinking: a part before it
+		a.say(part, part.tail)
+		to, t := part, part.tagged
+		if t.state == thinking {
+			to = t.thought
+		}
+		if a.append(to, t.held); t.implied && t.state == thinking && res.ends() {
+			t.thought.part.Kind = events.PartText // the reply had no thinking
+		}
 	}
 	for _, part := range a.parts {
 		p, keep := a.finish(part)
 		if !keep {
 			continue
 		}
+		if thought, answer, found := unopened(p.Text); found && p.Kind == events.PartText && part.tagged.thought == nil {
+			a.request.learn(endsThinking, true)
+			res.Parts = append(res.Parts, events.Part{Kind: events.PartReasoning, Text: thought})
+			if p.Text = answer; answer == "" {
+				continue
+			}
+		}
 		if p.Kind == events.PartToolCall {
 			if calls = true; p.Tool == "" {
 				return a.reported, Malformed("a call without a name")
 			}
-			if part.cut && (stop == events.StopEnd || stop == events.StopToolUse) {
-				stop, end.Detail = events.StopUnknown, "the call of "+p.Tool+" is not complete"
+			switch {
+			case res.ends() && a.request.limit > 0 && res.Usage.Output-res.Usage.Reasoning >= a.request.limit: // vLLM says calls where the limit cut one
+				res.Stop = events.StopOutputLimit
+			case res.ends() && part.cut:
+				res.Stop, end.Detail = events.StopUnknown, "the call of "+p.Tool+" is not complete"
 			}
 		}
 		res.Parts = append(res.Parts, p)
 	}
-	switch res.Stop = stop; {
-	case stop == events.StopEnd && calls:
+	switch {
+	case res.Stop == events.StopEnd && calls:
 		res.Stop = events.StopToolUse
-	case stop == events.StopEnd && a.refused:
+	case res.Stop == events.StopEnd && a.refused:
 		res.Stop, end.Detail = events.StopContentFilter, "the model refused"
 	}
 	if res.Stop == events.StopUnknown || res.Stop == events.StopContentFilter {
 		res.Detail = a.request.endpoint.redact(end.Detail)
 	}
 	return res, nil
-}
-
-// flush adds what was held of a part.
-func (a *assembly) flush(part *assembled) {
-	a.say(part, part.tail)
-	to := part
-	if part.tagged.state == thinking {
-		to = part.tagged.thought
-	}
-	a.append(to, part.tagged.held)
 }
 
 // finish returns a part, and whether it is one of the reply: empty text is none, nor is empty reasoning without Meta. A
@@ -340,8 +364,13 @@ func (a *assembly) finish(part *assembled) (p events.Part, keep bool) {
 		return p, p.Text != "" || p.Kind == events.PartReasoning && len(p.Meta) > 0
 	}
 	p.Args = []byte(cmp.Or(part.body.String(), part.whole))
-	if strings.TrimSpace(string(p.Args)) == "" {
-		p.Args = []byte("{}")
+	if strings.TrimSpace(string(p.Args)) == "" { // of a tool that needs some they were cut off, whatever the end says
+		p.Args, part.cut = []byte("{}"), part.cut || a.request.requires(p.Tool)
+	}
+	for _, other := range []string{part.whole, part.said.String()[part.again:]} {
+		if !json.Valid(p.Args) && json.Valid([]byte(other)) {
+			p.Args = []byte(other)
+		}
 	}
 	return p, true
 }
@@ -349,10 +378,7 @@ func (a *assembly) finish(part *assembled) (p events.Part, keep bool) {
 // incomplete is the number of bytes at the end of text that begin a character without completing it.
 func incomplete(text string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
-			if utf8.FullRuneInString(last) {
-				return 0
-			}
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) && !utf8.FullRuneInString(last) {
 			return n
 		}
 	}

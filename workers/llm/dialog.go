@@ -3,8 +3,11 @@ package llm
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,10 +26,11 @@ const (
 
 // dialog returns messages in the form that all chat APIs accept:
 //
-//   - System messages are first, and one; a later one, which many gateways refuse or drop, is the user's, as a note.
+//   - System messages are first, and one; a later one, which many gateways refuse or drop, is the user's, as a note. With noSystem
+//     all are the user's.
 //   - After that the first message and the last are the user's, and no two in a row have one role. No text is blank.
-//   - Every call has a unique id: [Wire.CallID] of its own if that is free and not empty, else one made from the position of the
-//     call. A longer history therefore keeps the ids of its beginning.
+//   - Every call has a unique id: its own as spell, which is [Wire.CallID], spells it if that is free and not empty, else one made from
+//     the position of the call. A longer history therefore keeps the ids of its beginning.
 //   - A message with calls is followed by one of the user that begins with their results, in the order of the calls. A text takes
 //     the place of a missing one. A result without a call becomes text.
 //   - The text of parts is UTF-8, and arguments of calls are a JSON object of valid Unicode.
@@ -34,10 +38,13 @@ const (
 //     scaled. A text takes the place of others.
 //
 // The input is not changed. The error is an [*Error] of kind invalid_request: the body of a part is still in a blob.
-func (e *Endpoint) dialog(messages []events.Message) ([]events.Message, error) {
-	d := dialog{spell: e.wire.CallID, used: map[events.CallID]bool{}}
+func (e *Endpoint) dialog(messages []events.Message, spell func(events.CallID) string, noSystem bool) ([]events.Message, error) {
+	d := dialog{spell: spell, used: map[events.CallID]bool{}}
 	begun := false
 	for _, m := range messages {
+		if m.Role == events.RoleSystem && noSystem {
+			m.Role = events.RoleUser
+		}
 		for _, p := range m.Parts {
 			if !p.Blob.IsZero() && p.Text == "" && len(p.Args) == 0 {
 				return nil, &Error{Kind: KindRequest, Message: fmt.Sprintf("a %s part of %d bytes was not loaded from its blob", p.Kind, p.Blob.Size)}
@@ -146,25 +153,21 @@ type openCall struct {
 // reply adds what only the assistant says, and the results of its calls.
 func (d *dialog) reply(m events.Message) {
 	d.open = nil
-	var raw []events.CallID
-	var results []events.Part
 	parts := slices.DeleteFunc(slices.Clone(m.Parts), func(p events.Part) bool {
 		return p.Kind == events.PartToolResult || p.Kind == events.PartAttachment
 	})
+	results := make([]events.Part, 0, len(parts)) // the open calls point into it
 	for i, p := range parts {
 		if p.Kind == events.PartToolCall {
 			parts[i].Call = d.name(p.Call)
-			raw = append(raw, p.Call)
 			results = append(results, events.Part{
 				Kind: events.PartToolResult, Call: parts[i].Call, Tool: p.Tool, Text: noResult, Outcome: events.OutcomeLost,
 			})
+			d.open = append(d.open, openCall{p.Call, &results[len(results)-1]})
 		}
 	}
 	d.add(events.RoleAssistant, parts)
 	d.add(events.RoleUser, results)
-	for i := range results {
-		d.open = append(d.open, openCall{raw[i], &results[i]})
-	}
 }
 
 // rest adds what only the user or the system says. late: it is one of the system that is too late.
@@ -211,17 +214,25 @@ func (d *dialog) name(raw events.CallID) events.CallID {
 	d.calls++
 	id := events.CallID(d.spell(raw))
 	for n := d.calls; id == "" || d.used[id]; n++ {
-		id = events.CallID("call_" + strconv.Itoa(n))
+		id = events.CallID(d.spell(events.CallID("call_" + strconv.Itoa(n))))
 	}
 	d.used[id] = true
 	return id
 }
 
-// Token replaces every character of s outside A-Z a-z 0-9 _ - by an underscore and cuts the result to limit bytes.
-func Token(s string, limit int) string { return token(s, limit, "_-") }
+var plainID = regexp.MustCompile(`^[a-zA-Z0-9]+$`)
 
-// token is [Token] with other characters beside letters and digits.
-func token(s string, limit int, more string) string {
+// idOf is an id of so many letters and digits: raw, if it is one.
+func idOf(raw events.CallID, length int) string {
+	if len(raw) == length && plainID.MatchString(string(raw)) {
+		return string(raw)
+	}
+	sum := sha256.Sum256([]byte(raw))
+	return hex.EncodeToString(sum[:])[:min(length, 2*len(sum))]
+}
+
+// Token replaces every character of s that is no letter, no digit and none of more by an underscore, and cuts the result to limit bytes.
+func Token(s string, limit int, more string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(more, r):

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +49,11 @@ type Wire struct {
 	CallID func(events.CallID) string        // the form of ids that the API takes, or empty
 	Encode func(*Prepared) (Object, error)   // the body of a request; the error is an [*Error]
 	Decode func(ServerEvent) (Update, error) // what an event that is an object says; it may be a whole reply
-	Learn  func(*Prepared, *Error) bool      // whether a refusal told something new, see [Prepared.Learn]; may be nil
+	Tells  map[string]*regexp.Regexp         // what refusals tell, see [Prepared.Learned], by their words; may be nil
 }
 
 // Endpoint is a [Provider] for an endpoint of a wire. It streams replies as server-sent events, and follows no redirects. It
-// repeats a request only where a refusal told how the endpoint wants it, see [Prepared.Learn]. No error has the key, or a value of
+// repeats a request only where a refusal told how the endpoint wants it, see [Prepared.Learned]. No error has the key, or a value of
 // the config's headers and query.
 type Endpoint struct {
 	wire     Wire
@@ -65,6 +66,8 @@ type Endpoint struct {
 	scaled  *lru.Cache[[sha256.Size]byte, events.Part] // pictures, by the original's bytes
 	forms   *lru.Cache[string, Form]                   // by schema
 	lessons sync.Map                                   // by lesson
+
+	forgotten *lru.Cache[[sha256.Size]byte, bool] // the Meta of parts that the endpoint does not take back
 }
 
 // NewEndpoint checks cfg and returns a provider. It sends nothing. Errors do not have the key, or what a header has.
@@ -91,6 +94,7 @@ func NewEndpoint(wire Wire, cfg Config) (*Endpoint, error) {
 	e.official = err == nil && own.Host == e.base.Host
 	e.scaled, _ = lru.New[[sha256.Size]byte, events.Part](maxScaled) // a size above 0 is none that is refused
 	e.forms, _ = lru.New[string, Form](maxForms)
+	e.forgotten, _ = lru.New[[sha256.Size]byte, bool](maxForms)
 	return e, nil
 }
 
@@ -130,7 +134,7 @@ func (e *Endpoint) Complete(ctx context.Context, req Request, sink func(Delta)) 
 		if err != nil {
 			return Response{}, err
 		}
-		p.setLimit(body)
+		p.shape(body)
 		res, err := e.complete(ctx, p, body, sink)
 		if tries == maxLessons || !p.learns(err, body) {
 			res.Foreign = p.foreign
@@ -144,7 +148,7 @@ func (e *Endpoint) complete(caller context.Context, p *Prepared, body Object, si
 	a := newAssembly(p, sink)
 	limit := cmp.Or(p.Silence, longestWait)
 	silent := &Error{Kind: KindTransport, Code: "silence", Message: fmt.Sprintf("the endpoint sent no content for %v: a model that thinks longer "+
-		"without a word needs a larger limit: --model-silence of the node, silence_ms of the session", limit)}
+		"without a word needs a larger limit: the setting model-silence of the node, silence_ms of the session", limit)}
 	ctx, end := context.WithCancelCause(caller)
 	defer end(nil)
 	timer := time.AfterFunc(limit, func() { end(silent) })

@@ -20,7 +20,8 @@ const (
 
 // Dialog is the dialog of messages for an endpoint that takes all ids.
 func Dialog(messages []events.Message) ([]events.Message, error) {
-	return bare("p", "https://host/v1").dialog(messages)
+	e := bare("p", "https://host/v1")
+	return e.dialog(messages, e.wire.CallID, false)
 }
 
 // Prepare is a request for the endpoint of a name at a base.

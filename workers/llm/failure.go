@@ -187,16 +187,27 @@ func plain(raw json.RawMessage) string {
 // https://cloud.google.com/apis/design/errors, https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html.
 var kinds = map[ErrorKind]string{ //nolint:gochecknoglobals // a table that is only read
 	KindAuth: "insufficientquota billinghardlimitreached billingnotactive billing invalidapikey authentication invalidauthentication " +
-		"unauthenticated unauthorized permission permissiondenied accessdenied",
+		"unauthenticated unauthorized permission permissiondenied accessdenied exceededcurrentquota",
 	KindOverflow:  "contextlengthexceeded exceedcontextsize requesttoolarge modelmaxprompttokensexceeded",
 	KindRateLimit: "ratelimitexceeded ratelimit",
 	KindServer:    "overloaded",
+
+	KindUnfinished: "toolusefailed", // Groq's: the model wrote a call that cannot be read
 	KindRequest: "invalidrequest badrequest validation invalidprompt invalidargument notfound modelnotfound resourcenotfound " +
 		"dataresidencymismatch",
 }
 
+// statuses are the classes of statuses that no type and no code has to explain.
+var statuses = map[int]ErrorKind{ //nolint:gochecknoglobals // a table that is only read
+	http.StatusUnauthorized: KindAuth, http.StatusForbidden: KindAuth, http.StatusPaymentRequired: KindAuth, http.StatusNotFound: KindRequest,
+	http.StatusTooManyRequests: KindRateLimit, http.StatusRequestTimeout: KindTransport, http.StatusRequestEntityTooLarge: KindOverflow,
+}
+
 // forbidden matches the codes of a policy, and of images that are not accepted.
 var forbidden = regexp.MustCompile("image|_policy(_violation)?$")
+
+// unpaid matches what endpoints without a code for it say, some with the status of a rate limit.
+var unpaid = regexp.MustCompile(`(?i)insufficient (?:account )?(?:balance|credits?|funds)|余额不足`)
 
 // named is the class that the type or the code names, the first one of some.
 func (f Failure) named(some ...ErrorKind) (kind ErrorKind) {
@@ -215,28 +226,21 @@ func (f Failure) kind(status int) ErrorKind {
 	if status < http.StatusMultipleChoices {
 		status, _ = strconv.Atoi(f.Code)
 	}
+	of, named := statuses[status], f.named(KindRateLimit, KindServer)
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+	case of == KindAuth, of == KindRequest:
+		return of
+	case f.named(KindAuth) != "", unpaid.MatchString(f.Message):
 		return KindAuth
-	case status == http.StatusNotFound:
-		return KindRequest
-	case f.named(KindAuth) != "":
-		return KindAuth
+	case f.named(KindUnfinished) != "":
+		return KindUnfinished
 	case f.overflows():
 		return KindOverflow
-	case f.named(KindRateLimit, KindServer) != "":
-		return f.named(KindRateLimit, KindServer)
-	case status == http.StatusTooManyRequests:
-		return KindRateLimit
-	case status == http.StatusRequestTimeout:
-		return KindTransport
-	case status == http.StatusRequestEntityTooLarge:
-		return KindOverflow
+	case cmp.Or(named, of) != "":
+		return cmp.Or(named, of)
 	case status >= http.StatusInternalServerError && status < 600:
 		return KindServer
-	case status >= http.StatusMultipleChoices && status < http.StatusInternalServerError:
-		return KindRequest
-	case f.named(KindRequest) != "", forbidden.MatchString(f.Code):
+	case status >= http.StatusMultipleChoices && status < 600, f.named(KindRequest) != "", forbidden.MatchString(f.Code):
 		return KindRequest
 	}
 	return KindServer

@@ -56,15 +56,13 @@ func formOf(schema []byte) Form {
 	if form["properties"] == nil {
 		form["properties"] = Object{}
 	}
-	f := Form{names: map[string]string{}, back: map[string]string{}}
+	f := Form{Schema: schema, names: map[string]string{}, back: map[string]string{}}
 	for from, to := range s.names {
 		if from != to {
 			f.names[from], f.back[to] = to, from
 		}
 	}
-	if reflect.DeepEqual(any(form), s.root) {
-		f.Schema = schema // in its own order
-	} else {
+	if !reflect.DeepEqual(any(form), s.root) { // else in its own order
 		f.Schema, _ = json.Marshal(form)
 	}
 	return f

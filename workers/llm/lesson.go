@@ -2,28 +2,45 @@ package llm
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lash-go/lash/events"
 )
+
+// shortest is the least number of characters that a refusal may ask for: of fewer there are too few ids.
+const shortest = 8
 
 // maxLessons limits the requests that are made once more, each because the refusal before it told something new.
 const maxLessons = 4
 
-// What refusals tell of all wires.
+// What refusals and replies tell of all wires.
 const (
 	outputLimit     = "limit"       // a tokenLimit: how the endpoint wants the limit of output tokens
 	needsTools      = "tools"       // true: the endpoint takes no calls in a conversation without tools
 	longDescription = "description" // an int: characters of the longest description of a tool
+	endsThinking    = "thinking"    // true: replies begin with thinking that has the tag of its end alone
+	idLength        = "ids"         // an int: of the ids of calls, which are letters and digits
+	noSystem        = "system"      // true: the model's template has no system message
+	refuses         = "refuses "    // and a field: true
+)
+
+// Fields of requests that endpoints need not have, of which that of a name is one of results, and those of the assistant's messages that are not a vendor's.
+var (
+	optional = []string{"stream_options", "name", "cache_control", "store", "include"}                  //nolint:gochecknoglobals // a table that is only read
+	core     = []string{"role", "content", "tool_calls", "id", "type", "function", "name", "arguments"} //nolint:gochecknoglobals // a table that is only read
 )
 
 type lesson struct{ model, about string }
 
-// Learn keeps what a refusal told of the requested model, and reports whether it is new.
-func (p *Prepared) Learn(about string, what any) bool {
+// learn keeps what a refusal told of the requested model, and reports whether it is new.
+func (p *Prepared) learn(about string, what any) bool {
 	before, _ := p.endpoint.lessons.Swap(lesson{p.Model, about}, what)
 	return before != what
 }
@@ -38,6 +55,12 @@ func (p *Prepared) Learned(about string) any {
 var (
 	missingTools = regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param") // Bedrock's, Anthropic's, LiteLLM's
 	tooLong      = regexp.MustCompile(`description.*maximum length (?:of )?([0-9]+)`)
+	otherIDs     = regexp.MustCompile(`(?i)tool.call.id.*length of ([0-9]+)`) // Mistral's
+	otherFields  = regexp.MustCompile(`(?i)un(?:supported|known|recogni[sz]ed|expected)|not (?:supported|permitted|allowed)|forbidden|can have`)
+	systemless   = regexp.MustCompile(`(?i)system role (?:is )?not supported|roles are supported, got system|roles must alternate user/assistant/user`)
+	missing      = regexp.MustCompile(`(?i)missing|must be passed`)
+	words        = regexp.MustCompile(`\w+`)
+	unverified   = regexp.MustCompile(`(?i)signature|encrypted.content|thinking\W+blocks`) // OpenAI's, Anthropic's, Gemini's
 	digits       = regexp.MustCompile(`\d+`)
 	limitFields  = []string{"max_tokens", "max_completion_tokens", "max_output_tokens"} //nolint:gochecknoglobals // a table that is only read
 )
@@ -46,20 +69,76 @@ var (
 func (p *Prepared) learns(err error, body Object) bool {
 	failed, _ := errors.AsType[*Error](err)
 	switch {
-	case failed == nil || failed.Kind != KindRequest && failed.Kind != KindOverflow:
+	case failed == nil || failed.Kind != KindRequest && failed.Kind != KindOverflow && (failed.Kind != KindServer || failed.Status == 0):
 		return false
-	case p.learnsLimit(failed, body):
+	case failed.Kind != KindServer && p.learnsLimit(failed, body):
 		return true
-	case failed.Kind != KindRequest:
+	case failed.Kind == KindOverflow:
 		return false
-	case len(p.Tools) == 0 && missingTools.MatchString(failed.Message) && p.Learn(needsTools, true):
+	case p.Messages[0].Role == events.RoleSystem && systemless.MatchString(failed.Message) && p.learn(noSystem, true):
+		return true
+	case len(p.Tools) == 0 && missingTools.MatchString(failed.Message) && p.learn(needsTools, true):
 		return true
 	}
-	if told := tooLong.FindStringSubmatch(failed.Message); told != nil {
-		longest, _ := strconv.Atoi(told[1])
-		return longest > 0 && p.Learn(longDescription, longest)
+	for about, told := range map[string]*regexp.Regexp{longDescription: tooLong, idLength: otherIDs} {
+		if told := told.FindStringSubmatch(failed.Message); told != nil {
+			n, _ := strconv.Atoi(told[1])
+			return n >= shortest && p.learn(about, n)
+		}
 	}
-	return p.endpoint.wire.Learn != nil && p.endpoint.wire.Learn(p, failed)
+	news := p.forgets(failed)
+	if failed.Kind == KindServer {
+		return news
+	}
+	for _, field := range words.FindAllString(failed.Message, -1) {
+		if missing.MatchString(failed.Message) || slices.Contains(optional, field) && !otherFields.MatchString(failed.Message) {
+			continue
+		}
+		news = leaveOut(body, field, false) && p.learn(refuses+field, true) || news
+	}
+	for about, told := range p.endpoint.wire.Tells {
+		news = told.MatchString(failed.Message) && p.learn(about, true) || news
+	}
+	return news
+}
+
+// forgets reports whether the endpoint does not take back what it wanted back: a gateway asks another of its providers, or a key is of
+// another account. No later request has that any more.
+func (p *Prepared) forgets(failed *Error) (news bool) {
+	if said := failed.Code + " " + failed.Message; !unverified.MatchString(said) || missing.MatchString(said) {
+		return false
+	}
+	for _, m := range p.Messages {
+		for _, part := range m.Parts {
+			if p.Own(part).Fields != nil {
+				p.endpoint.forgotten.Add(sha256.Sum256(part.Meta), true)
+				news = true
+			}
+		}
+	}
+	return news
+}
+
+// leaveOut removes a field that requests need not have from a body, and reports whether it was there. said: it is within a message of the
+// assistant. What tools have is no part of the body.
+func leaveOut(v any, field string, said bool) (found bool) {
+	switch v := v.(type) {
+	case Object:
+		said = said || v["role"] == string(events.RoleAssistant)
+		may := slices.Contains(optional, field) && (field != "name" || v["role"] == "tool") || said && !slices.Contains(core, field)
+		if _, found = v[field]; found && may {
+			delete(v, field)
+		}
+		found = found && may
+		for _, inner := range v {
+			found = leaveOut(inner, field, said) || found
+		}
+	case []Object:
+		for _, inner := range v {
+			found = leaveOut(inner, field, said) || found
+		}
+	}
+	return found
 }
 
 // requiredTokens is the limit of output tokens for an endpoint that requires one and does not say how many its model can
@@ -82,10 +161,10 @@ func (p *Prepared) learnsLimit(failed *Error, body Object) bool {
 	case wanted < 0:
 		return false
 	case sent < 0:
-		missing := strings.Contains(lower, "required") || strings.Contains(lower, "missing")
-		return missing && p.Learn(outputLimit, tokenLimit{limitFields[wanted], requiredTokens})
+		lacks := strings.Contains(lower, "required") || strings.Contains(lower, "missing")
+		return lacks && p.learn(outputLimit, tokenLimit{limitFields[wanted], requiredTokens})
 	case limitFields[sent] == "max_tokens" && named("max_completion_tokens") && strings.Contains(lower, "support"):
-		return p.Learn(outputLimit, tokenLimit{field: "max_completion_tokens"})
+		return p.learn(outputLimit, tokenLimit{field: "max_completion_tokens"})
 	case p.MaxOutputTokens > 0, failed.Kind == KindOverflow && !strings.Contains(lower, "too large"):
 		return false // the caller must know that its limit is too large, or its prompt
 	}
@@ -99,17 +178,27 @@ func (p *Prepared) learnsLimit(failed *Error, body Object) bool {
 	if failed.Kind == KindOverflow {
 		limit.tokens /= 2 // the number is that of the window, which has the prompt too
 	}
-	return limit.tokens > 1 && p.Learn(outputLimit, limit)
+	return limit.tokens > 1 && p.learn(outputLimit, limit)
 }
 
-// setLimit puts the limit into a body as the endpoint wants it.
-func (p *Prepared) setLimit(body Object) {
-	limit, known := p.Learned(outputLimit).(tokenLimit)
-	if !known {
-		return
+// shape makes a body as the endpoint wants it.
+func (p *Prepared) shape(body Object) {
+	p.endpoint.lessons.Range(func(key, _ any) bool {
+		l, _ := key.(lesson)
+		if field, is := strings.CutPrefix(l.about, refuses); is && l.model == p.Model {
+			leaveOut(body, field, false)
+		}
+		return true
+	})
+	if limit, known := p.Learned(outputLimit).(tokenLimit); known {
+		maps.DeleteFunc(body, func(name string, _ any) bool { return slices.Contains(limitFields, name) })
+		if tokens := cmp.Or(p.MaxOutputTokens, limit.tokens); tokens > 0 {
+			body[limit.field] = tokens
+		}
 	}
-	maps.DeleteFunc(body, func(name string, _ any) bool { return slices.Contains(limitFields, name) })
-	if tokens := cmp.Or(p.MaxOutputTokens, limit.tokens); tokens > 0 {
-		body[limit.field] = tokens
+	for _, name := range limitFields {
+		if n, err := strconv.ParseInt(fmt.Sprint(body[name]), 10, 64); err == nil {
+			p.limit = n
+		}
 	}
 }

@@ -81,10 +81,11 @@ func TestOverflows(t *testing.T) {
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for kind, types := range map[llm.ErrorKind][]string{
-		llm.KindAuth:      {"authentication_error", "AuthenticationError", "UNAUTHENTICATED", "unauthorized", "invalid_authentication_error", "AccessDeniedException", "PERMISSION_DENIED"},
-		llm.KindRequest:   {"not_found_error", "NOT_FOUND", "NotFoundError", "ResourceNotFoundException", "model_not_found", "BadRequestError", "ValidationException", "INVALID_ARGUMENT"},
-		llm.KindRateLimit: {"rate_limit_error", "rate_limit_exceeded", "RateLimitError"},
-		llm.KindServer:    {"overloaded_error", "server_error", "RESOURCE_EXHAUSTED", "api_error", "InternalServerException"},
+		llm.KindUnfinished: {"tool_use_failed"},
+		llm.KindAuth:       {"exceeded_current_quota_error", "authentication_error", "AuthenticationError", "UNAUTHENTICATED", "unauthorized", "invalid_authentication_error", "AccessDeniedException", "PERMISSION_DENIED"},
+		llm.KindRequest:    {"not_found_error", "NOT_FOUND", "NotFoundError", "ResourceNotFoundException", "model_not_found", "BadRequestError", "ValidationException", "INVALID_ARGUMENT"},
+		llm.KindRateLimit:  {"rate_limit_error", "rate_limit_exceeded", "RateLimitError"},
+		llm.KindServer:     {"overloaded_error", "server_error", "RESOURCE_EXHAUSTED", "api_error", "InternalServerException"},
 	} {
 		for _, typ := range types {
 			for _, form := range []string{`{"error":{"type":%q,"message":"no"}}`, `{"error":{"code":%q,"message":"no"}}`, `{"__type":%q,"message":"no"}`} {
@@ -93,6 +94,12 @@ func TestKinds(t *testing.T) {
 					t.Errorf("%s: got %s, want %s", typ, got, kind)
 				}
 			}
+		}
+	}
+	for _, words := range []string{"Insufficient balance or no resource package. Please recharge.", "Insufficient account balance", "余额不足或无可用资源包,请充值。"} {
+		a := &answers{status: http.StatusTooManyRequests, body: fmt.Sprintf(`{"error":{"code":"1113","message":%q}}`, words)}
+		if got := a.call(t, llm.Config{}); got.Kind != llm.KindAuth || got.Retryable() {
+			t.Errorf("%s: got %v, want it told at once", words, got)
 		}
 	}
 	for body, want := range map[string]time.Duration{

@@ -36,22 +36,14 @@ const (
 // are, and below the limits. A text takes the place of any other. The newest ones stay.
 func (e *Endpoint) attached(messages []events.Message) []events.Message {
 	bytes, count, limit := 0, 0, maxEdge
-	for _, m := range messages {
-		for _, p := range m.Parts {
-			if isAttachment(p) {
-				count++
-			}
-		}
-	}
-	if count > many {
+	if _, n := WithoutAttachments(messages, isAttachment); n > many {
 		limit = maxEdgeOfMany
 	}
-	count = 0
 	return replaced(messages, func(p events.Part) events.Part {
 		if p = e.attachment(p, limit); !isAttachment(p) {
 			return p
 		}
-		if count+1 > maxCount || bytes+len(p.Text) > maxAttachments {
+		if count == maxCount || bytes+len(p.Text) > maxAttachments {
 			return leftOut(p, fmt.Sprintf("a request has at most %d attachments, of %d bytes together", maxCount, maxAttachments))
 		}
 		count, bytes = count+1, bytes+len(p.Text)
@@ -127,10 +119,7 @@ func (e *Endpoint) attachment(p events.Part, limit int) events.Part {
 
 // longer is the longer edge of a picture, in pixels; 0 if it cannot be decoded.
 func longer(data []byte) int {
-	cfg, _, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		return 0
-	}
+	cfg, _, _ := image.DecodeConfig(bytes.NewReader(data)) // empty with an error
 	return max(cfg.Width, cfg.Height)
 }
 
@@ -150,12 +139,12 @@ func fromBase64(data []byte) ([]byte, error) {
 // shrink makes a picture smaller than the limit, or a text in its place.
 func shrink(p events.Part, data []byte) events.Part {
 	large := fmt.Sprintf("it has %d bytes in base64, limit is %d, and %d pixels at its longer edge", len(p.Text), maxPicture, longer(data))
-	cfg, _, err := image.DecodeConfig(bytes.NewReader(data))
-	var picture image.Image
-	if err == nil && cfg.Width*cfg.Height <= maxPixels {
-		picture, _, err = image.Decode(bytes.NewReader(data))
+	cfg, _, _ := image.DecodeConfig(bytes.NewReader(data)) // what is no picture fails below
+	if cfg.Width*cfg.Height > maxPixels {
+		return leftOut(p, large)
 	}
-	if err != nil || picture == nil {
+	picture, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
 		return leftOut(p, large)
 	}
 	picture = scaledTo(picture, edge)

@@ -18,7 +18,8 @@ type Prepared struct {
 
 	endpoint *Endpoint
 	byName   map[string]*Form
-	foreign  int64 // parts with fields of another endpoint or model
+	foreign  int64 // parts with fields of another endpoint or model, or that it does not take back
+	limit    int64 // of output tokens, as it was sent; 0: none was
 }
 
 func (e *Endpoint) prepare(req Request) (p *Prepared, err error) {
@@ -46,8 +47,18 @@ func (e *Endpoint) prepare(req Request) (p *Prepared, err error) {
 			}
 		}
 	}
-	p.Messages, err = e.dialog(req.Messages)
+	spell := e.wire.CallID
+	if n, other := p.Learned(idLength).(int); other {
+		spell = func(raw events.CallID) string { return idOf(raw, n) }
+	}
+	p.Messages, err = e.dialog(req.Messages, spell, p.Learned(noSystem) != nil)
 	return p, err
+}
+
+// requires reports whether calls of a tool need arguments.
+func (p *Prepared) requires(tool string) bool {
+	f := p.byName[tool]
+	return f != nil && IsSet(MembersOf(f.Schema)["required"])
 }
 
 // called are the tools of earlier calls.
@@ -77,12 +88,16 @@ func (p *Prepared) Declare(body Object, tool func(Form) Object, choice func(Tool
 	}
 }
 
-// Sample puts the temperature and the share of tokens into a body, if they are set: all wires have the same names for them.
-func (p *Prepared) Sample(body Object) {
+// Sample puts the temperature and the share of tokens into a body, if they are set: all wires have the same names for them; and the
+// texts to stop at, under the wire's own.
+func (p *Prepared) Sample(body Object, stop string) {
 	for name, number := range map[string]string{"temperature": string(p.Sampling.Temperature), "top_p": string(p.Sampling.TopP)} {
 		if v, err := strconv.ParseFloat(number, 64); err == nil {
 			body[name] = v
 		}
+	}
+	if len(p.Sampling.Stop) > 0 {
+		body[stop] = p.Sampling.Stop
 	}
 }
 
@@ -95,7 +110,7 @@ func (p *Prepared) ToolName(name string) string {
 	case name == "":
 		return "unknown"
 	}
-	return Token(name, maxProperty)
+	return Token(name, maxProperty, "_-")
 }
 
 // Args are the arguments of an earlier call, with the names of properties that the tool's form has.

@@ -171,12 +171,11 @@ func (n *node) choices() {
 
 // constrained reports whether the schema has more than its choices.
 func (n *node) constrained() bool {
-	for key := range n.from {
-		if !slices.Contains(notes, key) && key != "default" && key != "examples" && key != "discriminator" {
-			return true
-		}
-	}
-	return false
+	said := maps.Clone(n.from)
+	maps.DeleteFunc(said, func(key string, _ any) bool {
+		return slices.Contains(notes, key) || key == "default" || key == "examples" || key == "discriminator"
+	})
+	return len(said) > 0
 }
 
 // union adds the properties of all choices. Only those are required that each choice requires.
@@ -314,12 +313,9 @@ func (n *node) members() {
 			n.to["items"] = n.shaped(n.from["items"])
 		}
 	}
-	for _, key := range []string{"properties", "required", "items"} {
-		delete(n.from, key)
-	}
-	if set {
-		delete(n.from, "additionalProperties")
-	}
+	maps.DeleteFunc(n.from, func(key string, _ any) bool {
+		return key == "properties" || key == "required" || key == "items" || key == "additionalProperties" && set
+	})
 }
 
 func (n *node) properties() {
@@ -352,7 +348,7 @@ func (s *shaper) property(name string) string {
 	if to, ok := s.names[name]; ok {
 		return to
 	}
-	to := cmp.Or(token(name, maxProperty, "_.-"), "_")
+	to := cmp.Or(Token(name, maxProperty, "_.-"), "_")
 	for i, base := 2, to; s.taken[to]; i++ {
 		end := fmt.Sprintf("_%d", i)
 		to = base[:min(len(base), maxProperty-len(end))] + end

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -16,12 +17,24 @@ var tags = []string{ //nolint:gochecknoglobals // a table that is only read
 
 const blanks = " \t\r\n"
 
+// lastTag ends the thinking of models whose prompts end with the tag that begins it. Such a text is known by its end alone: the first time it
+// has been shown by then.
+const lastTag = "</think>"
+
+// unopened are the thinking and the answer of a text that has the end of thinking, and not its begin.
+func unopened(text string) (thought, answer string, found bool) {
+	thought, answer, found = strings.Cut(text, lastTag)
+	quoted := strings.HasSuffix(thought, "`") || strings.HasSuffix(thought, `"`) || strings.HasSuffix(thought, "'")
+	return thought, strings.TrimLeft(answer, blanks), found && !quoted && !strings.Contains(thought, "<think")
+}
+
 // tagged is where the reading of a text stands: thinking between tags at its begin is thinking.
 type tagged struct {
 	state   tagState
 	end     string     // the tag that ends the thinking
 	thought *assembled // what is between the tags
 	held    string     // may belong to a tag
+	implied bool       // the tag that begins the thinking was not received
 }
 
 type tagState int
@@ -45,10 +58,13 @@ func (a *assembly) say(part *assembled, text string) {
 		switch t.state {
 		case atBegin:
 			open, end, wait := opening(text)
+			t.implied = end == "" && a.request.Learned(endsThinking) != nil
 			switch {
 			case wait:
 				t.held = text
 				return
+			case t.implied:
+				t.state, t.end, t.thought = thinking, lastTag, a.before(part)
 			case end == "":
 				t.state = speaking
 			default:
@@ -102,7 +118,7 @@ func tagAt(text, tag string) (at int, found bool) {
 
 // before begins a part of thinking before one of text.
 func (a *assembly) before(part *assembled) *assembled {
-	thought := &assembled{part: events.Part{Kind: events.PartReasoning}}
+	thought := &assembled{part: events.Part{Kind: events.PartReasoning}, fields: map[string][]json.RawMessage{}}
 	a.known[place{kind: events.PartReasoning}] = thought
 	a.parts = slices.Insert(a.parts, slices.Index(a.parts, part), thought)
 	return thought

@@ -67,10 +67,14 @@ func KindOf(name string) events.PartKind { return pieceKinds[strings.TrimSuffix(
 
 // Fragments are the pieces of a text: p with a JSON string, see [TextOf], or with the pieces of a text, which may be of another
 // kind or say that they refuse, in a list or one in an object. Those of unknown kinds are left out, and those without a text have
-// no fields. Any other JSON is an [*Error] of kind malformed.
+// no fields; there is one at least. Any other JSON is an [*Error] of kind malformed.
 func Fragments(p Piece, raw json.RawMessage) ([]Piece, error) {
 	const depth = 4 // a list of pieces, one of which is a list of pieces of thinking
 	pieces, err := fragments(p, raw, depth)
+	if len(pieces) == 0 {
+		p.Fields = nil
+		pieces = []Piece{p}
+	}
 	for i := 1; i < len(pieces); i++ { // they continue the first
 		pieces[i].Begin, pieces[i].Signature = false, ""
 	}
@@ -137,9 +141,7 @@ func MembersOf(raw []byte) (m Members) {
 
 // Object is a member that is an object; nil without it. Any other JSON is an [*Error] of kind malformed.
 func (m Members) Object(name string) (in Members, err error) {
-	if IsSet(m[name]) {
-		err = Decode(m[name], &in)
-	}
+	err = Decode(m[name], &in)
 	return in, err
 }
 
@@ -171,8 +173,12 @@ func (m Members) Number(name string) *Number {
 	return n
 }
 
-// Decode decodes JSON, of which members of the right form are decoded in any case. The error is an [*Error] of kind malformed.
+// Decode decodes JSON, of which members of the right form are decoded in any case; nil is a member that is missing. The error is an
+// [*Error] of kind malformed.
 func Decode(data []byte, into any) error {
+	if data == nil {
+		return nil
+	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return Malformed("JSON of another form: " + err.Error())
 	}

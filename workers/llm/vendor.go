@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"reflect"
 
@@ -22,7 +23,9 @@ func (e *Endpoint) from() string { return e.wire.Name + " " + e.base.Host }
 
 // Own returns what this endpoint and model want back with a part. It is zero for parts of others.
 func (p *Prepared) Own(part events.Part) (v Vendor) {
-	if len(part.Meta) == 0 || json.Unmarshal(part.Meta, &v) != nil || v.From != p.endpoint.from() || v.Model != p.Model {
+	forgotten := p.endpoint.forgotten
+	if len(part.Meta) == 0 || json.Unmarshal(part.Meta, &v) != nil || v.From != p.endpoint.from() || v.Model != p.Model ||
+		forgotten.Len() > 0 && forgotten.Contains(sha256.Sum256(part.Meta)) {
 		return Vendor{}
 	}
 	return v

@@ -37,8 +37,9 @@ type attempt struct {
 	asks    bool                    // the server has answered the call with questions
 	refused atomic.Pointer[refusal] // over HTTP: how the server has refused the request that has the call
 
-	mu    sync.Mutex
-	asked map[string]int // how often, by the digest of the question
+	mu        sync.Mutex
+	asked     map[string]int // how often, by the digest of the question
+	questions int            // in all
 }
 
 // call performs a call of a tool. What becomes of one without an answer:
@@ -178,8 +179,10 @@ type refusal struct {
 // else beside that may be about what the call did.
 var aboutSession = regexp.MustCompile(`(?i)^((bad request|not found|invalid request|error): )?(` +
 	`((no|an?) )?(valid|active|unknown|invalid|missing|expired|stale|bad|no|invalid or missing|invalid or expired|missing or invalid|could not find|cannot find)( such)? (mcp[- ])?session([- ]?id)?( (was )?(provided|given|found|header))?( for [-\w]+| with id [-\w]+|:? "?[-\w]+"?)?` +
-	`|(the |this |your )?(mcp[- ])?session([- ]?id)?( header)?( "?[-\w]+"?)?( (is|was|has|has been|does))?( not found| no longer (valid|exists|available)| invalid| unknown| missing| expired| closed| terminated| not exist| not initialized| required| not valid)( or (has )?(been )?(expired|invalid|closed|terminated|not found))?` +
-	`|(the )?server (is )?not initialized|no transport (was )?found for (the )?session([- ]?id)?)\.?$`)
+	`|(the |this |your )?(mcp[- ])?session([- ]?id)?( header)?( "?[-\w]+"?)?( (is|was|has|has been|does))?( not found| no longer (valid|exists|available)| invalid| unknown| missing| expired| closed| terminated| not exist| not initialized| required| not valid)(: "?[-\w]+"?)?` +
+	`|(the )?server (is )?not initialized|no transport (was )?found for (the )?session([- ]?id)?)` +
+	`( or ((the )?session )?(has |is |was )?(been )?(expired|invalid|missing|closed|terminated|not found|not initialized|not an initiali[sz]e request))?` +
+	`([.,;:]? (please )?(re-?)?(initiali[sz]e|connect)( again| first)?)?\.?$`)
 
 // noMethod matches what a server says that does not know a method.
 var noMethod = regexp.MustCompile(`(?i)^(unknown method|method( \S+)? (is )?not (found|supported|implemented)|no such method)\b.{0,80}$`)

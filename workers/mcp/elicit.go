@@ -110,6 +110,12 @@ func (a *attempt) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitR
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	for text, n := q.text, 1; n <= maxAsked; n++ {
+		if ctx.Err() != nil { // the server cancelled the question before a person was asked
+			return nil, context.Cause(ctx)
+		}
+		if !a.mayAsk() {
+			return nil, refuse("the call has asked %d questions, which is the limit", maxQuestions)
+		}
 		given, err := a.ask(ctx, text, q.details)
 		switch {
 		case ctx.Err() != nil:
@@ -251,6 +257,14 @@ func (a *attempt) ask(ctx context.Context, text string, details json.RawMessage)
 	}
 }
 
+// mayAsk counts the questions of the call.
+func (a *attempt) mayAsk() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.questions++
+	return a.questions <= maxQuestions
+}
+
 // count counts the questions of a digest.
 func (a *attempt) count(digest string) int {
 	a.mu.Lock()
@@ -259,10 +273,12 @@ func (a *attempt) count(digest string) int {
 	return a.asked[digest]
 }
 
-// maxRounds limits how often a server asks by the results of one call, maxAsks how much it asks at once.
+// maxRounds limits how often a server asks by the results of one call, maxAsks how much it asks at once, maxQuestions how much one call
+// asks in all, by results and by requests: each question stands in the history.
 const (
-	maxRounds = 10
-	maxAsks   = 16
+	maxRounds    = 10
+	maxAsks      = 16
+	maxQuestions = maxRounds * maxAsks
 )
 
 // busyPause is the time before a request is repeated whose result asks nothing: the server is busy.

@@ -3,9 +3,12 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
@@ -66,6 +69,37 @@ func TestQuestionOutlivesItsCall(t *testing.T) {
 		t.Errorf("got %+v, want the answer", answer)
 	}
 	endFirst()
+}
+
+// TestQuestionsOfACallAreLimited has a server that asks without end during one call: a person who answers each question is asked 160 of them.
+func TestQuestionsOfACallAreLimited(t *testing.T) {
+	t.Parallel()
+	run, asked := newTestRun(t), 0
+	answers := func(ctx context.Context, _, _ string, _ json.RawMessage) (events.ToolApprovalGiven, error) {
+		if ctx.Err() != nil {
+			return events.ToolApprovalGiven{}, context.Cause(ctx)
+		}
+		asked++
+		return events.ToolApprovalGiven{Granted: true}, nil
+	}
+	var refused *jsonrpc.Error
+	_, _ = run.do(t.Context(), &attempt{caller: plugin.Call{Session: "s"}.WithAsk(answers), source: run.source}, func(ctx context.Context, _ string) (plugin.Result, error) {
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		for range 1000 { // given up before people are asked
+			_, _ = run.ask(over, &mcp.ElicitParams{Message: "Never mind?"})
+		}
+		for range 1000 {
+			if _, err := run.ask(ctx, &mcp.ElicitParams{Message: "And now?"}); err != nil {
+				refused, _ = errors.AsType[*jsonrpc.Error](err)
+				break
+			}
+		}
+		return plugin.Result{}, nil
+	})
+	if asked != 160 || refused == nil || !strings.Contains(refused.Message, "160") {
+		t.Errorf("got %d questions and the error %v, want 160 and a refusal with the limit", asked, refused)
+	}
 }
 
 // TestDefaultsOfQuestions answers questions whose fields have defaults: people see them with the form, and an accepted answer has them where

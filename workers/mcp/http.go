@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
 
@@ -167,6 +168,7 @@ func (h *web) authorized(r *http.Request, send func(*http.Request) (*http.Respon
 	}
 	text := refused.Error()
 	if errors.Is(err, oauth.ErrLogin) {
+		h.run.source.login.Store(true)
 		text += ": lash-node mcp login " + h.run.server.Name + " --mcp FILE"
 	}
 	return &http.Response{StatusCode: refused.Status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{}, Request: r}, nil
@@ -269,7 +271,11 @@ func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Re
 		answer.StatusCode = http.StatusOK // it is the answer to the call
 		answer.Header.Set("Content-Type", "application/json")
 	case refuses:
+		h.run.refuses.Store(true)
 		call.refused.Store(over)
+		if m, _ := jsonrpc.DecodeMessage(body.data); !h.run.server.SSE && !isRefusal(m) { // the library would end the session, for all its calls
+			answer.StatusCode = http.StatusInternalServerError
+		}
 	case answer.StatusCode == http.StatusOK:
 		var m struct {
 			ID, Error json.RawMessage
@@ -283,6 +289,12 @@ func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Re
 			answer.StatusCode = http.StatusBadRequest // the library would end the session: an error of no request
 		}
 	}
+}
+
+// isRefusal reports whether a message is an error, which the library gives to the call alone.
+func isRefusal(m jsonrpc.Message) bool {
+	answer, ok := m.(*jsonrpc.Response)
+	return ok && answer.Error != nil
 }
 
 // sessionHeader names the session of a request.

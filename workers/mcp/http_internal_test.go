@@ -1,12 +1,17 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // TestMissingSession sends requests of a call to servers that answer with all sequences of codes. Only a 404 in answer to the request
@@ -24,6 +29,22 @@ func TestMissingSession(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestSessionWords has what servers say of a session that they do not have, and what others say of something else.
+func TestSessionWords(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]bool{
+		"Bad Request: No valid session ID provided": true, "Bad Request: No valid session ID or not an initialize request": true, "Invalid session ID or session expired": true,
+		"Session not found. Please reinitialize.": true, "Session not found, please re-initialize": true, "Session expired or closed": true, "Session not found: 1-a": true,
+		"Not Found: Unknown Mcp-Session-Id header": true, "Bad Request: Server not initialized": true, "The session has expired; reconnect": true, "no such session": true,
+		"the browser session has a page open": false, "Session not found in the database, a row was deleted": false, "Invalid session or the file is written": false,
+		"x is missing": false, "No valid session for the user could be billed": false, "": false,
+	} {
+		if got := (&refusal{status: http.StatusBadRequest, body: words}).forgets(); got != want {
+			t.Errorf("%q: got %t, want %t", words, got, want)
 		}
 	}
 }
@@ -65,4 +86,54 @@ func missing(t *testing.T, method, session string, codes ...int) bool {
 	}
 	over := call.refused.Load()
 	return over != nil && over.forgets()
+}
+
+// TestRefusedCallEndsAlone has a server refuse a call while another one is under way: that one and later ones work. Where the session ends
+// after it, the reason is errNoSession: the run is restarted, and no failure is reported.
+func TestRefusedCallEndsAlone(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusInternalServerError} {
+		began, refused := make(chan struct{}), make(chan struct{})
+		tools := mcp.NewServer(&mcp.Implementation{Name: "srv", Version: "1"}, nil)
+		mcp.AddTool(tools, &mcp.Tool{Name: "slow"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			close(began)
+			<-refused
+			return &mcp.CallToolResult{}, nil, nil
+		})
+		handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, nil)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "forbidden") {
+				w.WriteHeader(status)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			handler.ServeHTTP(w, r)
+		}))
+		t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+		run := newTestRun(t)
+		run.server.URL = server.URL
+		if _, err := run.connect(false); err != nil {
+			t.Fatal(err)
+		}
+		call := func(name string) error {
+			_, err := run.client.CallTool(context.WithValue(t.Context(), attemptKey{}, &attempt{}), &mcp.CallToolParams{Name: name, Arguments: map[string]any{}})
+			return err
+		}
+		underWay := make(chan error, 1)
+		go func() { underWay <- call("slow") }()
+		<-began
+		if call("forbidden") == nil {
+			t.Errorf("%d: got no error of the refused call", status)
+		}
+		close(refused)
+		if err := <-underWay; err != nil {
+			t.Errorf("%d: the call that was under way: got %v", status, err)
+		}
+		_ = run.client.Close()
+		<-run.ctx.Done()
+		if err := context.Cause(run.ctx); !errors.Is(err, errNoSession) {
+			t.Errorf("%d: got the end %v, want %v", status, err, errNoSession)
+		}
+	}
 }

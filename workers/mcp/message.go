@@ -93,8 +93,8 @@ func (a *answers) message(text []byte) []byte {
 		}
 		return text // of a request that it could not read
 	}
-	if number, err := strconv.ParseInt(strings.Trim(string(m["id"]), `"`), 10, 64); err == nil {
-		m["id"] = []byte(strconv.FormatInt(number, 10)) // those of the client are no texts
+	if number, err := strconv.ParseFloat(strings.Trim(string(m["id"]), `"`), 64); err == nil && number == math.Trunc(number) {
+		m["id"] = []byte(strconv.FormatInt(int64(number), 10)) // those of the client are whole numbers, and no texts
 	}
 	switch {
 	case !isNull(m["error"]):

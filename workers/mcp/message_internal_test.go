@@ -122,6 +122,7 @@ func TestMessagesAsTheyAreSent(t *testing.T) {
 		`{"id":null,"jsonrpc":"2.0","error":{"code":-32601,"message":"no"}}`:            {"", `{"id":null,"jsonrpc":"2.0","error":{"code":-32601,"message":"no"}}`},
 		`{"jsonrpc":"2.0","result":{}}`:                                                 {"", `{"jsonrpc":"2.0","result":{}}`},
 		`{"jsonrpc":"2.0","id":"1","result":{}}`:                                        {`{"id":1,"jsonrpc":"2.0","result":{}}`, ""},
+		`{"jsonrpc":"2.0","id":1.0,"result":{}}`:                                        {`{"id":1,"jsonrpc":"2.0","result":{}}`, ""}, // Godot's
 		`{"jsonrpc":"2.0","id":"q","method":"ping"}`:                                    {`{"jsonrpc":"2.0","id":"q","method":"ping"}`, ""},
 		`{"jsonrpc":"2.0","id":"1","method":"ping"}`:                                    {`{"jsonrpc":"2.0","id":"1","method":"ping"}`, ""},
 		`{"jsonrpc":"2.0","id":1,"error":"down"}`:                                       {refused(-32603, "down"), ""},

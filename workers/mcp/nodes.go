@@ -3,7 +3,10 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -147,14 +150,10 @@ func (s *Servers) lacksLocked(name, hash string) bool {
 func (s *Servers) ask(ctx context.Context, node events.WorkerID, name, hash string) {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	data, err := s.cfg.Bus.RequestWorker(ctx, node, []byte(name))
+	o, err := offered(name, func(request string) ([]byte, error) { return s.cfg.Bus.RequestWorker(ctx, node, []byte(request)) })
 	s.mu.Lock()
 	delete(s.asking, hash)
 	s.mu.Unlock()
-	o := new(offer)
-	if err == nil {
-		err = json.Unmarshal(data, o)
-	}
 	if err != nil || o.seal().hash != hash || o.Server != name { // it is gone, or has another one now: its next announcement follows
 		s.log.Debug("the tools of another node's server", zap.String("server", name), zap.Error(err))
 		return
@@ -162,11 +161,44 @@ func (s *Servers) ask(ctx context.Context, node events.WorkerID, name, hash stri
 	s.take(o)
 }
 
-// answer is the offer of a server of this node, as JSON.
-func (s *Servers) answer(name []byte) []byte {
+// offered is the offer of a server that answers have, each some of its tools.
+func offered(name string, answer func(request string) ([]byte, error)) (*offer, error) {
+	for o, request := new(offer), name; ; request = fmt.Sprint(name, " ", len(o.Tools)) {
+		page := new(offer)
+		data, err := answer(request)
+		if err == nil {
+			err = json.Unmarshal(data, page)
+		}
+		more := page.More && len(page.Tools) > 0
+		page.Tools, page.More = append(o.Tools, page.Tools...), false
+		if o = page; err != nil || !more {
+			return o, err
+		}
+	}
+}
+
+// pageBytes limits the tools in an answer: as JSON they may have six times as much, of the message's mebibyte.
+const pageBytes = 128 << 10
+
+// answer is the offer of a server of this node, as JSON, with the tools from a number on that one answer holds.
+func (s *Servers) answer(request []byte) []byte {
+	name, number, _ := strings.Cut(string(request), " ")
+	from, _ := strconv.Atoi(number) // the first request has none
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return mustJSON(s.offers[string(name)])
+	o := s.offers[name]
+	if o == nil || from < 0 || from > len(o.Tools) {
+		return mustJSON(nil)
+	}
+	page, bytes := *o, 0
+	page.Tools = o.Tools[from:]
+	for i := range page.Tools {
+		if bytes += page.Tools[i].size(); bytes > pageBytes && i > 0 {
+			page.Tools, page.More = page.Tools[:i], true
+			break
+		}
+	}
+	return mustJSON(&page)
 }
 
 // elsewhere reports whether a server runs on another node.

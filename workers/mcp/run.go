@@ -48,6 +48,7 @@ type run struct {
 	server  *Server // as this run has it
 	client  *mcp.ClientSession
 	replied atomic.Bool // the server has answered a call
+	refuses atomic.Bool // over HTTP: a call was refused, after which the library may end the session
 	answers answers
 	pipe    *pipe         // nil: over HTTP
 	asking  chan struct{} // has an element for each question that waits
@@ -107,7 +108,7 @@ func (r *run) connect(later bool) (end func() string, err error) {
 		opts = nil
 	}
 	if r.client, err = r.newClient().Connect(r.ctx, t, opts); err == nil { // the stream of SSE is of this context, too
-		go func() { r.end(errors.Join(r.client.Wait(), errEnded)) }() // ends with the session
+		go r.ended()
 		return end, nil
 	}
 	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && !unanswered(refused) && !later {
@@ -118,6 +119,15 @@ func (r *run) connect(later bool) (end func() string, err error) {
 		err = fmt.Errorf(`%w (a server of HTTP with SSE has "type": "sse" in the file)`, err)
 	}
 	return end, errors.Join(err, context.Cause(r.ctx))
+}
+
+// ended ends the run after its session.
+func (r *run) ended() {
+	err := errors.Join(r.client.Wait(), errEnded)
+	if r.refuses.Load() {
+		err = errNoSession
+	}
+	r.end(err)
 }
 
 // explained is why a run ended, with how its command did, or what its server said last.

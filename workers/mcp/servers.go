@@ -164,7 +164,7 @@ func (s *Servers) compileLocked() *catalogue {
 	sum := sha256.New()
 	sizes, instructions := make([]int, 0, len(s.offers)), make([]int, 0, len(s.offers))
 	for _, o := range s.offers {
-		sizes, instructions = append(sizes, o.size()), append(instructions, len(o.Instructions))
+		sizes, instructions = append(sizes, o.size((*tool).recorded)), append(instructions, len(o.Instructions))
 	}
 	limit, shown := share(sizes, maxAllBytes), share(instructions, maxAllInstructions)
 	for _, name := range slices.Sorted(maps.Keys(s.offers)) {
@@ -180,9 +180,9 @@ func (s *Servers) compileLocked() *catalogue {
 		}
 		bytes := 0
 		for i := range o.Tools {
-			if bytes += o.Tools[i].size(); bytes > limit {
+			if bytes += o.Tools[i].recorded(); bytes > limit {
 				c.leftOut = append(c.leftOut, api.LeftOutTool{Source: name, Name: o.Tools[i].Of, Reason: fmt.Sprintf(
-					"the tools of %d servers do not fit in an event of the history, where this one has %d bytes: name those to offer, in the field lash.tools", len(sizes), limit)})
+					"names and descriptions of the tools of %d servers do not fit in a commit of the history, where this one has %d bytes: name those to offer, in the field lash.tools", len(sizes), limit)})
 				continue
 			}
 			if err := s.bind(into, o, &o.Tools[i]); err != nil { // it was compiled when it was listed; a node of another version may differ
@@ -194,8 +194,8 @@ func (s *Servers) compileLocked() *catalogue {
 	return c
 }
 
-// maxAllBytes limits the JSON of all tools: the history has them in one event, with those of plugins.
-const maxAllBytes = 176 << 10
+// maxAllBytes limits what the history has of all tools: a catalogue is in one commit, with the tools of plugins.
+const maxAllBytes = 512 << 10
 
 // share is what each of several sizes may have of a sum: where all do not fit, those that need less than an equal part keep theirs, and the
 // others share the rest. So no server loses its tools to another one, whatever the order of their starts.

@@ -51,6 +51,7 @@ type Source struct {
 	offered func()
 	fresh   chan struct{} // has an element when the list of tools may have changed
 	wanted  atomic.Bool   // a call waits for a server over HTTP
+	login   atomic.Bool   // the last run needed a login, which no wait brings
 
 	mu      sync.Mutex
 	current *run            // nil while the server does not run
@@ -230,6 +231,7 @@ func (s *Source) once(later bool) (r *run, err error) {
 	}()
 	r = newRun(s.ctx, s)
 	defer r.end(errEnded)
+	s.login.Store(false)
 	if r.server, err = s.read(); err != nil {
 		return r, err
 	}
@@ -311,7 +313,7 @@ func (s *Source) open(ctx context.Context) (*run, error) {
 	defer limit.Stop()
 	for {
 		s.mu.Lock()
-		r, changed, soon := s.current, s.changed, s.failed == "" || time.Until(s.next) <= startLimit
+		r, changed, soon := s.current, s.changed, s.failed == "" || !s.login.Load() && time.Until(s.next) <= startLimit
 		s.mu.Unlock()
 		if r != nil && r.ctx.Err() == nil {
 			return r, nil

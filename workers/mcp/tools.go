@@ -28,12 +28,14 @@ const (
 	maxListed      = 8192     // tools
 	maxListedBytes = 16 << 20 // of their JSON
 	maxListedName  = 1 << 10  // of one tool
+
+	maxListedSchema = 120 << 10
 )
 
 // Limits of what is offered of one server. Each has its own: what others offer changes nothing.
 const (
-	maxTools       = 128
-	maxToolsBytes  = 120 << 10 // of their JSON
+	maxTools       = 4096
+	maxToolsBytes  = 4 << 20 // of their JSON
 	maxSchema      = 64 << 10
 	maxDescription = 16 << 10
 	maxLeftOut     = 256 // tools that are named as left out
@@ -50,6 +52,7 @@ type offer struct {
 	LeftOut   []api.LeftOutTool
 
 	Instructions string `json:",omitempty"` // for the model
+	More         bool   `json:",omitempty"` // of an answer to a node: more tools follow those
 
 	hash string // of all that but the instructions, which other nodes may not know
 }
@@ -94,13 +97,16 @@ func (t *tool) run(ctx context.Context, client *mcp.ClientSession, args json.Raw
 }
 
 // size is about that of its JSON.
-func (t *tool) size() int { return len(t.Name) + len(t.Description) + len(t.Schema) + toolBytes }
+func (t *tool) size() int { return t.recorded() + len(t.Schema) }
+
+// recorded is about what an event of the history has of it: its schema is a body of its own.
+func (t *tool) recorded() int { return len(t.Name) + len(t.Description) + toolBytes }
 
 const toolBytes = 128 // of the other fields
 
-func (o *offer) size() (sum int) {
+func (o *offer) size(of func(*tool) int) (sum int) {
 	for i := range o.Tools {
-		sum += o.Tools[i].size()
+		sum += of(&o.Tools[i])
 	}
 	return sum
 }
@@ -171,7 +177,7 @@ func (o *offer) admit(t *tool) (why string) {
 	if err := events.CheckToken("name", t.Name); err != nil {
 		return err.Error()
 	}
-	if o.size()+t.size() > maxToolsBytes {
+	if o.size((*tool).size)+t.size() > maxToolsBytes {
 		return fmt.Sprintf("descriptions and schemas of a server's tools have at most %d bytes: %s", maxToolsBytes, tooMany)
 	}
 	o.Tools = append(o.Tools, *t)
@@ -260,8 +266,8 @@ func readListed(data json.RawMessage) (t listed) {
 	var execution struct{ TaskSupport string }
 	_ = json.Unmarshal(fields["execution"], &execution)
 	switch {
-	case len(t.Name) > maxListedName || len(t.Schema) > maxToolsBytes:
-		t.fault = fmt.Sprintf("its name has %d bytes and its schema %d, limits are %d and %d", len(t.Name), len(t.Schema), maxListedName, maxToolsBytes)
+	case len(t.Name) > maxListedName || len(t.Schema) > maxListedSchema:
+		t.fault = fmt.Sprintf("its name has %d bytes and its schema %d, limits are %d and %d", len(t.Name), len(t.Schema), maxListedName, maxListedSchema)
 	case strings.EqualFold(execution.TaskSupport, "required"):
 		t.fault = "it runs as a task only (its taskSupport is required), and tasks are not supported"
 	}

@@ -21,10 +21,10 @@ import (
 // number numbers the sessions of [bundle.again].
 var number atomic.Int64
 
-// TestFormats plays recordings of all kinds with eight workers, writes the histories as files of other programs, plays these,
+// TestSizedFormats plays recordings of all kinds with eight workers, writes the histories as files of other programs, plays these,
 // and compares the conversations: every message, call and result is equal. A chat has no outcomes of results, so recordings of
 // pi go through pi's format.
-func TestFormats(t *testing.T) {
+func TestSizedFormats(t *testing.T) {
 	t.Parallel()
 	formats(t, recordingtest.Each(recording.FormatChat), recordingtest.Each(recording.FormatPi))
 }

@@ -110,7 +110,7 @@ func (b *bundle) check(t *testing.T, plan *playback.Plan) {
 			t.Error(err)
 			return
 		}
-		if _, diff, err := decision.Compare(v.State(), entry); diff != nil || err != nil {
+		if _, diff, err := decision.Hooks(nil).Compare(t.Context(), v.State(), entry); diff != nil || err != nil {
 			t.Errorf("decisions of %s at %d: got %+v, %v, want those of the history", plan.Session, entry.Seq, diff, err)
 		}
 		for _, violation := range v.Apply(entry) {

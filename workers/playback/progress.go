@@ -17,7 +17,7 @@ func landed(s *projector.State, step *Step) (bool, error) {
 		ids, err := s.Appended(string(entryNode(a.entry)))
 		return len(ids) > 0, err
 	case a.config != nil:
-		_, done, err := s.FindConfiguration(string(entryNode(a.entry)))
+		_, done, err := s.FindRequest(string(entryNode(a.entry)))
 		return done, err
 	case a.frame != nil:
 		for _, f := range s.Frames {

@@ -128,21 +128,6 @@ func (p *Prices) Cost(provider, model string, u events.Usage) (float64, bool) {
 	return r.cost(u), true
 }
 
-// CostAnywhere is [Prices.Cost] of a model whose provider is not known. It is false where providers have different prices.
-func (p *Prices) CostAnywhere(model string, u events.Usage) (dollars float64, ok bool) {
-	for name := range p.models {
-		if name.model != model {
-			continue
-		}
-		cost := p.models[name].cost(u)
-		if ok && cost != dollars {
-			return 0, false
-		}
-		dollars, ok = cost, true
-	}
-	return dollars, ok
-}
-
 func (r *rate) cost(u events.Usage) float64 {
 	dollars := 0.0
 	for _, part := range []struct {

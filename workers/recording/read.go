@@ -96,10 +96,11 @@ func (f *file) add(n int, line []byte, o object) error {
 	case f.last != nil:
 		f.last.lose(cmp.Or(kind, "other") + " lines")
 		return nil
-	case !ok:
-		return fmt.Errorf("of no known form: neither messages nor a type, but %s", strings.Join(slices.Sorted(maps.Keys(o)), ", "))
+	case ok: // programs write lines of new types before the first message
+		f.lose(kind + " lines")
+		return nil
 	}
-	return fmt.Errorf("of no known form: type %q", kind)
+	return fmt.Errorf("of no known form: neither messages nor a type, but %s", strings.Join(slices.Sorted(maps.Keys(o)), ", "))
 }
 
 // lose counts a line before the first conversation.

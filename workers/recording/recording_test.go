@@ -1,8 +1,11 @@
 package recording_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -128,7 +131,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	const in = `{"messages":[{"role":"user"},`
 	tests := map[string]struct{ text, want string }{
-		"log_lines":               {`{"type":"request","level":"info","message":"GET /"}`, `f:1: of no known form: type "request"`},
+		"log_lines":               {`{"type":"request","level":"info","message":"GET /"}`, `f:1: no message: 1 request lines`},
 		"pi_without_message":      {`{"type":"session","id":"s"}` + "\n" + `{"type":"label"}` + "\n" + `{"type":"label"}`, "f:1: no message: 2 label entries, 1 config entries"},
 		"items_without_message":   {`{"type":"function_call","name":"f","arguments":"{}","call_id":"a"}` + "\n" + `{"type":"function_call_output","call_id":"a","output":"ok"}`, "f:1: no message: 1 reply entries, 1 result entries"},
 		"claude_without_message":  {`{"type":"summary","summary":"s","leafUuid":"a"}` + "\n" + `{"type":"mode","mode":"x","sessionId":"b"}`, "f:1: no message: 1 mode lines, 1 summary lines"},
@@ -254,5 +257,28 @@ func TestBaseNames(t *testing.T) {
 				t.Errorf("got %+v, %v, want ID %q", all, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestNewTypesFirst imports transcripts that begin with a line of an unknown type: it is counted, and the rest is read.
+func TestNewTypesFirst(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.jsonl")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("got %d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := recording.Read(name, bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := recording.Read(name, strings.NewReader(`{"type":"from-next-year","x":1}`+"\n"+string(data)))
+		if err != nil || len(got) != len(want) || len(got[0].Entries) != len(want[0].Entries) || got[0].Lost["from-next-year lines"] != 1 {
+			t.Errorf("%s: got %d conversations and %v, want %d, and the line counted", name, len(got), err, len(want))
+		}
 	}
 }

@@ -86,9 +86,9 @@ func (m *recordedMessage) count(sum *stats) {
 	}
 }
 
-// TestSamples reads recordings of all kinds: each conversation keeps the rules for callers, and together they have what
+// TestSizedSamples reads recordings of all kinds: each conversation keeps the rules for callers, and together they have what
 // their lines say.
-func TestSamples(t *testing.T) {
+func TestSizedSamples(t *testing.T) {
 	t.Parallel()
 	const chat, pi = recording.FormatChat, recording.FormatPi
 	files := [][]byte{recordingtest.Demo(), recordingtest.Written(), recordingtest.Each(chat), recordingtest.Each(pi), recordingtest.Large()}

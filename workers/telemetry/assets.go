@@ -44,7 +44,7 @@ func NewAssets(b *bus.Bus, running Running, stored Stored) prometheus.Collector 
 	}
 	return &assets{
 		b: b, running: running, stored: stored,
-		ofCallers:  desc("stored_bytes", "Bytes of the sessions of a caller, bodies included, where serve --max-stored-per-caller limits them; of those that have the most.", "caller"),
+		ofCallers:  desc("stored_bytes", "Bytes of the sessions of a caller, bodies included, where the setting max-stored-per-caller limits them; of those that have the most.", "caller"),
 		up:         desc("up", "Whether the servers answer this node: 1 or 0."),
 		waiting:    desc("queue_waiting", "Wakes in the queue that no worker has.", "class"),
 		held:       desc("queue_held", "Wakes that workers have.", "class"),

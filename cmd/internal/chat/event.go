@@ -45,6 +45,9 @@ func (v *View) event(c *events.Commit, ev *events.Event) {
 		if p.Reason == api.CompactionFrame {
 			v.emit(noted(Note, "the conversation was compacted: the model goes on with a summary"))
 		}
+		if v.opts.Full {
+			v.nodes(p.Nodes)
+		}
 	case *events.SessionConfigured:
 		v.configured(c, p)
 	case *events.SessionExtensionsSet:
@@ -263,7 +266,7 @@ func (v *View) short(text string, lines, limit, n int) string {
 	if v.opts.Full {
 		return text
 	}
-	return clip(text, lines, limit, fmt.Sprintf("/show %d", n))
+	return clip(text, lines, limit, v.more(fmt.Sprintf("/show %d", n)))
 }
 
 // call names a call of the running turn.
@@ -284,7 +287,7 @@ func (v *View) result(id events.TurnID, iteration int64, r *events.ToolResult) {
 	}
 	text := r.Text
 	if !r.Blob.IsZero() {
-		text = fmt.Sprintf("(%d bytes, /show %d)", r.Blob.Size, n)
+		text = fmt.Sprintf("(%d bytes, %s)", r.Blob.Size, v.more(fmt.Sprintf("/show %d", n)))
 	}
 	list := linesOf(Result, v.short(text, resultLines, resultBytes, n))
 	first := noted(Result, "%s%s", name, word)
@@ -300,10 +303,10 @@ func (v *View) result(id events.TurnID, iteration int64, r *events.ToolResult) {
 func (v *View) asked(a *projector.Approval, agent events.SessionID) {
 	args := packed(a.Args)
 	if !a.Blob.IsZero() {
-		args = fmt.Sprintf("(%d bytes, /show shows them)", a.Blob.Size)
+		args = fmt.Sprintf("(%d bytes, %s)", a.Blob.Size, v.more("/show shows them"))
 	}
 	if !v.opts.Full {
-		args = clip(args, 1, questionBytes, "/show shows them")
+		args = clip(args, 1, questionBytes, v.more("/show shows them"))
 	}
 	how := "  y lets it run; n, or n and a reason, refuses it"
 	if _, _, _, whole := turn.ParseToolEffect(a.Effect); !whole && bytes.Contains(a.Args, []byte(`"requestedSchema"`)) {

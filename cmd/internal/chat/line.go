@@ -43,6 +43,15 @@ func (l Line) Own() bool {
 	return false
 }
 
+// String is the line with its indentation.
+func (l Line) String() string {
+	indent := ""
+	if !l.Own() {
+		indent = "  "
+	}
+	return strings.TrimRight(indent+l.Text, " ")
+}
+
 // linesOf are the lines of a text, escaped.
 func linesOf(kind Kind, text string) []Line {
 	if text == "" {

@@ -236,11 +236,7 @@ func (p *Pipe) show(o api.Observed, own bool) error {
 
 // aside writes a line to Err.
 func (p *Pipe) aside(l Line) {
-	indent := ""
-	if !l.Own() {
-		indent = "  "
-	}
-	_, _ = fmt.Fprintln(p.Err, strings.TrimRight(indent+l.Text, " "))
+	_, _ = fmt.Fprintln(p.Err, l)
 }
 
 func (p *Pipe) note(format string, args ...any) {

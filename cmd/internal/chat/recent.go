@@ -84,7 +84,7 @@ func (v *View) plain(text string, lines, limit int) string {
 	if v.opts.Full {
 		return text
 	}
-	return clip(text, lines, limit, "lash-replay show has all")
+	return clip(text, lines, limit, v.more("lash-replay show has all"))
 }
 
 // Place is a message of the conversation that /branch can return to.

@@ -155,7 +155,7 @@ func (t *Talk) observe(ctx context.Context, id events.SessionID, cursor events.S
 	return func(yield func(api.Observed, error) bool) {
 		for o, err := range t.Service.Observe(ctx, id, cursor) {
 			if o.Commit != nil {
-				t.fill(ctx, o.Commit)
+				t.Fill(ctx, o.Commit)
 			}
 			if !yield(o, t.Explain(err, id)) {
 				return
@@ -164,9 +164,9 @@ func (t *Talk) observe(ctx context.Context, id events.SessionID, cursor events.S
 	}
 }
 
-// fill reads the texts of prompts, replies and partial replies, and with Full also of results. A text that cannot be
+// Fill reads the texts of prompts, replies and partial replies, and with Full also of results. A text that cannot be
 // read stays a reference, and views show it as such.
-func (t *Talk) fill(ctx context.Context, c *events.Commit) {
+func (t *Talk) Fill(ctx context.Context, c *events.Commit) {
 	for i := range c.Events {
 		switch p := c.Events[i].Payload.(type) {
 		case *events.TurnRequested:

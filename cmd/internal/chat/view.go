@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type Options struct {
 	Live   bool   // show replies while they stream
 	Full   bool   // shorten nothing, and show reasoning
 	Starts string // how to start a node
+	More   string // where what is shortened is whole. Defaults to the commands of a chat
 }
 
 // Limits of the shown part of a call, of its result and of a question.
@@ -74,6 +76,9 @@ func (v *View) Seen(o api.Observed) ([]Line, error) {
 	}
 	return v.out, nil
 }
+
+// more names the command that shows the whole of a shortened text, which is by default another.
+func (v *View) more(otherwise string) string { return cmp.Or(v.opts.More, otherwise) }
 
 func (v *View) emit(list ...Line) { v.out = append(v.out, list...) }
 

@@ -57,7 +57,7 @@ func (f *Flags) Explain(err error, role, unreachable string) error {
 			advice = fmt.Sprintf("the servers do not know %s: add-user.sh makes its line in the file of its tenant, which they read when they are reloaded", user)
 		}
 	case errors.As(err, &refused) && refused.ErrorCode == errNoCluster:
-		advice = "these servers are no cluster: --replicas 1"
+		advice = "these servers are no cluster: --set replicas=1"
 	case errors.As(err, &refused) && refused.ErrorCode == errSizeRequired:
 		advice = "the account wants a size for each stream (max_bytes_required), and lash gives none: use an account without it"
 	case errors.As(err, &refused) && refused.ErrorCode == errMaxConsumers:
@@ -130,7 +130,7 @@ func (f *Flags) user() (user, name string) {
 func Advised(err error) error {
 	advice := ""
 	if lost, ok := errors.AsType[*bus.CutOffError](err); ok {
-		if advice = "lash-node dead accept-loss "; lost.Last == 0 {
+		if advice = "lash-node fork "; lost.Last == 0 {
 			advice = "lash-node erase "
 		}
 		advice += string(lost.Session)

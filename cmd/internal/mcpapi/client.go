@@ -10,10 +10,15 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/lash-go/lash/session/memory"
 )
 
 // maxAnswer limits an answer of the API that is read.
 const maxAnswer = 16 << 20
+
+// copiesOfAnswer is how often an answer is in memory: as its bytes, its values, the result of the tool and the message with it.
+const copiesOfAnswer = 4
 
 // client performs requests of the API.
 type client struct {
@@ -56,7 +61,7 @@ func (c *client) do(ctx context.Context, method, path string, body any) (json.Ra
 	case answer.StatusCode >= http.StatusMultipleChoices:
 		return nil, refusal(answer.StatusCode, text)
 	}
-	return text, nil
+	return text, memory.Take(ctx, copiesOfAnswer*int64(len(text)))
 }
 
 // identified is the body of a request with the id of what it makes.

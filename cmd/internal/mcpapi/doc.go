@@ -2,6 +2,7 @@
 // with the credentials of the agent, so that rights, limits and recorded names are those of that door:
 //
 //	create_session, list_sessions    POST and GET /v1/sessions
+//	read_session                     GET a session, with its usage by source
 //	run_turn, wait_turn              POST and GET a turn, with a wait; its events are progress
 //	cancel_turn                      POST a turn's cancel
 //	list_approvals, answer_approval  GET and POST approvals

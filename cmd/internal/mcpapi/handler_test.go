@@ -1,19 +1,23 @@
 package mcpapi_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/mcpapi"
+	"github.com/lash-go/lash/session/memory"
 )
 
 // TestLongEveryURIIsAnswered reads resources whose URIs have each of the first characters of Unicode, some others, and bytes that are no
@@ -229,4 +233,53 @@ func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var one, other any
 	return json.Unmarshal([]byte(a), &one) == nil && json.Unmarshal([]byte(b), &other) == nil && reflect.DeepEqual(one, other)
+}
+
+// TestAnswersTakeMemory calls a tool whose answer is large, and one that reads many such answers, each in the place of the one before: they have the
+// memory of the request.
+func TestAnswersTakeMemory(t *testing.T) {
+	t.Parallel()
+	page := `{"messages":[{"parts":[{"type":"text","text":"` + strings.Repeat("x", 200<<10) + `"}]}],"from":0,"of":5,"next":%s}`
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
+		next := map[string]string{"0": "1", "1": "2", "2": "3", "3": "4"}[r.URL.Query().Get("from")]
+		_, _ = fmt.Fprintf(w, page, cmp.Or(next, "0"))
+	})
+	for _, c := range []struct {
+		kib  int64
+		tool string
+		args string
+		want string
+	}{
+		{900, "read_history", `{"session":"s"}`, ""},
+		{700, "read_history", `{"session":"s"}`, "memory: needs "},
+		{900, "search_history", `{"session":"s","text":"y"}`, ""},
+		{700, "run_turn", `{"session":"s","turn":"t1","text":"y"}`, "turn t1 was accepted, do not ask again; wait_turn reads"},
+	} {
+		p := memory.NewPool(c.kib<<10, c.kib<<10)
+		agents := mcpapi.Handler(api)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			a := p.Account("agent", time.Minute)
+			defer a.Close()
+			agents.ServeHTTP(w, r.WithContext(a.In(r.Context())))
+		}))
+		t.Cleanup(s.Close)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+c.tool+`","arguments":`+c.args+`}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		got, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		if failed := strings.Contains(string(data), `"isError":true`); err != nil || failed != (c.want != "") || !strings.Contains(string(data), c.want) {
+			t.Errorf("%s with %d KiB: got %.300s, %v, want %q", c.tool, c.kib, data, err, c.want)
+		}
+	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/session/memory"
 )
 
 // defaultMessages limits the messages of read_history where the agent gives no limit.
@@ -117,8 +119,10 @@ func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (
 		Next  int     `json:"next,omitempty"` // from, to search on; omitted: all was searched
 	}{Found: []found{}}
 	limit := cmp.Or(in.Limit, defaultMessages)
+	ofPage, part := memory.Part(ctx)
+	defer part.Close()
 	for from := in.From; ; {
-		page, err := a.conversation(ctx, in.Session, url.Values{"from": {strconv.Itoa(from)}})
+		page, err := a.conversation(ofPage, in.Session, url.Values{"from": {strconv.Itoa(from)}})
 		if err != nil {
 			return nil, err
 		}
@@ -135,6 +139,7 @@ func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (
 		if out.Of, from = page.Of, page.Next; from == 0 {
 			return json.Marshal(&out)
 		}
+		part.GiveBack()
 	}
 }
 

@@ -41,7 +41,12 @@ func TestLargeAnswer(t *testing.T) {
 // connected is an agent of a server for an API.
 func connected(t *testing.T, url string) *mcp.ClientSession {
 	t.Helper()
-	server := mcpapi.New(mcpapi.Config{Base: url, Transport: http.DefaultTransport})
+	return connectedTo(t, mcpapi.Config{Base: url, Transport: http.DefaultTransport})
+}
+
+func connectedTo(t *testing.T, cfg mcpapi.Config) *mcp.ClientSession {
+	t.Helper()
+	server := mcpapi.New(cfg)
 	here, there := mcp.NewInMemoryTransports()
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})

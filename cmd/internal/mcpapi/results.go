@@ -21,7 +21,7 @@ const (
 func resultSchemas() map[string]*jsonschema.Schema {
 	out := make(map[string]*jsonschema.Schema)
 	for name, ids := range map[string][]string{
-		"create_session": {"createSession"}, "list_sessions": {"listSessions"}, "run_turn": {"getTurn"}, "wait_turn": {"getTurn"}, "cancel_turn": {"cancelTurn"},
+		"create_session": {"createSession"}, "list_sessions": {"listSessions"}, "read_session": {"getSession"}, "run_turn": {"getTurn"}, "wait_turn": {"getTurn"}, "cancel_turn": {"cancelTurn"},
 		"list_approvals": {"getApprovals", "listApprovals"}, "search_history": {"search"},
 	} {
 		s, err := httpapi.AnswerSchema(ids...)

@@ -46,6 +46,7 @@ func New(cfg Config) *mcp.Server {
 	t := &tools{s, make(map[string]reflect.Type), cfg.results}
 	add(t, "create_session", "Creates a session. Returns its id.", nil, a.create)
 	add(t, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
+	add(t, "read_session", "Returns a session's state, without its messages: its settings, the turn that runs, what waits, and the tokens used, by source and model.", reads, a.state)
 	add(t, "run_turn", "Asks a session for a turn, and waits for its end. If it takes longer, the status says so: wait_turn continues, and answer_approval answers a call that waits.", nil, a.run)
 	add(t, "wait_turn", "Waits for the end of a turn.", reads, a.wait)
 	add(t, "cancel_turn", "Asks a turn to stop.", &mcp.ToolAnnotations{IdempotentHint: true}, a.cancel)
@@ -155,6 +156,14 @@ func (a *api) list(ctx context.Context, _ *mcp.CallToolRequest, in sessionPage) 
 		q.Set("limit", strconv.Itoa(in.Limit))
 	}
 	return a.do(ctx, http.MethodGet, "/sessions?"+q.Encode(), nil)
+}
+
+type oneSession struct {
+	Session string `json:"session"`
+}
+
+func (a *api) state(ctx context.Context, _ *mcp.CallToolRequest, in oneSession) (json.RawMessage, error) {
+	return a.do(ctx, http.MethodGet, session(in.Session), nil)
 }
 
 type pendingPage struct {

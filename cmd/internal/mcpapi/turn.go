@@ -33,7 +33,11 @@ func (a *api) run(ctx context.Context, r *mcp.CallToolRequest, in newTurn) (json
 	if _, err := a.do(ctx, http.MethodPost, session(in.Session, "turns"), submitted{in.Turn, in.Text}); err != nil {
 		return nil, err
 	}
-	return a.wait(ctx, r, awaited{Session: in.Session, Turn: in.Turn, Wait: in.Wait})
+	data, err := a.wait(ctx, r, awaited{Session: in.Session, Turn: in.Turn, Wait: in.Wait})
+	if err != nil {
+		return nil, fmt.Errorf("turn %s was accepted, do not ask again; wait_turn reads how it ends: %w", in.Turn, err)
+	}
+	return data, nil
 }
 
 // submitted is the request of a turn.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/lash-go/lash/cmd/internal/config"
 	"github.com/lash-go/lash/events/localfile"
 )
 
@@ -56,6 +55,9 @@ func NamesFile(v *kong.Value) bool {
 }
 
 func nameOf(v *kong.Value) string {
+	if v.Flag != nil && v.Tag.Has(tagSetting) {
+		return "setting " + v.Name
+	}
 	if v.Flag != nil {
 		return "--" + v.Name
 	}
@@ -76,26 +78,4 @@ func pathsOf(v reflect.Value) []string {
 	default:
 		return nil
 	}
-}
-
-// ConfigFlag is the flag --config: a file as [config.JSON] reads it, with the values of other flags.
-type ConfigFlag string
-
-// BeforeResolve adds the values of the file.
-func (ConfigFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
-	path, _ := ctx.FlagValue(trace.Flag).(ConfigFlag)
-	resolver, err := readConfig(kong.ExpandPath(string(path)))
-	if err == nil {
-		ctx.AddResolver(resolver)
-	}
-	return err
-}
-
-func readConfig(path string) (resolver kong.Resolver, err error) {
-	f, err := OpenFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return config.JSON("--config "+path, f)
 }

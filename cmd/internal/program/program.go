@@ -16,9 +16,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/lash-go/lash/cmd/internal/terminal"
-	"github.com/lash-go/lash/cmd/internal/version"
 )
 
 // Streams are the standard streams and the environment of a command.
@@ -85,7 +82,7 @@ type CLI struct {
 // Main runs the command line of this process. SIGINT and SIGTERM end its context. A process that must wait for orphans does only
 // that, and runs the command line in a child.
 func (c *CLI) Main() (code int) {
-	log.SetOutput(terminal.New(os.Stderr)) // for libraries without a logger parameter
+	log.SetOutput(NewTerminal(os.Stderr)) // for libraries without a logger parameter
 	if err := hide(); err != nil {
 		return fail(&Streams{Name: c.Name, Err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err))
 	}
@@ -107,9 +104,9 @@ func (c *CLI) Main() (code int) {
 // Run runs a command line. Output passes the terminal filter.
 func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 	block := bufio.NewWriter(raw.Out)
-	out, warn := terminal.New(raw.Out), terminal.New(raw.Err)
+	out, warn := NewTerminal(raw.Out), NewTerminal(raw.Err)
 	if c.Buffered {
-		out = terminal.New(block)
+		out = NewTerminal(block)
 	}
 	s := &Streams{Name: c.Name, Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen, Flush: block.Flush}
 	defer warn.Close() //nolint:errcheck // there is no other output for the error
@@ -173,12 +170,12 @@ func (c *CLI) Parser(s *Streams, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c.Flags,
 		kong.Name(c.Name), kong.Description(c.Description), kong.Bind(s),
 		kong.Writers(s.Out, s.Err), kong.Exit(exit),
-		kong.UsageOnError(), kong.Vars{"version": version.Of(c.Name)},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.UsageOnError(), kong.Vars{"version": VersionOf(c.Name)},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.PostBuild(hideSettings),
 	)
 }
 
 func fail(s *Streams, err error) int {
-	s.Printf("%s", terminal.Redacted(err.Error()))
+	s.Printf("%s", WithoutCredentials(err.Error()))
 	return Failed
 }

@@ -124,10 +124,9 @@ func (r *Report) Text() string {
 }
 
 // Run decides the steps of a session again, up to the first difference. hooks runs those of the program; nil takes the recorded
-// decisions. progress is called after each commit.
-func (c *Session) Run(ctx context.Context, log events.Log, blobs follow.BlobReader, hooks decision.Hooks, progress func(at, last events.Seq)) error {
-	last, err := log.Last(ctx, c.ID)
-	if err != nil {
+// decisions.
+func (c *Session) Run(ctx context.Context, log events.Log, blobs follow.BlobReader, hooks decision.Hooks) error {
+	if _, err := log.Last(ctx, c.ID); err != nil {
 		return err
 	}
 	s := projector.New(c.ID)
@@ -149,7 +148,6 @@ func (c *Session) Run(ctx context.Context, log events.Log, blobs follow.BlobRead
 				return err
 			}
 		}
-		progress(entry.Seq, last)
 	}
 	return nil
 }

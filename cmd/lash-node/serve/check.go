@@ -8,15 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/recheck"
-	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/workers/hookcheck"
 )
@@ -28,6 +25,11 @@ func Check(cfg Config) (code int) { return cfg.checkCLI(filepath.Base(os.Args[0]
 func (cfg Config) checkCLI(name string) *program.CLI {
 	into := &struct{ CheckCommand }{}
 	into.adds = cfg
+	if node, err := cfg.cli(name, &standalone{}).Parser(&program.Streams{}, nil); err == nil { // its own errors are told when it runs
+		for _, f := range node.Model.Flags {
+			into.Others = append(into.Others, f.Name)
+		}
+	}
 	return &program.CLI{Name: name, Description: "Compares recorded sessions with what this program decides.", Flags: into, Explain: connect.Advised}
 }
 
@@ -39,7 +41,8 @@ type CheckCommand struct {
 	Targets []string `arg:"" name:"file" help:"Archives of lash-replay export, or folders of them (*.lash)." type:"path" folders:""`
 	PluginFlags
 	connect.BodiesFlags
-	Locks  string `help:"File of what sessions cannot change, as lash-node serve has it." placeholder:"FILE" type:"path"`
+	program.Settings
+	Locks  string `help:"File of what sessions cannot change, as lash-node serve has it." placeholder:"FILE" type:"path" setting:""`
 	MaxMiB int64  `name:"max-mib" default:"1024" placeholder:"N" help:"Refuse an archive whose content is larger, in MiB: it is read into memory. Default: ${default}."`
 	JUnit  string `name:"junit" placeholder:"FILE" help:"Also write the results to this file, as JUnit's XML: one test case a session." type:"path" writes:""`
 	Whole  bool   `help:"A session with redacted payloads is one that cannot be checked."`
@@ -96,7 +99,11 @@ func (c *CheckCommand) Run(ctx context.Context, s *program.Streams) error {
 
 // checkAll checks the archives one after the other, in one temporary store.
 func (c *CheckCommand) checkAll(ctx context.Context, s *program.Streams, files []string, r *recheck.Report) error {
-	b, closeStore, err := c.store(ctx)
+	keys, err := c.BodiesKeys()
+	if err != nil {
+		return err
+	}
+	b, closeStore, err := connect.Temporary(ctx, "lash-node", keys)
 	if err != nil {
 		return err
 	}
@@ -140,41 +147,17 @@ func (c *CheckCommand) hooks(s *program.Streams, b *bus.Bus) (*hookcheck.Checker
 	if err != nil {
 		return nil, err
 	}
-	return hookcheck.New(hookcheck.Config{Bus: b, Plugins: stack, Locks: locks, Logger: zap.NewNop()})
-}
-
-// store opens a temporary store, in which no node works.
-func (c *CheckCommand) store(ctx context.Context) (b *bus.Bus, closeStore func(), err error) {
-	keys, err := c.BodiesKeys()
+	environments, err := node.environments()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "lash-check-")
-	if err != nil {
-		return nil, nil, err
-	}
-	remove := func() { _ = os.RemoveAll(dir) }
-	server, err := busembed.Start(busembed.Config{StoreDir: dir})
-	if err != nil {
-		remove()
-		return nil, nil, err
-	}
-	if b, err = bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node", Keys: keys}); err != nil {
-		server.Stop()
-		remove()
-		return nil, nil, err
-	}
-	return b, func() {
-		b.Close()
-		server.Stop()
-		remove()
-	}, nil
+	return hookcheck.New(hookcheck.Config{Bus: b, Plugins: stack, Locks: locks, Environments: environments, Logger: zap.NewNop()})
 }
 
 // checkFile checks one archive. One that cannot be checked is a result too, so that it does not hide others.
 func (c *CheckCommand) checkFile(ctx context.Context, b *bus.Bus, hooks *hookcheck.Checker, file string) *recheck.Session {
 	one := &recheck.Session{File: file}
-	a, err := c.read(file)
+	a, err := program.ReadArchive(file, c.MaxMiB)
 	if err == nil {
 		one.ID = a.Session
 		a, err = one.BeforeRedacted(ctx, a)
@@ -186,23 +169,10 @@ func (c *CheckCommand) checkFile(ctx context.Context, b *bus.Bus, hooks *hookche
 		_, err = archive.Restore(ctx, b, a)
 	}
 	if err == nil {
-		err = one.Run(ctx, b.Log(), b, hooks.Run, func(events.Seq, events.Seq) {})
+		err = one.Run(ctx, b.Log(), b, hooks.Run)
 	}
 	if err != nil {
 		one.Problem = err.Error()
 	}
 	return one
-}
-
-func (c *CheckCommand) read(file string) (*events.Archive, error) {
-	f, err := program.OpenFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: lash-replay export SESSION -o FILE writes the archive of a session", err)
-	}
-	defer func() { _ = f.Close() }()
-	a, err := events.ReadArchive(f, min(c.MaxMiB, 1<<40)<<20)
-	if errors.Is(err, events.ErrTooLarge) {
-		return nil, fmt.Errorf("%w: --max-mib allows more", err)
-	}
-	return a, err
 }

@@ -31,7 +31,7 @@ func TestConcurrencyFlag(t *testing.T) {
 		"negative":      {nil, []string{"--concurrency=turn=-1"}, concurrency{}, "at least 1"},
 		"fraction":      {1.5, nil, concurrency{}, "want a number"},
 		"class":         {nil, []string{"--concurrency", "api=1"}, concurrency{}, "no such class"},
-		"role":          {nil, []string{"--roles", "turn,fly"}, concurrency{}, "roles"},
+		"role":          {nil, []string{"--set", "roles=turn,fly"}, concurrency{}, "roles"},
 		"config_list":   {[]int{1}, nil, concurrency{}, "concurrency"},
 	} {
 		t.Run(name, func(t *testing.T) {

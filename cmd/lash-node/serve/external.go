@@ -27,10 +27,10 @@ func (c *Command) externalPlugins() error {
 	}
 	data, err := program.ReadFile(c.External, program.MaxFileBytes)
 	if err != nil {
-		return fmt.Errorf("--external-plugins: %w", err)
+		return fmt.Errorf("setting external-plugins: %w", err)
 	}
 	if c.external, err = parseExternal(data, c.taken()); err != nil {
-		return fmt.Errorf("--external-plugins %s: %w", c.External, err)
+		return fmt.Errorf("setting external-plugins %s: %w", c.External, err)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (n *Node) servePlugins(cfg *workers.Config) error {
 	if n.external == nil {
 		return nil
 	}
-	return n.external.ServeAPI(external.APIConfig{Service: n.Host(), Access: cfg.Access})
+	return n.external.ServeAPI(external.APIConfig{Service: n.Host(), Access: cfg.Access, Memory: n.node.Memory()})
 }
 
 // startExternal starts the external plugins, before the node that calls them.
@@ -98,7 +98,7 @@ func (n *Node) lacks() string {
 	return strings.Join(lines, "\n")
 }
 
-// parseExternal reads the JSON of --external-plugins. Every error begins with its line, and names its field.
+// parseExternal reads the JSON of setting external-plugins. Every error begins with its line, and names its field.
 func parseExternal(data []byte, taken []string) ([]external.Plugin, error) {
 	var file struct {
 		Plugins []external.Plugin `json:"plugins"`

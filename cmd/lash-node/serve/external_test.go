@@ -24,7 +24,7 @@ import (
 	"github.com/lash-go/lash/workers/external"
 )
 
-// externalFile writes a file of --external-plugins.
+// externalFile writes a file of setting external-plugins.
 func externalFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plugins.json")
@@ -67,8 +67,8 @@ func TestExternalPluginsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file, store := externalFile(t, c.text), filepath.Join(t.TempDir(), "store")
-			_, err := started(t, Config{}, "--store", store, "--listen", "127.0.0.1:0", "--external-plugins", file)
-			if want := "--external-plugins " + file + ": " + c.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+			_, err := started(t, Config{}, "--store", store, "--listen", "127.0.0.1:0", "--set", "external-plugins="+file)
+			if want := "setting external-plugins " + file + ": " + c.want; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			if _, err := os.Stat(store); !errors.Is(err, os.ErrNotExist) {
@@ -76,7 +76,7 @@ func TestExternalPluginsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := started(t, Config{}, "--external-plugins", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := started(t, Config{}, "--set", "external-plugins="+filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: got %v, want %v", err, os.ErrNotExist)
 	}
 }
@@ -149,7 +149,7 @@ func TestExternalPlugins(t *testing.T) {
 	file := externalFile(t, fmt.Sprintf(`{"plugins": [
 		{"name": "letters", "effects": {"send": "non_idempotent", "other": "idempotent"}, "manifests": [%q], "callbacks": ["create"]},
 		{"name": "absent"}]}`, admitted))
-	n, err := started(t, Config{}, "--store", store, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--external-plugins", file, "--allow", "send", "--model", "m")
+	n, err := started(t, Config{}, "--store", store, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "external-plugins="+file, "--allow", "send", "--model", "m")
 	if err != nil {
 		t.Fatal(err)
 	}

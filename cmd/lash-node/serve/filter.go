@@ -7,18 +7,18 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// filter reads the patterns of --redact; nil without a file.
+// filter reads the patterns of setting redact; nil without a file.
 func (c *Command) filter() (*blob.Filter, error) {
 	if c.Redact == "" {
 		return nil, nil //nolint:nilnil // no filter
 	}
 	text, err := program.ReadFile(c.Redact, program.MaxFileBytes)
 	if err != nil {
-		return nil, fmt.Errorf("--redact: %w", err)
+		return nil, fmt.Errorf("setting redact: %w", err)
 	}
 	f, err := blob.NewFilter(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("--redact %s: %w", c.Redact, err)
+		return nil, fmt.Errorf("setting redact %s: %w", c.Redact, err)
 	}
 	return f, nil
 }

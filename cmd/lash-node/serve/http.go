@@ -23,17 +23,17 @@ func Agents(api http.Handler) http.Handler { return mcpapi.Handler(api) }
 type httpFlags struct {
 	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
 	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin, or a list of rights: read,write,approve,configure,command), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, if needed, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
-	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, reserved_names, clients, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
-	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
-	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP server, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
-	HTTPTLSKey      string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
-	HTTPClientCA    string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path"`
-	HTTPClientCert  string   `name:"http-client-cert" help:"With --http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional"`
-	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP server at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N"`
-	HTTPProxies     []string `name:"http-proxy" help:"Addresses or ranges (CIDR) of trusted proxies before the HTTP server: the client of their requests, for limits and the access log, is the right-most address of --http-proxy-header that is not among them. Headers of others are ignored." placeholder:"RANGE"`
-	HTTPProxyHeader string   `name:"http-proxy-header" help:"Header that these proxies write: x-forwarded-for or forwarded." default:"x-forwarded-for" enum:"x-forwarded-for,forwarded"`
-	NoHTTPPage      bool     `name:"no-http-page" help:"Serve no web page. Otherwise it is at /, shows the sessions that a caller may read, and asks for a token where the browser has no certificate."`
-	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN"`
+	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, reserved_names, clients, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path" setting:""`
+	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME" setting:""`
+	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP server, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path" setting:""`
+	HTTPTLSKey      string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path" setting:""`
+	HTTPClientCA    string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path" setting:""`
+	HTTPClientCert  string   `name:"http-client-cert" help:"With http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional" setting:""`
+	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP server at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N" setting:""`
+	HTTPProxies     []string `name:"http-proxy" help:"Addresses or ranges (CIDR) of trusted proxies before the HTTP server: the client of their requests, for limits and the access log, is the right-most address of the setting http-proxy-header that is not among them. Headers of others are ignored." placeholder:"RANGE"`
+	HTTPProxyHeader string   `name:"http-proxy-header" help:"Header that these proxies write: x-forwarded-for or forwarded." default:"x-forwarded-for" enum:"x-forwarded-for,forwarded" setting:""`
+	NoHTTPPage      bool     `name:"no-http-page" help:"Serve no web page. Otherwise it is at /, shows the sessions that a caller may read, and asks for a token where the browser has no certificate." setting:""`
+	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN" setting:""`
 }
 
 // httpServer is the HTTP server of a node; nil where it has none.
@@ -108,7 +108,7 @@ func (d *httpServer) lacks() string {
 	if d == nil || d.issuer == nil || d.issuer.Ready() {
 		return ""
 	}
-	return "the issuer's keys of --http-oidc are not read yet: its tokens are answered with 503"
+	return "the issuer's keys of http-oidc are not read yet: its tokens are answered with 503"
 }
 
 // stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also closes a server that was only partly
@@ -176,7 +176,7 @@ func (f *httpFlags) connections() (int, error) {
 	case f.HTTPConnections == 0:
 		return max(min(half, httpapi.DefaultConnections), 1), nil
 	case f.HTTPConnections < 0 || f.HTTPConnections > half:
-		return 0, fmt.Errorf("--http-connections %d: want 1 to %d, half of the %d files that this process may open; raise ulimit -n, or LimitNOFILE of its unit", f.HTTPConnections, half, files)
+		return 0, fmt.Errorf("setting http-connections %d: want 1 to %d, half of the %d files that this process may open; raise ulimit -n, or LimitNOFILE of its unit", f.HTTPConnections, half, files)
 	}
 	return f.HTTPConnections, nil
 }

@@ -18,7 +18,7 @@ import (
 // identifiers opens the sources of callers that the flags name.
 func (d *httpServer) identifiers(ctx context.Context, s *program.Streams, f *httpFlags, log *zap.Logger, users map[string]api.Reach) error {
 	if f.HTTPTokens == "" && f.HTTPOIDC == "" {
-		return errors.New("--http needs --http-tokens FILE or --http-oidc FILE; a line of tokens is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
+		return errors.New("--http needs --http-tokens FILE or the setting http-oidc; a line of tokens is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
 	}
 	tokens, err := httpapi.NewTokens(nil)
 	if err != nil {
@@ -35,12 +35,12 @@ func (d *httpServer) identifiers(ctx context.Context, s *program.Streams, f *htt
 	}
 	cfg, err := f.oidcConfig()
 	if err != nil {
-		return fmt.Errorf("--http-oidc: %w", err)
+		return fmt.Errorf("setting http-oidc: %w", err)
 	}
 	cfg.Tenant, cfg.Reserved, cfg.Logger = f.HTTPTenant, taken(tokens, users), log
 	defer s.NoteWait("the keys of the issuer in %s", f.HTTPOIDC)()
 	if d.issuer, err = oidc.New(ctx, cfg); err != nil {
-		return fmt.Errorf("--http-oidc: %w", err)
+		return fmt.Errorf("setting http-oidc: %w", err)
 	}
 	d.identity = append(d.identity, d.issuer)
 	return nil

@@ -21,14 +21,14 @@ type certificates struct {
 func (f *httpFlags) secure(files *rereader) (*tls.Config, error) {
 	switch {
 	case (f.HTTPTLSCert == "") != (f.HTTPTLSKey == ""):
-		return nil, errors.New("--http-tls-cert and --http-tls-key go together")
+		return nil, errors.New("settings http-tls-cert and http-tls-key go together")
 	case f.HTTPTLSCert == "" && f.HTTPClientCA != "":
-		return nil, errors.New("--http-client-ca needs --http-tls-cert and --http-tls-key")
+		return nil, errors.New("setting http-client-ca needs http-tls-cert and http-tls-key")
 	case f.HTTPTLSCert == "":
 		return nil, f.plain()
 	}
 	c := &certificates{}
-	if err := files.add("--http-tls-cert", c.setOwn, f.HTTPTLSCert, f.HTTPTLSKey); err != nil {
+	if err := files.add("setting http-tls-cert", c.setOwn, f.HTTPTLSCert, f.HTTPTLSKey); err != nil {
 		return nil, err
 	}
 	config := &tls.Config{
@@ -38,7 +38,7 @@ func (f *httpFlags) secure(files *rereader) (*tls.Config, error) {
 	if f.HTTPClientCA == "" {
 		return config, nil
 	}
-	if err := files.add("--http-client-ca", c.setClients, f.HTTPClientCA); err != nil {
+	if err := files.add("setting http-client-ca", c.setClients, f.HTTPClientCA); err != nil {
 		return nil, err
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
@@ -61,7 +61,7 @@ func (f *httpFlags) plain() error {
 		return fmt.Errorf("--http: %w", err)
 	}
 	if !busembed.Loopback(host) {
-		return fmt.Errorf("--http %s: without TLS everything on the way reads tokens: give --http-tls-cert and --http-tls-key, or listen on 127.0.0.1, ::1 or localhost, behind a proxy on this machine", f.HTTP)
+		return fmt.Errorf("--http %s: without TLS everything on the way reads tokens: give the settings http-tls-cert and http-tls-key, or listen on 127.0.0.1, ::1 or localhost, behind a proxy on this machine", f.HTTP)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // Each is refused by name, and nothing starts.
 func TestIdleFlags(t *testing.T) {
 	t.Parallel()
-	idle := map[string]string{"nats-scopes": "--nats URL"}
+	idle, settings := map[string]string{"nats-scopes": "--nats URL"}, map[string]bool{"nats-scopes": true}
 	for _, of := range []struct {
 		flags any
 		skip  []string
@@ -27,6 +27,7 @@ func TestIdleFlags(t *testing.T) {
 			}
 			if !strings.Contains(" "+strings.Join(of.skip, " ")+" ", " "+field.Name+" ") {
 				idle[name] = of.needs
+				_, settings[name] = field.Tag.Lookup("setting")
 			}
 		}
 	}
@@ -40,9 +41,12 @@ func TestIdleFlags(t *testing.T) {
 			value = "x"
 		}
 		var out strings.Builder
-		args := []string{"--store", t.TempDir(), "--listen", "nowhere", "--" + name + "=" + value}
+		args, said := []string{"--store", t.TempDir(), "--listen", "nowhere", "--" + name + "=" + value}, "--"+name
+		if settings[name] {
+			args[len(args)-1], said = "--set="+name+"="+value, "the setting "+name
+		}
 		code := Config{}.cli("node", &standalone{}).Run(t.Context(), args, &program.Streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
-		if want := "--" + name + " does nothing without " + needs; code != program.Failed || !strings.Contains(out.String(), want) {
+		if want := said + " does nothing without " + needs; code != program.Failed || !strings.Contains(out.String(), want) {
 			t.Errorf("--%s: got exit code %d and %q, want %q", name, code, out.String(), want)
 		}
 	}

@@ -16,10 +16,10 @@ import (
 
 // keyFlags are the flags of signed heads.
 type keyFlags struct {
-	Keys         string `help:"Directory with this node's key and certificate, for the signed heads of histories; lash-node keys makes one. New files there are used at once. Defaults to keys in --store, where the node makes it. With --nats and without it no heads are signed." placeholder:"DIR" type:"path"`
-	Unsigned     bool   `help:"Sign no heads of histories."`
-	Heads        string `help:"Append every signed head to this file, as a line of JSON, for auditors: lash-replay verify --head FILE finds histories that were rolled back. Let another user own it, append-only, or give a named pipe, whose reader must run before the node. Never waits: a head that cannot be written is lost and counted; the next one covers the same commits." placeholder:"FILE" type:"path" writes:""`
-	HeadsSubject string `name:"heads-subject" help:"Publish every signed head on this NATS subject, where a stream of another account can keep it. The subject takes the session as its last token." placeholder:"SUBJECT"`
+	Keys         string `help:"Directory with this node's key and certificate, for the signed heads of histories; lash-node keys makes one. New files there are used at once. Defaults to keys in --store, where the node makes it. With --nats and without it no heads are signed." placeholder:"DIR" type:"path" setting:""`
+	Unsigned     bool   `help:"Sign no heads of histories." setting:""`
+	Heads        string `help:"Append every signed head to this file, as a line of JSON, for auditors: lash-replay verify --head FILE finds histories that were rolled back. Let another user own it, append-only, or give a named pipe, whose reader must run before the node. Never waits: a head that cannot be written is lost and counted; the next one covers the same commits." placeholder:"FILE" type:"path" writes:"" setting:""`
+	HeadsSubject string `name:"heads-subject" help:"Publish every signed head on this NATS subject, where a stream of another account can keep it. The subject takes the session as its last token." placeholder:"SUBJECT" setting:""`
 }
 
 // sign sets the signer of heads, and what receives them.
@@ -27,20 +27,20 @@ func (c *Command) sign(n *Node, cfg *workers.Config) error {
 	signs := !c.Unsigned && (c.Keys != "" || c.NATS == "")
 	switch {
 	case c.Unsigned && c.Keys != "":
-		return errors.New("--unsigned and --keys exclude each other")
+		return errors.New("settings unsigned and keys exclude each other")
 	case !signs && (c.Heads != "" || c.HeadsSubject != ""):
-		return errors.New("--heads and --heads-subject need signed heads: --keys DIR names a key for them")
+		return errors.New("settings heads and heads-subject need signed heads: the setting keys names a key for them")
 	case !signs:
-		n.signing = "no signed heads; --keys DIR names a key for them"
+		n.signing = "no signed heads; the setting keys names a key for them"
 		return nil
 	}
 	keys, dir, err := c.openKeys()
 	if err == nil {
 		paths := []string{filepath.Join(dir, keyring.NodeKey), filepath.Join(dir, keyring.Certificate), filepath.Join(dir, keyring.TenantPub)}
-		err = n.watched.files.add("--keys", func(files [][]byte) error { return keys.Set(files[0], files[1], files[2]) }, paths...)
+		err = n.watched.files.add("setting keys", func(files [][]byte) error { return keys.Set(files[0], files[1], files[2]) }, paths...)
 	}
 	if err != nil {
-		return fmt.Errorf("--keys %s: %w: lash-node keys makes keys and certificates, --unsigned signs nothing", dir, err)
+		return fmt.Errorf("setting keys %s: %w: lash-node keys makes keys and certificates, the setting unsigned signs nothing", dir, err)
 	}
 	cert := keys.Signer().Certificate()
 	n.signing = fmt.Sprintf("heads are signed with key %s of %s, which is certified until %s", cert.Name, cert.Tenant, cert.Until.Time().UTC().Format(time.DateOnly))
@@ -71,7 +71,7 @@ func (c *Command) sendHeads(n *Node, cfg *workers.Config) error {
 	if c.Heads != "" {
 		file, err := localfile.Append(c.Heads) // it may be owned by another user
 		if err != nil {
-			return fmt.Errorf("--heads: %w", err)
+			return fmt.Errorf("setting heads: %w", err)
 		}
 		n.closers = append(n.closers, func() { _ = file.Close() })
 		to = append(to, func(_ *proof.Head, line []byte) error {

@@ -46,7 +46,7 @@ func TestHeadsOutside(t *testing.T) {
 	}
 	cfg := Config{Logger: zaptest.NewLogger(t)}
 	n, err := started(t, cfg, "--store", filepath.Join(dir, "store"), "--listen", "127.0.0.1:0", "--provider", "scripted",
-		"--keys", keys, "--heads", file, "--heads-subject", "audit.heads")
+		"--set", "keys="+keys, "--set", "heads="+file, "--set", "heads-subject=audit.heads")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +113,9 @@ func TestKeysOfNode(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unsigned_and_keys": {[]string{"--unsigned", "--keys", "x"}, "exclude each other"},
-		"unsigned_heads":    {[]string{"--unsigned", "--heads", "x"}, "need signed heads"},
-		"no_keys":           {[]string{"--keys", filepath.Join(t.TempDir(), "none")}, "lash-node keys makes keys"},
+		"unsigned_and_keys": {[]string{"--set", "unsigned=true", "--set", "keys=x"}, "exclude each other"},
+		"unsigned_heads":    {[]string{"--set", "unsigned=true", "--set", "heads=x"}, "need signed heads"},
+		"no_keys":           {[]string{"--set", "keys=" + filepath.Join(t.TempDir(), "none")}, "lash-node keys makes keys"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

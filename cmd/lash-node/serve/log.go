@@ -16,14 +16,14 @@ import (
 // traceWait bounds the write of the last trace lines.
 const traceWait = 2 * time.Second
 
-// trace is the writer of the node's trace; nil without --trace.
+// trace is the writer of the node's trace; nil without setting trace.
 func (c *Command) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), err error) {
 	if c.Trace == "" {
 		return nil, func() {}, nil
 	}
 	file, err := workers.OpenTraceFile(c.Trace, log)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--trace: %w", err)
+		return nil, nil, fmt.Errorf("setting trace: %w", err)
 	}
 	return file.Trace, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), traceWait) // the command's context has ended

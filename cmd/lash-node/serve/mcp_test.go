@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -96,7 +94,7 @@ func TestMCPBeforeTurns(t *testing.T) {
 		}
 		return n
 	}
-	first := start("--roles", "projector")
+	first := start("--set", "roles=projector")
 	id, err := first.Host().Create(t.Context(), api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +133,8 @@ func TestStopBeforeMCP(t *testing.T) {
 		t.Run(fmt.Sprint(used), func(t *testing.T) {
 			t.Parallel()
 			store := filepath.Join(t.TempDir(), "store")
-			file := mcpFile(t, `{"mcpServers": {"slow": {"command": "sleep", "args": ["infinity"], "lash": {"start_timeout_ms": 3600000}}}}`)
+			runs := filepath.Join(t.TempDir(), "runs")
+			file := mcpFile(t, `{"mcpServers": {"slow": {"command": "sh", "args": ["-c", "touch `+runs+`; exec sleep infinity"], "lash": {"start_timeout_ms": 3600000}}}}`)
 			c, err := Config{Providers: []llm.Provider{ownOf("mine", "m")}}.parsed(silent(), "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none", "--mcp", file)
 			if err != nil {
 				t.Fatal(err)
@@ -157,7 +156,10 @@ func TestStopBeforeMCP(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			awaitStreams(t, b) // the node can read its store then
+			bustest.Eventually(t, "the start of the MCP server", func() bool { // the node can read its store then
+				_, err := os.Stat(runs)
+				return err == nil
+			})
 			b.Close()
 			stop()
 			if err := <-ended; err == nil {
@@ -168,22 +170,6 @@ func TestStopBeforeMCP(t *testing.T) {
 			}
 		})
 	}
-}
-
-// awaitStreams waits for the streams that a node makes when it has opened its store.
-func awaitStreams(t *testing.T, b *bus.Bus) {
-	t.Helper()
-	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bustest.Eventually(t, "the streams", func() bool {
-		_, err := js.Stream(t.Context(), "lash-timers")
-		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
 }
 
 // TestDocumentedMCPFiles reads the files of servers that the README and the operators' guide show.

@@ -114,8 +114,8 @@ func Provider(s *program.Streams, name string) (llm.Provider, error) {
 
 // ModelFlags are the settings of model calls.
 type ModelFlags struct {
-	Silence    Silence       `name:"model-silence" help:"How long a model may send no content before a call fails as cut off, before its reply and within it: a duration, and PATTERN=DURATION for models that think longer without a word, where * is any text. A session's silence_ms goes first." default:"5m" placeholder:"DURATION,MODEL=DURATION,..."`
-	ModelRetry time.Duration `name:"model-retry" help:"How long tries of a model call go on after its first failure, while the provider is overloaded or cannot be reached. A wait that it asks for is kept within that time; a longer one ends the turn, and is told." default:"5m"`
+	Silence    Silence       `name:"model-silence" help:"How long a model may send no content before a call fails as cut off, before its reply and within it: a duration, and PATTERN=DURATION for models that think longer without a word, where * is any text. A session's silence_ms goes first." default:"5m" placeholder:"DURATION,MODEL=DURATION,..." setting:""`
+	ModelRetry time.Duration `name:"model-retry" help:"How long tries of a model call go on after its first failure, while the provider is overloaded or cannot be reached. A wait that it asks for is kept within that time; a longer one ends the turn, and is told." default:"5m" setting:""`
 }
 
 // providers are those of the program, the shipped ones whose key is in the environment, and the scripted one.

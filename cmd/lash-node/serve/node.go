@@ -16,10 +16,9 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/connect"
 	"github.com/lash-go/lash/cmd/internal/program"
-	"github.com/lash-go/lash/cmd/internal/token"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/httpapi"
-	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/mcp"
@@ -73,7 +72,7 @@ func (n *Node) Clients() int {
 	return n.server.Clients() - n.bus.Connections() // the connections of this process
 }
 
-// Stop returns running turns to the queue, waits at most --grace for running calls, and closes everything.
+// Stop returns running turns to the queue, waits at most the setting grace for running calls, and closes everything.
 func (n *Node) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's context has usually ended
 	defer cancel()
@@ -157,7 +156,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if c.Memory > 0 && os.Getenv("GOMEMLIMIT") == "" { // the runtime's own
 		debug.SetMemoryLimit(int64(c.Memory) + besideSessions)
 	}
-	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Memory: memory.Divide(int64(c.Memory)).Requests, Access: cfg.Access, Refused: n.watched.refusedConnection, Logger: cfg.Logger, Prices: n.watched.prices, Redactions: n.bus.Redactions}, cfg.Scopes); err != nil {
+	if n.http, err = c.openHTTP(ctx, s, httpapi.Config{Service: n.Host(), Memory: n.node.Memory(), Access: cfg.Access, Refused: n.watched.refusedConnection, Logger: cfg.Logger, Prices: n.watched.prices, Redactions: n.bus.Redactions}, cfg.Scopes); err != nil {
 		return err
 	}
 	if err = c.startMCP(ctx, s, n, cfg.Logger); err == nil { // before turns, which may go on with calls of its servers
@@ -172,7 +171,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	}
 	n.started = true
 	if room, limit := n.bus.Room(ctx); room == 0 {
-		s.Printf("no room for a new session: the account has its limit of %d streams (max_streams of the servers, or --max-hot); each session that is not archived has one", limit)
+		s.Printf("no room for a new session: the account has its limit of %d streams (max_streams of the servers, or the setting max-hot); each session that is not archived has one", limit)
 	}
 	n.http.start()
 	n.watched.serve(n.node, n.lacks, s)
@@ -197,6 +196,12 @@ func (c *Command) checked(ctx context.Context, s *program.Streams, log *zap.Logg
 		return cfg, err
 	}
 	if cfg.Locks, err = c.locks(); err != nil {
+		return cfg, err
+	}
+	if cfg.Environments, err = c.environments(); err == nil {
+		err = checkByCall(cfg.Environments, &cfg.Locks)
+	}
+	if err != nil {
 		return cfg, err
 	}
 	if cfg.Filter, err = c.filter(); err != nil {
@@ -249,6 +254,6 @@ func (c *Command) name() string {
 	if err != nil || host == "" {
 		return ""
 	}
-	name := token.Of(host)
+	name := events.TokenOf(host)
 	return name[:min(len(name), workers.MaxName)]
 }

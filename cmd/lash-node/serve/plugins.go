@@ -25,18 +25,16 @@ import (
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
 )
 
-// defaultCommandTimeout is the default that the tag of [PluginFlags] has.
-const defaultCommandTimeout = 2 * time.Minute
-
 // PluginFlags select the plugins of sessions, and configure the shipped ones.
 type PluginFlags struct {
 	Plugins        []string      `help:"Plugins of every session, comma-separated, as listed above. \"default\" and \"none\" are two such lists." default:"default" placeholder:"LIST"`
 	Root           string        `help:"Directory that files, shell and background work in." placeholder:"DIR" type:"path"`
+	Environments   string        `help:"File of execution environments, which sessions name in their configuration (environment): JSON as {\"environments\": {\"ci\": {\"directory\": \"/srv/ci\", \"variables\": {\"TOKEN\": \"...\"}, \"by_call\": false, \"timeout\": \"2m\", \"max_timeout\": \"10m\", \"max_output_bytes\": 65536, \"max_cpu_time\": \"1m\", \"max_memory_bytes\": 1000000000, \"code_timeout\": \"10s\"}}}, where all but directory may be left out. Files, shell, background and monitors work there, and code has its limits. Each process of a command has its own processor time and memory, and a program has at most a sixth of the memory of this machine, or 128 MiB. by_call lets the model name it in calls of commands. Sessions that name none have that of the name default, whose directory is --root. Give it to every node." placeholder:"FILE" type:"path" setting:""`
 	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text: of the tool's name, as in SERVER__*, or of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
 	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
 	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
 	MCP            string        `name:"mcp" help:"File of servers of the Model Context Protocol, whose tools sessions get: JSON with mcpServers, as editors have it. References in it to variables and files are replaced. Section \"MCP servers\" of OPERATING.md has the fields." placeholder:"FILE" type:"path"`
-	CommandTimeout time.Duration `help:"Timeout of the shell's commands that set none; at most 10m." default:"2m"`
+	CommandTimeout time.Duration `help:"Timeout of the shell's commands that set none; at most 10m." default:"2m" setting:""`
 }
 
 // Given are the flags that do not have their default, as a shell reads them, each after a space.
@@ -54,9 +52,6 @@ func (f *PluginFlags) Given() (flags string) {
 	}
 	if f.MCP != "" {
 		flags += " --mcp " + connect.Quoted(f.MCP)
-	}
-	if f.CommandTimeout != defaultCommandTimeout {
-		flags += " --command-timeout " + f.CommandTimeout.String()
 	}
 	return flags
 }
@@ -153,7 +148,7 @@ func (cfg Config) defaultPlugins() (names []string) {
 
 // Help implements [kong.HelpProvider].
 func (c *Command) Help() string {
-	return ModelsHelp + c.adds.PluginsHelp() + c.adds.providersHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
+	return ModelsHelp + c.adds.PluginsHelp() + c.adds.providersHelp() + "\nlash-node config prints a file of further settings. What the gate asks is answered with lash-node approvals and lash-node approve."
 }
 
 // PluginsHelp lists the values of --plugins, one a line.
@@ -193,7 +188,7 @@ func (c *Command) chosen() ([]string, error) {
 		case slices.Contains(known, name):
 			names = append(names, name)
 		case strings.HasSuffix(name, ".json") || strings.ContainsAny(name, `/\`):
-			return nil, fmt.Errorf("--plugins: %q is no plugin: did you mean --external-plugins %s of lash-node serve?", name, connect.Quoted(name))
+			return nil, fmt.Errorf("--plugins: %q is no plugin: did you mean --set external-plugins=%s of lash-node serve?", name, connect.Quoted(name))
 		default:
 			return nil, fmt.Errorf("--plugins: %q is no plugin: want %s, default or none alone", name, strings.Join(known, ", "))
 		}

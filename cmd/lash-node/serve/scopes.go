@@ -22,7 +22,7 @@ func (c *Command) natsScopes() (map[string]api.Reach, error) {
 	}
 	file, err := program.ReadFile(c.Scopes, program.MaxFileBytes)
 	if err != nil {
-		return nil, fmt.Errorf("--nats-scopes: %w", err)
+		return nil, fmt.Errorf("setting nats-scopes: %w", err)
 	}
 	scopes := make(map[string]api.Reach)
 	lines := bufio.NewScanner(bytes.NewReader(file))
@@ -33,17 +33,17 @@ func (c *Command) natsScopes() (map[string]api.Reach, error) {
 		}
 		own := len(fields) == 3 && fields[2] == "own"
 		if len(fields) != 2 && !own {
-			return nil, fmt.Errorf("--nats-scopes %s: line %d: want a user, a scope, and own or nothing", c.Scopes, n)
+			return nil, fmt.Errorf("setting nats-scopes %s: line %d: want a user, a scope, and own or nothing", c.Scopes, n)
 		}
 		scope := api.Scope(fields[1])
 		if err := scope.Check(); err != nil {
-			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
+			return nil, fmt.Errorf("setting nats-scopes %s: line %d: %w", c.Scopes, n, err)
 		}
 		if err := checkUser(fields[0]); err != nil {
-			return nil, fmt.Errorf("--nats-scopes %s: line %d: %w", c.Scopes, n, err)
+			return nil, fmt.Errorf("setting nats-scopes %s: line %d: %w", c.Scopes, n, err)
 		}
 		if _, twice := scopes[fields[0]]; twice {
-			return nil, fmt.Errorf("--nats-scopes %s: line %d: user %s has a line already", c.Scopes, n, fields[0])
+			return nil, fmt.Errorf("setting nats-scopes %s: line %d: user %s has a line already", c.Scopes, n, fields[0])
 		}
 		scopes[fields[0]] = api.Reach{Scope: scope, Own: own}
 	}
@@ -69,7 +69,7 @@ func (c *Command) locks() (locks lock.Locks, err error) {
 	}
 	file, err := program.ReadFile(c.Locks, program.MaxFileBytes)
 	if err != nil {
-		return locks, fmt.Errorf("--locks: %w", err)
+		return locks, fmt.Errorf("setting locks: %w", err)
 	}
 	if locks, err = lock.Parse(bytes.NewReader(file)); err == nil {
 		err = c.knownPlugins(locks.Plugins)
@@ -80,7 +80,7 @@ func (c *Command) locks() (locks lock.Locks, err error) {
 // ofLocks names the file of the locks in an error.
 func (c *Command) ofLocks(err error) error {
 	if err != nil {
-		return fmt.Errorf("--locks %s: %w", c.Locks, err)
+		return fmt.Errorf("setting locks %s: %w", c.Locks, err)
 	}
 	return nil
 }

@@ -153,10 +153,10 @@ func TestAdditionsAreChecked(t *testing.T) {
 		"no_such_plugin": {Config{Plugins: []plugin.Factory{shout("a")}}, []string{"--plugins", "b"}, `"b" is no plugin: want history, budget, todo, plan_mode, subagent, gate, files, shell, background, timer, tool_search, a, default`},
 		"no_provider":    {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b"}, `--provider b: there is no such provider: it is one of openai, openai-responses, anthropic, scripted, a`},
 		"no_model":       {Config{Providers: []llm.Provider{ownOf("a", "large")}}, []string{"--model", "small"}, `--listen: address nowhere`}, // the list of the model's provider only warns
-		"lock_providers": {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b", "--locks", locks}, `--provider b: there is no such provider: it is one of anthropic, a`},
-		"lock_models":    {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--model", "small", "--locks", locks}, `the node's own model small is not among the locks' models ["large-*"]`},
-		"locks_missing":  {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--locks", locks}, `--model is missing: a has large-1`},
-		"locks_all":      {Config{Providers: []llm.Provider{ownOf("a", "small")}}, []string{"--locks", locks}, `--model is missing: a has none that may be named`},
+		"lock_providers": {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b", "--set", "locks=" + locks}, `--provider b: there is no such provider: it is one of anthropic, a`},
+		"lock_models":    {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--model", "small", "--set", "locks=" + locks}, `the node's own model small is not among the locks' models ["large-*"]`},
+		"locks_missing":  {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--set", "locks=" + locks}, `--model is missing: a has large-1`},
+		"locks_all":      {Config{Providers: []llm.Provider{ownOf("a", "small")}}, []string{"--set", "locks=" + locks}, `--model is missing: a has none that may be named`},
 		"no_flag":        {Config{}, []string{"--no-such"}, `--no-such`},
 	} {
 		node, err := started(t, tc.cfg, append(tc.args, "--store", store, "--listen", "nowhere")...)
@@ -185,7 +185,7 @@ func TestUsageOfStandaloneProgram(t *testing.T) {
 		}
 	}
 	config := filepath.Join(t.TempDir(), "config.json")
-	for file, want := range map[string]string{`{"listen":"nowhere"}`: "--listen: address nowhere", `{"lisen":"x"}`: `"lisen" is no flag's name`} {
+	for file, want := range map[string]string{`{"listen":"nowhere"}`: "--listen: address nowhere", `{"lisen":"x"}`: `"lisen" is no setting and no flag`} {
 		if err := os.WriteFile(config, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +194,25 @@ func TestUsageOfStandaloneProgram(t *testing.T) {
 		s.Err = &errs
 		code := cfg.cli("mine", &standalone{}).Run(t.Context(), []string{"--config", config, "--store", t.TempDir()}, s)
 		if code != program.Failed || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: got exit code %d and %q, want %q", file, code, errs.String(), want)
+		}
+	}
+}
+
+// TestSettingsOfCheck gives a program's check the file of its node. It refuses what the node's flags do not have either.
+func TestSettingsOfCheck(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "config.json")
+	for file, want := range map[string]string{
+		`{"listen": "x", "max-hot": 3, "environments": "/no/such"}`: "setting environments: ", `{"lisen": "x"}`: `"lisen" is no setting and no flag`,
+	} {
+		if err := os.WriteFile(config, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var errs strings.Builder
+		s := silent()
+		s.Err = &errs
+		if code := (Config{}).checkCLI("mine").Run(t.Context(), []string{"--config", config, "../../lash-replay/testdata/archives"}, s); code != program.Failed || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: got exit code %d and %q, want %q", file, code, errs.String(), want)
 		}
 	}

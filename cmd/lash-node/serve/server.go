@@ -66,7 +66,7 @@ func copies(n int) string {
 // embedded starts a server in this process.
 func (c *Command) embedded(s *program.Streams, log *zap.Logger) (*busembed.Server, error) {
 	if c.Replicas != 1 {
-		return nil, fmt.Errorf("--replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
+		return nil, fmt.Errorf("setting replicas %d: an embedded server has one; use --nats with a cluster", c.Replicas)
 	}
 	host, text, err := net.SplitHostPort(c.Listen)
 	if err != nil {

@@ -33,9 +33,9 @@ import (
 // telemetryFlags are the address of health and metrics, and the collector of traces.
 type telemetryFlags struct {
 	Ops       string  `help:"Address for /healthz, /readyz and /metrics (Prometheus). Off by default." placeholder:"HOST:PORT"`
-	OTLP      string  `name:"otlp" help:"Export traces of turns to this OpenTelemetry collector, as OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES count." placeholder:"URL"`
-	OTLPRatio float64 `name:"otlp-ratio" help:"Part of the turns that are exported, 0 to 1; every node decides alike." default:"1"`
-	Prices    string  `help:"File of what tokens cost, for the metrics: a JSON object as {\"date\": \"2026-03-31\", \"source\": \"our contract\", \"models\": [{\"provider\": \"openai\", \"names\": [\"gpt-5\"], \"input\": 1.25, \"cache_read\": 0.125, \"output\": 10}]}, in US dollars for a million tokens. It is read again when it changes. Without it the prices of the build count." placeholder:"FILE" type:"path"`
+	OTLP      string  `name:"otlp" help:"Export traces of turns to this OpenTelemetry collector, as OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES count." placeholder:"URL" setting:""`
+	OTLPRatio float64 `name:"otlp-ratio" help:"Part of the turns that are exported, 0 to 1; every node decides alike." default:"1" setting:""`
+	Prices    string  `help:"File of what tokens cost, for the metrics: a JSON object as {\"date\": \"2026-03-31\", \"source\": \"our contract\", \"models\": [{\"provider\": \"openai\", \"names\": [\"gpt-5\"], \"input\": 1.25, \"cache_read\": 0.125, \"output\": 10}]}, in US dollars for a million tokens. It is read again when it changes. Without it the prices of the build count." placeholder:"FILE" type:"path" setting:""`
 }
 
 // watched is the telemetry of a node.
@@ -77,10 +77,10 @@ func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watc
 		return err
 	}
 	if u, err := url.Parse(f.OTLP); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return errors.New("--otlp: want the URL of a collector, as http://127.0.0.1:4318")
+		return errors.New("setting otlp: want the URL of a collector, as http://127.0.0.1:4318")
 	}
 	if f.OTLPRatio < 0 || f.OTLPRatio > 1 {
-		return fmt.Errorf("--otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
+		return fmt.Errorf("setting otlp-ratio: %v, want 0 to 1", f.OTLPRatio)
 	}
 	headers := make(http.Header)
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
@@ -103,7 +103,7 @@ func (f *telemetryFlags) prices(w *watched) error {
 		w.priced.Store(list)
 		return err
 	}
-	return w.files.add("--prices", func(contents [][]byte) error {
+	return w.files.add("setting prices", func(contents [][]byte) error {
 		list, err := prices.Parse(contents[0])
 		if err == nil {
 			w.metrics.SetPrices(list)

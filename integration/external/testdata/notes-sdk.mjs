@@ -72,6 +72,12 @@ const deeds = {
     await pause(how);
     return `${answer.status} ${JSON.stringify(answer.body)}`;
   },
+  async copy(args, call) {
+    const snapshot = await call.request("r1", "GET", `/v1/sessions/${call.session}/snapshot`);
+    const answer = await call.request("r2", "POST", "/v1/sessions", { parent: call.session, start: "snapshot", snapshot: snapshot.body });
+    return `${answer.status} ${JSON.stringify(answer.body)}`;
+  },
+  trace: async (args, call) => `${await call.trace("r1", { name: "seen", payload: { n: 1 }, context: { llm_call: "m1", metadata: { run: "r7" } } })}`,
   die: () => process.exit(7),
   async stubborn(how, call) {
     await pause(how);

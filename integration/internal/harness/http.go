@@ -34,7 +34,7 @@ func ValidBodies() map[string]string {
 		"resolveCall": `{"call":"t1/0/0","text":"done"}`, "setTools": `{"names":["add"],"level":"off"}`, "startMonitor": `{"command":"true"}`,
 		"grant": `{"rights":["read"]}`, "storeBlob": `{"x":1}`, "rewriteMessages": `{"messages":[]}`, "setProtocolOptions": `{"options":{}}`, "replaceExtensions": `{"extensions":[]}`, "applyExtension": `{"type":"x"}`,
 		"applyTools": `{"generation":0,"tools":[]}`, "invokeAction": `{"name":"greet"}`, "complete": `{"messages":[{"role":"user","parts":[{"type":"text","text":"aside"}]}]}`,
-		"registerTask": `{}`, "progressTask": `{"message":"on"}`, "endTask": `{"state":"completed"}`, "stopTask": `{}`, "cancelTasks": `{}`,
+		"registerTask": `{}`, "progressTask": `{"message":"on"}`, "endTask": `{"state":"completed"}`, "transitionTask": `{"state":"waiting"}`, "stopTask": `{}`, "cancelTasks": `{}`,
 		"streamCompletion": `{"messages":[{"role":"user","parts":[{"type":"text","text":"aside"}]}]}`,
 		"transferTasks":    `{"to":"elsewhere","tasks":["k1"]}`,
 	}

@@ -54,7 +54,7 @@ func CompareDecisions(ctx context.Context, t *testing.T, b *bus.Bus, id events.S
 		if err != nil {
 			return // the test damaged the history, or the servers
 		}
-		_, diff, err := decision.Compare(s, entry)
+		_, diff, err := decision.Hooks(nil).Compare(ctx, s, entry)
 		if err != nil {
 			t.Errorf("compare decisions of %s at %d: %v", id, entry.Seq, err)
 			return

@@ -28,6 +28,11 @@ type TaskEnd struct {
 	Summary string   `json:"summary,omitempty"`
 }
 
+// TaskMove is the state that a live task moves to.
+type TaskMove struct {
+	State LiveState `json:"state"`
+}
+
 // StopTask requests that a task stops by itself.
 type StopTask struct {
 	Reason string `json:"reason,omitempty"`

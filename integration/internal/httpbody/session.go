@@ -22,6 +22,20 @@ type NewSession struct {
 	First    *GivenMessage     `json:"first,omitempty"`
 	Subagent Subagent          `json:"subagent,omitzero"`
 	Usage    string            `json:"usage,omitempty"`
+	Overlay  NewOverlay        `json:"overlay,omitzero"`
+}
+
+// NewOverlay names the overlay of a new session.
+type NewOverlay struct {
+	Tools         []OverlayTool  `json:"tools,omitempty"`
+	Contributions []Contribution `json:"contributions,omitempty"`
+	WithoutBase   bool           `json:"without_base,omitempty"`
+}
+
+// OverlayTool names a tool that a plugin reserves for overlays.
+type OverlayTool struct {
+	Source string `json:"source,omitempty"`
+	Name   string `json:"name"`
 }
 
 // Snapshot is a session's state in the form that clients store.
@@ -63,6 +77,7 @@ type ConfigChange struct {
 	MaxIterations   *int64         `json:"max_iterations,omitempty"`
 	SilenceMillis   *int64         `json:"silence_ms,omitempty"`
 	Protocol        *string        `json:"protocol,omitempty"`
+	Environment     *string        `json:"environment,omitempty"`
 	Instructions    *string        `json:"instructions,omitempty"`
 	Sampling        *Sampling      `json:"sampling,omitempty"`
 	Layers          *[]PromptLayer `json:"layers,omitempty"`

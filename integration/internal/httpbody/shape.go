@@ -69,6 +69,7 @@ type SessionConfig struct {
 	Protocol        string        `json:"protocol,omitempty"`
 	RetainMillis    int64         `json:"retain_ms,omitempty"`
 	SilenceMillis   int64         `json:"silence_ms,omitempty"`
+	Environment     string        `json:"environment,omitempty"`
 	Instructions    string        `json:"instructions,omitempty"`
 	Sampling        Sampling      `json:"sampling,omitzero"`
 	Layers          []PromptLayer `json:"layers,omitempty"`

@@ -40,6 +40,7 @@ type Monitors struct {
 // MonitorSpec is the command of a monitor and its settings.
 type MonitorSpec struct {
 	Command          string            `json:"command"`
+	Environment      string            `json:"environment,omitempty"`
 	Cwd              string            `json:"cwd,omitempty"`
 	Env              map[string]string `json:"env,omitempty"`
 	Persistent       bool              `json:"persistent,omitempty"`

@@ -28,4 +28,6 @@ type (
 	OwnKind string
 	// EndState is the final state of such a task.
 	EndState string
+	// LiveState is a state that such a task moves to while it lives.
+	LiveState string
 )

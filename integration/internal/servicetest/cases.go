@@ -8,4 +8,4 @@ type testCase struct {
 	run  func(*bench)
 }
 
-var cases = slices.Concat(lifeCases, turnCases, policyCases, graphCases, toolCases, taskCases, outsideCases, watchCases, findCases, searchCases, blobCases)
+var cases = slices.Concat(lifeCases, turnCases, policyCases, environmentCases, graphCases, toolCases, taskCases, outsideCases, watchCases, findCases, searchCases, blobCases)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -48,6 +49,69 @@ var lifeCases = []testCase{
 		id, err := b.Create(b.ctx, api.CreateRequest{Start: api.StartSnapshot, Snapshot: base})
 		b.must("create", err, nil)
 		equal(b, "messages", b.texts(id), []string{"a", "b"})
+	}},
+	{"create_from_large_snapshot", func(b *bench) { // larger than a request
+		var nodes []api.AppendNode
+		for range 90 {
+			nodes = append(nodes, api.AppendNode{Message: &events.Message{Role: events.RoleUser, Parts: text(strings.Repeat("x", 8000))}})
+		}
+		of, err := b.Create(b.ctx, api.CreateRequest{Nodes: nodes})
+		b.must("create", err, nil)
+		for range 2 {
+			_, err = b.AppendNodes(b.ctx, of, api.AppendNodesRequest{Nodes: nodes})
+			b.must("append", err, nil)
+		}
+		id, err := b.Create(b.ctx, api.CreateRequest{Start: api.StartSnapshot, Snapshot: b.state(of)})
+		b.must("create", err, nil)
+		equal(b, "messages", b.texts(id), b.texts(of))
+		equal(b, "number of messages", len(b.texts(id)), 270)
+	}},
+	{"create_with_overlay", func(b *bench) {
+		over := api.Overlay{
+			Tools:         []api.OverlayTool{{Source: "shelf", Name: "lent"}},
+			Contributions: []events.Contribution{{Slot: events.SlotGuidance, Title: "t", Priority: 2, Tools: []string{"lent"}, Minimum: "callable", Content: "Read."}},
+			WithoutBase:   true,
+		}
+		id, err := b.Create(b.ctx, api.CreateRequest{Overlay: over})
+		b.must("create", err, nil)
+		first, err := b.StateAt(b.ctx, id, 1)
+		b.must("state", err, nil)
+		equal(b, "contributions of the first commit", first.Overlay.Contributions, over.Contributions)
+		equal(b, "without the session's own tools", first.Overlay.WithoutBase, true)
+		if list := first.Overlay.Tools; len(list) != 1 || list[0].Name != "lent" || list[0].Source != "shelf" {
+			b.t.Fatalf("tools of the first commit: got %+v, want lent", list)
+		}
+		r, err := b.Run(b.ctx, id, asks("t1", "call lent"))
+		b.must("run", err, nil)
+		equal(b, "text of the first turn", r.Text, "you said a book")
+		list, err := b.ToolCatalog(b.ctx, id)
+		b.must("catalog", err, nil)
+		equal(b, "tools", len(list), 1)
+
+		fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
+		b.must("fork", err, nil)
+		equal(b, "tools of a fork", len(b.state(fork).Overlay.Tools), 1)
+		fork, err = b.Fork(b.ctx, id, api.CreateRequest{Overlay: api.Overlay{Contributions: over.Contributions}})
+		b.must("fork", err, nil)
+		equal(b, "tools of a fork with another overlay", len(b.state(fork).Overlay.Tools), 0)
+		equal(b, "contributions of a fork with another overlay", b.state(fork).Overlay.Contributions, over.Contributions)
+		only, err := b.Create(b.ctx, api.CreateRequest{Access: events.ToolAccess{Tools: []string{"gated"}}})
+		b.must("create", err, nil)
+		child, err := b.Create(b.ctx, api.CreateRequest{Parent: only, Overlay: over})
+		b.must("child of a session with one tool", err, nil)
+		list, err = b.ToolCatalog(b.ctx, child)
+		b.must("catalog", err, nil)
+		equal(b, "tools that neither its parent has", len(list), 0)
+		for field, wrong := range map[string]api.Overlay{
+			"overlay.tools[0]": {Tools: []api.OverlayTool{{Source: "shelf", Name: "gated"}}},
+			"overlay.tools[1]": {Tools: []api.OverlayTool{over.Tools[0], over.Tools[0]}},
+			"overlay":          {Contributions: []events.Contribution{{Slot: events.SlotGuidance, Content: strings.Repeat("x", 128<<10)}}},
+		} {
+			_, err := b.Create(b.ctx, api.CreateRequest{ID: "s9", Overlay: wrong})
+			equal(b, "field", as[*events.FieldError](b, field, err).Field, field)
+		}
+		_, err = b.State(b.ctx, "s9")
+		b.must("state of none", err, events.ErrNoSession)
 	}},
 	{"fork", func(b *bench) {
 		from := b.open("a", "b")

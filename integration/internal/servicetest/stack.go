@@ -10,7 +10,8 @@ import (
 )
 
 // Plugin is the plugin of the service's sessions, in addition to the standard protocol: a tool "gated" that needs an
-// approval, a tool "later" whose result comes from outside, a compactor, and an action "greet".
+// approval, a tool "later" whose result comes from outside, a compactor, an action "greet", and a
+// tool "lent" of source "shelf" that overlays may name.
 func Plugin() plugin.Factory { return reporting{tools()} }
 
 // reporting is a factory that reports instances in other processes.
@@ -54,7 +55,9 @@ func tools() plugin.Factory {
 		same := plugin.NewTools()
 		plugin.AddTool(same, plugin.Tool{Name: "extra"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "the same", nil })
 		r.Source("same", func(context.Context) (*plugin.Tools, error) { return same, nil })
-		return nil
+		lent := plugin.NewTools()
+		plugin.AddTool(lent, plugin.Tool{Name: "lent", Source: "shelf"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "a book", nil })
+		return r.Reserve(lent)
 	})
 }
 

@@ -69,6 +69,58 @@ var taskCases = []testCase{
 		_, err = b.RegisterTask(b.ctx, id, api.TaskRequest{ID: "k2"})
 		b.must("register in a closed session", err, api.ErrClosed)
 	}},
+	{"task_moved", func(b *bench) {
+		id := b.open()
+		b.registers(id, "k1")
+		for _, state := range []events.TaskState{events.TaskWaiting, events.TaskRunning, events.TaskWaiting} {
+			got, err := b.TransitionOwnTask(b.ctx, id, "k1", state)
+			b.must("transition", err, nil)
+			equal(b, "state", got.State, state)
+			t, _ := b.state(id).Task("k1")
+			equal(b, "state in the session", t.State, state)
+		}
+		for _, state := range []events.TaskState{events.TaskPending, events.TaskCompleted, events.TaskCancelling, "else"} {
+			_, err := b.TransitionOwnTask(b.ctx, id, "k1", state)
+			equal(b, "field", as[*events.FieldError](b, "transition to "+string(state), err).Field, "state")
+		}
+		_, err := b.RequestCancelTask(b.ctx, id, "k1", "enough")
+		b.must("request", err, nil)
+		at := b.state(id).Seq
+		got, err := b.TransitionOwnTask(b.ctx, id, "k1", events.TaskRunning)
+		b.must("transition of one that should stop", err, nil)
+		equal(b, "state that its program is told", got.State, events.TaskCancelling)
+		equal(b, "sequence", b.state(id).Seq, at)
+		_, err = b.TransitionOwnTask(b.ctx, id, "k9", events.TaskRunning)
+		b.must("transition of nothing", err, api.ErrUnknownTask)
+		closed := b.open()
+		_, err = b.RegisterTask(b.ctx, closed, api.TaskRequest{ID: "k1", Close: events.CloseKeep})
+		b.must("register", err, nil)
+		b.must("close", b.CloseSession(b.ctx, closed, "done"), nil)
+		_, err = b.TransitionOwnTask(b.ctx, closed, "k1", events.TaskWaiting)
+		b.must("transition in a closed session", err, api.ErrClosed)
+	}},
+	{"task_unregistered", func(b *bench) {
+		id := b.open()
+		b.registers(id, "k1")
+		b.registers(id, "k2")
+		_, err := b.EndOwnTask(b.ctx, id, "k2", events.TaskCompleted, "well")
+		b.must("end", err, nil)
+		for _, name := range []events.TaskID{"k1", "k2"} {
+			b.must("unregister", b.UnregisterOwnTask(b.ctx, id, name), nil)
+			_, err = b.Task(b.ctx, id, name)
+			b.must("task", err, api.ErrUnknownTask)
+		}
+		list, err := b.Tasks(b.ctx, id)
+		b.must("tasks", err, nil)
+		equal(b, "tasks", len(list), 0)
+		at := b.state(id).Seq
+		b.must("unregister again", b.UnregisterOwnTask(b.ctx, id, "k1"), nil)
+		b.must("unregister nothing", b.UnregisterOwnTask(b.ctx, id, "k9"), nil)
+		equal(b, "sequence", b.state(id).Seq, at)
+		_, err = b.ProgressTask(b.ctx, id, "k1", "x")
+		b.must("progress", err, api.ErrUnknownTask)
+		b.must("unregister in nothing", b.UnregisterOwnTask(b.ctx, "nobody", "k1"), events.ErrNoSession)
+	}},
 	{"task_asked_to_stop", func(b *bench) {
 		id := b.open()
 		b.registers(id, "k1")
@@ -99,6 +151,9 @@ var taskCases = []testCase{
 		b.must("end", err, api.ErrTaskTaken)
 		_, err = b.ProgressTask(b.ctx, id, events.TaskOf("m1"), "x")
 		b.must("progress", err, api.ErrTaskTaken)
+		_, err = b.TransitionOwnTask(b.ctx, id, events.TaskOf("m1"), events.TaskWaiting)
+		b.must("transition", err, api.ErrTaskTaken)
+		b.must("unregister", b.UnregisterOwnTask(b.ctx, id, events.TaskOf("m1")), api.ErrTaskTaken)
 	}},
 	{"tasks_cancelled", func(b *bench) {
 		id := b.open()

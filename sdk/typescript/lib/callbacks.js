@@ -89,6 +89,11 @@ export class Callbacks {
     }
   }
 
+  /** @param {string} id @param {wire.Trace} event */
+  trace(id, event) {
+    return quietly(this.#request(id, "POST", "/v1/trace", /** @type {any} */ (event)).then(({ status }) => status));
+  }
+
   /**
    * @param {string} id
    * @param {string} question

@@ -130,6 +130,7 @@ export class Calls {
       print: (text, stream) => output.print(text, stream),
       request: (...request) => callbacks.request(...request),
       ask: (...question) => callbacks.ask(...question),
+      trace: (...event) => callbacks.trace(...event),
       storeBody: (data) => bodies.store(data),
       readBody: (digest) => bodies.read(digest),
     };

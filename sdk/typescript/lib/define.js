@@ -59,7 +59,7 @@ export const switchFrame = (frame, task, ...messages) => ({ kind: "switch_frame"
 export const emitEvents = (...events) => ({ kind: "emit_events", events });
 
 /** @type {typeof api.emitTrace} */
-export const emitTrace = (name, payload) => ({ kind: "emit_trace", name, payload });
+export const emitTrace = (name, payload, context) => ({ kind: "emit_trace", name, payload, context });
 
 /**
  * The manifest of a plugin.

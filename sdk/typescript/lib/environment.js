@@ -159,7 +159,7 @@ export async function connection(env) {
       checked[variable] = await check(value);
     } catch (/** @type {any} */ err) {
       throw new WrongVariable(variable, variable === "LASH_PLUGIN_CONNECTION" && err.code === "ENOENT"
-        ? `${err.message}: a node with --external-plugins writes plugins/NAME.json in its store when it starts` : err);
+        ? `${err.message}: a node with external plugins writes plugins/NAME.json in its store when it starts` : err);
     }
   }
   if (env.LASH_PLUGIN_CONNECTION) return checked.LASH_PLUGIN_CONNECTION;

@@ -24,6 +24,15 @@ func (r *Reader) Open(ctx context.Context, id events.SessionID) (*projector.Stat
 	return s, nil
 }
 
+// RemainingAt is the state of a session that has lost its last commits, as it was at a sequence before them.
+func (r *Reader) RemainingAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
+	s, err := follow.At(ctx, r.b.Log().Remaining(), r.b, id, seq)
+	if err = api.Authorize(ctx, id, s, err); err != nil {
+		return nil, fmt.Errorf("state of %s: %w", id, err)
+	}
+	return s, nil
+}
+
 // OfSnapshot is a copy of a state that a caller has. Its stored segments may be gone with its session; then the copy is whole.
 func (r *Reader) OfSnapshot(ctx context.Context, s *projector.State) (*projector.State, error) {
 	_, err := r.log.Last(ctx, s.Session)

@@ -52,7 +52,13 @@ func (r *Reader) View(ctx context.Context, id events.SessionID) (projector.ReadV
 
 // StateAt is the session's state as it was at seq.
 func (r *Reader) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
-	if err := r.Authorize(ctx, id); err != nil {
+	err := r.Authorize(ctx, id)
+	if err == nil {
+		size := int64(0) // of the state that was authorized
+		r.states.Known(ctx, id, func(now *projector.State) bool { size = now.Bytes(); return true })
+		err = memory.Take(ctx, size)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return follow.ReadAt(ctx, r.log, r.b, id, seq)

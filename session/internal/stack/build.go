@@ -9,11 +9,13 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// openLocked builds a stack or updates it to the state. The caller has the stack's lock.
+// openLocked builds a stack or updates it to the state. The caller has the stack's lock, and so does not wait for memory.
 func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Stack, unrecorded []events.Payload, built bool, err error) {
+	ctx = memory.Now(ctx)
 	saved, err := s.savedStates(ctx, state.Plugins)
 	in := s.BuildContext(state)
 	in.Saved, in.InTurn = saved, state.Turn() != nil
@@ -88,6 +90,18 @@ func (s *Stacks) materialise(ctx context.Context, st *Stack, p *plugin.Stack, st
 	}
 	st.change, st.options = rt.Change(), optionsOf(state)
 	return nil
+}
+
+// bytesOf is the size of the bodies that a stack is built from, in bytes.
+func bytesOf(state *projector.State) (n int64) {
+	v, _ := state.View() // an error is that of the build
+	for i := range state.Plugins {
+		n += state.Plugins[i].Blob.Size
+		for _, a := range state.Plugins[i].Artifacts {
+			n += a.Blob.Size
+		}
+	}
+	return n + blob.SpilledBytes(v)
 }
 
 // optionsOf are the protocol's options of every frame.

@@ -3,6 +3,7 @@ package stack
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/lock"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -146,9 +148,17 @@ func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.St
 	if s.cfg.Plugins == nil {
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
 	}
+	ctx, account := memory.Part(ctx)
+	defer account.Close()
 	st := s.acquire(state.Session)
 	release = func() { s.release(st) }
 	p, unrecorded, built, err := s.open(ctx, st, state)
+	if errors.Is(err, api.ErrMemory) { // it waits for it without the lock
+		account.GiveBack()
+		if err = account.Reserve(ctx, bytesOf(state)); err == nil {
+			p, unrecorded, built, err = s.open(ctx, st, state)
+		}
+	}
 	if err != nil {
 		release()
 		return nil, nil, nil, err
@@ -182,6 +192,8 @@ func (s *Stacks) Filled(ctx context.Context, state *projector.State) *projector.
 
 // Follow updates a session's plugins to what other processes recorded, and drops changes of them that are not recorded.
 func (s *Stacks) Follow(ctx context.Context, state *projector.State, p *plugin.Stack) error {
+	ctx, account := memory.Part(ctx)
+	defer account.Close()
 	saved, err := s.savedStates(ctx, state.Plugins)
 	if err != nil {
 		return err

@@ -19,7 +19,11 @@ func NextGeneration(s *projector.State) int64 { return s.Catalog.Generation + 1 
 func Event(generation int64, tools []events.ToolEntry) []events.Event {
 	tools = slices.Clone(tools)
 	slices.SortFunc(tools, func(a, b events.ToolEntry) int { return strings.Compare(a.Name, b.Name) })
-	return []events.Event{events.Of("", &events.ToolStateApplied{Generation: generation, Tools: tools})}
+	var list []events.Event
+	for _, part := range (&events.ToolStateApplied{Generation: generation, Tools: tools}).Parts() {
+		list = append(list, events.Of("", part))
+	}
+	return list
 }
 
 // WithRestOff is tools, and the other known tools switched off. Without an entry a tool would return with the next

@@ -214,7 +214,7 @@ func (e *eventStream) plugins(p *events.HookRan) {
 	for i := range p.Decisions {
 		if d := &p.Decisions[i]; d.Kind == events.DirectiveEmitEvents {
 			for _, shown := range convert.Emitted(d) {
-				if p.Point == events.PointReply && len(e.told) > 0 { // the record begins with them
+				if p.Point == events.PointReply && len(e.told) > 0 && len(shown) <= api.MaxEventBytes { // the record begins with them, and larger ones
 					e.told = e.told[1:]
 					continue
 				}

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -38,7 +39,17 @@ func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id e
 	if err != nil {
 		return "", nil, err
 	}
-	return a.Turn, w.turnEvents(ctx, a.Turn, before), nil
+	list := w.turnEvents(ctx, a.Turn, before)
+	return a.Turn, func(yield func(api.SessionEvent, error) bool) {
+		for e, err := range list {
+			if errors.Is(err, api.ErrMemory) { // which says that the request had no effect
+				err = fmt.Errorf("%w: %s", events.ErrOutcomeUnknown, err) //nolint:errorlint // it must not match
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}, nil
 }
 
 // WatchTurn yields the events of a waiting, running or ended turn, from the first to done. It reads the session from

@@ -88,6 +88,7 @@ type Directive struct {
 	Events        []json.RawMessage    `json:"events,omitempty"`        // of emit_events
 	Name          string               `json:"name,omitempty"`          // of emit_trace
 	Payload       json.RawMessage      `json:"payload,omitempty"`       // of emit_trace
+	Context       *TraceContext        `json:"context,omitempty"`       // of emit_trace
 	Contributions []Fragment           `json:"contributions,omitempty"` // of contribute
 	Text          string               `json:"text,omitempty"`          // of system_prompt
 	Frame         events.FrameID       `json:"frame,omitempty"`         // of switch_frame

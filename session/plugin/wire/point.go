@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -177,17 +178,16 @@ const maxWithinMS = 365 * 24 * 60 * 60 * 1000
 // maxTask is the size of the longest task of a frame, in bytes.
 const maxTask = 32 << 10
 
-// maxTraceName is the size of the longest name of a trace event, in bytes.
-const maxTraceName = 100
-
 func (d *Directive) validate(field string) error {
 	switch {
 	case d.Kind == events.DirectiveCreate:
 		return refuse(field+".kind", "%s is for plugins in the node: request it of the node", d.Kind)
 	case d.WithinMS < 0 || d.WithinMS > maxWithinMS:
 		return refuse(field+".within_ms", "is %d, want 0 to %d", d.WithinMS, int64(maxWithinMS))
-	case d.Kind == events.DirectiveEmitTrace && (d.Name == "" || len(d.Name) > maxTraceName || d.Name == SkippedHook):
-		return refuse(field+".name", "is %.100q, want 1 to %d bytes, and not %s", d.Name, maxTraceName, SkippedHook)
+	case d.Kind == events.DirectiveEmitTrace:
+		if err := cmp.Or(checkTraceName(field+".name", d.Name), d.Context.validate(field+".context")); err != nil {
+			return err
+		}
 	}
 	if err := d.validatePrompt(field); err != nil {
 		return err

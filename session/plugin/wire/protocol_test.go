@@ -39,6 +39,8 @@ var messages = []any{
 	wire.BodyPiece{},
 	wire.Ask{},
 	wire.Answer{},
+	wire.Trace{},
+	wire.TraceContext{},
 	wire.HookCall{},
 	wire.HookedCall{},
 	wire.HookedResult{},

@@ -225,8 +225,9 @@ export class SessionPage {
   // look is the session at the sequence that the page shows.
   look() { return this.history.at(this.cursor ?? this.history.seq); }
 
-  // moveTo shows another sequence; null follows the session.
+  // moveTo shows the session as it was at a sequence, once the history that it had at first is here; null: as it is.
   moveTo(seq) {
+    if (seq !== null && !(this.history.seq >= this.state?.seq)) return;
     this.cursor = seq === null || seq >= this.history.seq ? null : Math.max(seq, this.history.base || 1);
     this.node.classList.toggle("past", this.cursor !== null);
     this.draw();

@@ -25,7 +25,7 @@ const maxTimeoutMillis = 3_600_000
 
 // Config configures the plugin.
 type Config struct {
-	Dir string // directory of commands. Defaults to that of the node
+	Dir string // directory of commands in an environment without one. Defaults to that of the node
 }
 
 // Factory builds the plugin.
@@ -58,6 +58,7 @@ type startRequest struct {
 	ID         events.MonitorID `json:"id" jsonschema:"a short name of your choice"`
 	Command    string           `json:"command"`
 	Cwd        string           `json:"cwd,omitempty"`
+	Where      string           `json:"environment,omitempty" jsonschema:"where it runs, if not in the environment of the session"`
 	Persistent bool             `json:"persistent,omitempty" jsonschema:"no time limit, and started again after a failure of the machine"`
 	TimeoutMS  int64            `json:"timeout_ms,omitempty" jsonschema:"at most 3600000, by default 300000"`
 	NotifyOnly bool             `json:"notify_only,omitempty" jsonschema:"its lines do not wake you"`
@@ -78,12 +79,19 @@ func (b *background) start(ctx context.Context, call plugin.Call, in startReques
 	if in.TimeoutMS < 0 || in.TimeoutMS > maxTimeoutMillis {
 		return nil, plugin.InvalidArgs("timeout_ms: %d, want 0 to %d", in.TimeoutMS, maxTimeoutMillis)
 	}
-	place, err := gate.Cwd(b.cfg.Dir, in.Cwd, call)
+	where, err := call.Environment(in.Where)
+	if err != nil {
+		return nil, err
+	}
+	place, err := gate.Cwd(cmp.Or(where.Dir, b.cfg.Dir), in.Cwd, call)
 	if err != nil {
 		return nil, err
 	}
 	spec := events.MonitorSpec{
-		ID: in.ID, Command: in.Command, Cwd: b.cfg.Dir, Place: place, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,
+		ID: in.ID, Command: in.Command, Environment: where.Name, Place: place, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,
+	}
+	if where.Dir == "" { // the node that runs it would not know the directory
+		spec.Cwd = b.cfg.Dir
 	}
 	if in.NotifyOnly {
 		spec.Wake = events.WakeNotify

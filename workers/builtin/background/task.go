@@ -1,8 +1,10 @@
 package background
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +23,7 @@ type taskRequest struct {
 	ID      events.TaskID `json:"id" jsonschema:"a short name of your choice"`
 	Command string        `json:"command"`
 	Cwd     string        `json:"cwd,omitempty"`
+	Where   string        `json:"environment,omitempty" jsonschema:"where it runs, if not in the environment of the session"`
 }
 
 // begin starts a command that outlives the turn.
@@ -32,12 +35,19 @@ func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest
 		return "", plugin.InvalidArgs("command: is blank")
 	}
 	req := api.TaskRequest{ID: in.ID, Of: events.TaskTool, Producer: ID, Close: events.CloseCancel}
-	place, err := gate.Cwd(b.cfg.Dir, in.Cwd, call)
+	where, err := call.Environment(in.Where)
 	if err != nil {
 		return "", err
 	}
-	command := process.Command{Script: in.Command, Dir: b.cfg.Dir, Place: place}
-	err = call.Host.SpawnTask(ctx, call.Session, req, func(ctx context.Context) error { return work(ctx, call, in.ID, command) })
+	root := cmp.Or(where.Dir, b.cfg.Dir)
+	place, err := gate.Cwd(root, in.Cwd, call)
+	if err != nil {
+		return "", err
+	}
+	command := process.Command{Script: in.Command, Dir: root, Place: place, In: where}
+	err = call.Host.SpawnTask(ctx, call.Session, req, func(ctx context.Context) error {
+		return work(ctx, call, in.ID, command, where.MaxTime)
+	})
 	if err != nil {
 		return "", err
 	}
@@ -46,15 +56,20 @@ func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest
 
 // work runs the command and requests a turn with its result. The turn's id follows from the call, so repeats are
 // harmless. A task that was stopped requests no turn: its caller knows.
-func work(ctx context.Context, call plugin.Call, id events.TaskID, command process.Command) error {
+func work(ctx context.Context, call plugin.Call, id events.TaskID, command process.Command, limit time.Duration) error {
+	bounded, end := context.WithTimeout(ctx, cmp.Or(limit, math.MaxInt64))
+	defer end()
 	began := time.Now()
-	out, err := process.Run(ctx, command, maxReport)
+	out, err := process.Run(bounded, command, maxReport)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	how := out.How()
-	if err != nil {
+	switch {
+	case err != nil:
 		how = err.Error()
+	case out.Killed:
+		how = fmt.Sprintf("killed, as it took longer than %v", limit)
 	}
 	report := fmt.Sprintf("Background task %s has ended after %v: %s\n%s", id, time.Since(began).Round(time.Millisecond), how, out.Text)
 	_, _, failed := call.Host.StartTurnStream(ctx, call.Session, api.TurnRequest{
@@ -63,7 +78,7 @@ func work(ctx context.Context, call plugin.Call, id events.TaskID, command proce
 	switch {
 	case failed != nil:
 		return fmt.Errorf("%s; report it: %w", how, failed)
-	case err != nil || out.Status != 0:
+	case err != nil || out.Killed || out.Status != 0:
 		return fmt.Errorf("%s", how)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code/internal/sandbox"
 )
@@ -22,8 +23,16 @@ type Config struct {
 	Limits Limits // of one program. Defaults to those of the sandbox
 }
 
-// Factory builds the protocol for every session that names it.
-func Factory(cfg Config) plugin.Factory { return factory{cfg} }
+// Factory builds the protocol for every session that names it. Programs that compute at the same time have the memory of [memory.Default], where the
+// limits have no other, and those of one session at most half of it.
+func Factory(cfg Config) plugin.Factory {
+	if cfg.Limits.Memory == nil {
+		one := max(cfg.Limits.MemoryBytes, 128<<20)
+		bytes := max(memory.Default(), one)
+		cfg.Limits.Memory = memory.NewPool(bytes, max(bytes/2, one))
+	}
+	return factory{cfg}
+}
 
 type factory struct{ cfg Config }
 

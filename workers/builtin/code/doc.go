@@ -22,11 +22,14 @@
 //
 // # Limits
 //
-// The defaults for one program, see [Config]: 5 million steps, 128 MiB allocated by bulk operations, 10 s without the
+// The defaults for one program, see [Config]: 5 million steps, 128 MiB of memory at once, 10 s without the
 // time of tools, 64 KiB of code, 100 tool calls, 1000 waits, 200 messages, 16 shown attachments, 16 KiB of output (head and tail; the cut
 // is marked), 1 MiB and 1000 names of variables, no recursion, data nested up to 100 levels. The task of continue_as
 // has at most 16 000 bytes. A turn continues in another frame at most 16 times; then it ends with
 // agent_frame_switch_limit. The error of a limit names the limit, and says what to do instead.
+//
+// A program runs in a process of its own, which is this executable again, see package sandbox. That ends with a program
+// that goes beyond its memory or its time, and no other program notices.
 //
 // # Guarantees
 //
@@ -44,7 +47,8 @@
 //	in order                    are recorded
 //	with an error               are recorded as far as they changed
 //	too large together          stay as before it; it fails, and neither finishes nor continues; its calls stay made
-//	by the clock, or cancelled  stay as before it
+//	by time, by memory          stay as before it
+//	cancelled                   stay as before it
 //
 // A frame that something else opens, such as a compaction, begins without variables, and so does a fork. A branch
 // back does not undo changes of variables.

@@ -30,6 +30,7 @@ The language is Starlark, a small Python: def, lambda, comprehensions, if, for a
 - r = with_attachments(tool, name=value) gives r["value"], and r["attachments"], the pictures and files of the result; attachments() gives those of the conversation. Pass one to a tool as an argument; show(one, other) shows them to you.
 - h = start(tool, name=value) begins a tool and goes on; wait(h) gives its value, in this program or a later one.
 - tool("name", ...) calls a tool by name. message("text") tells the user something while the program runs.
+- time_now() gives the time at which the program began, in seconds since 1970.
 - Global variables and functions stay for your next programs; print only what you need to read.
 - finish(value) ends your turn with a value.
 - continue_as("what is left to do", {"name": value}) goes on with an empty conversation, the task and these variables.`

@@ -1,6 +1,7 @@
 package code
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,8 +44,15 @@ func (e *executor) Execute(ctx context.Context, in plugin.ExecContext, req plugi
 	if len(e.state) == 0 {
 		e.state = seedOf(in)
 	}
-	resp, err := sandbox.Run(ctx, e.limits, sandbox.Request{
-		Code: req.Code, Tools: toolInfos(in.Tools), State: e.state, AcceptFinish: req.AcceptFinish, FinishSchema: options.FinishSchema,
+	limits := e.limits
+	var tools []string
+	for i := range in.Tools {
+		tools = append(tools, in.Tools[i].Name)
+	}
+	limits.Timeout = cmp.Or(in.Environment.CodeTime, limits.Timeout)
+	limits.MemoryBytes = cmp.Or(in.Environment.Memory, limits.MemoryBytes)
+	resp, err := sandbox.Run(ctx, limits, sandbox.Request{
+		Now: in.Host.Now(), Code: req.Code, Session: string(in.Session), Tools: tools, State: e.state, AcceptFinish: req.AcceptFinish, FinishSchema: options.FinishSchema,
 	}, caller{in})
 	if err != nil {
 		return plugin.ExecResponse{}, err
@@ -62,14 +70,6 @@ func (e *executor) Execute(ctx context.Context, in plugin.ExecContext, req plugi
 		}
 	}
 	return out, nil
-}
-
-func toolInfos(tools []events.ToolEntry) []sandbox.ToolInfo {
-	list := make([]sandbox.ToolInfo, len(tools))
-	for i := range tools {
-		list[i] = sandbox.ToolInfo{Name: tools[i].Name, Description: tools[i].Description, Schema: tools[i].Look().Schema}
-	}
-	return list
 }
 
 // caller serves the calls of one program.

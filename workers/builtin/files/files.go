@@ -39,7 +39,7 @@ const ID = "files"
 
 // Config configures the plugin.
 type Config struct {
-	Root     string // required
+	Root     string // required; the directory of the session's environment takes its place
 	MaxBytes int64  // limit of a text that is written, and of a file that the search of a directory reads. Defaults to 1 MiB
 	MaxShown int64  // limit of the text of one read. Defaults to 64 KiB
 	MaxFound int    // limit of the entries of a list and of the lines of a search. Defaults to 500

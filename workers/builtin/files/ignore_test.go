@@ -207,5 +207,5 @@ func searcherIn(t *testing.T, cfg Config) *searching {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	return &searching{target: &target{&files{Config: full}, root, ".", "."}, pattern: regexp.MustCompile("one")}
+	return &searching{target: &target{&files{Config: full}, root, cfg.Root, ".", "."}, pattern: regexp.MustCompile("one")}
 }

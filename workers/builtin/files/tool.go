@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,6 +26,7 @@ type request interface{ path() string }
 type target struct {
 	*files
 	root  *os.Root
+	Root  string // of the session's environment
 	name  string // as the call gives it
 	place string // where that led when the call began, without links: the rules were asked about it. Absolute if it is outside
 }
@@ -39,7 +41,12 @@ func in[In request](f *files, tool string, work func(context.Context, *target, p
 		if err != nil {
 			return "", err
 		}
-		names, err := gate.At(f.Root, "path", name, call)
+		where, err := call.Environment("")
+		if err != nil {
+			return "", err
+		}
+		dir := cmp.Or(where.Dir, f.Root)
+		names, err := gate.At(dir, "path", name, call)
 		if err != nil {
 			return "", err
 		}
@@ -51,12 +58,12 @@ func in[In request](f *files, tool string, work func(context.Context, *target, p
 				return "", err
 			}
 		}
-		root, err := os.OpenRoot(f.Root)
+		root, err := os.OpenRoot(dir)
 		if err != nil {
 			return "", &plugin.Failure{Class: plugin.ClassUnavailable, Message: "the directory of the files is not there"}
 		}
 		defer root.Close() //nolint:errcheck // nothing is lost
-		return work(ctx, &target{f, root, name, names[len(names)-1]}, call, args)
+		return work(ctx, &target{f, root, dir, name, names[len(names)-1]}, call, args)
 	}
 }
 
@@ -184,7 +191,7 @@ func (f *files) list(_ context.Context, t *target, _ plugin.Call, _ listRequest)
 		}
 		names := []string{path.Join(t.place, e.Name())}
 		if e.Type()&fs.ModeSymlink != 0 && len(f.Rules.Deny) > 0 {
-			names = gate.Names(f.Root, names[0])
+			names = gate.Names(t.Root, names[0])
 		}
 		if f.check("list_files", names...) != nil {
 			text.WriteString(e.Name() + " (not allowed here)\n")

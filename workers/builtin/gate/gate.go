@@ -67,7 +67,7 @@ func (o Options) Check() error {
 // Config configures the plugin.
 type Config struct {
 	Options
-	Root string // directory of relative paths. Empty: links are not followed, and no places are recorded
+	Root string // directory of relative paths in an environment without one. Empty: links are not followed, and no places are recorded
 }
 
 // Factory builds the plugin.
@@ -89,7 +89,10 @@ func (g gate) Register(r *plugin.Registrar) error {
 }
 
 func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
-	s := subjectOf(g.root, in.Args)
+	s, err := g.subjectOf(in)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case s.twice != "":
 		return []plugin.Directive{plugin.Abort(ID, in.Tool+" has the argument "+s.twice+" more than once")}, nil
@@ -123,6 +126,9 @@ func (s subject) asked(tool string) []plugin.Directive {
 	question := "Let " + tool + " run?" + s.text()
 	if len(s.cwd) > 0 {
 		question += ", in " + shown(s.cwd)
+	}
+	if s.environment != "" {
+		question += ", in the environment " + s.environment
 	}
 	return append(s.judged(), plugin.Ask(question))
 }

@@ -46,7 +46,11 @@ func TestRules(t *testing.T) {
 		{"write:docs/*", "write", `{"path":"docs/../secret"}`, true, false},
 		{"write:docs/*", "write", `{"path":"docs/a;b"}`, true, true},
 	} {
-		o, s := Options{Deny: []string{tc.rule}, Allow: []string{tc.rule}}, subjectOf("", json.RawMessage(tc.args))
+		o := Options{Deny: []string{tc.rule}, Allow: []string{tc.rule}}
+		s, err := gate{}.subjectOf(plugin.ToolContext{Args: json.RawMessage(tc.args)})
+		if err != nil {
+			t.Fatal(err)
+		}
 		got := o.denies(tc.tool, s)
 		if tc.allows {
 			got = o.allows(tc.tool, s)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,12 +21,13 @@ import (
 
 // subject is the command, or the file, of a call.
 type subject struct {
-	command string            // empty if the call runs none
-	paths   []string          // names of one file, see [Names]; empty if the call has none
-	cwd     []string          // names of the directory of a command
-	dirs    []string          // these and those of another reading, each with a / at its end
-	places  map[string]string // where the path and the cwd lead, by argument; empty if links are not followed
-	twice   string            // a field of these that the call has twice: tools of other languages may read another value than this package
+	command     string            // empty if the call runs none
+	paths       []string          // names of one file, see [Names]; empty if the call has none
+	cwd         []string          // names of the directory of a command
+	dirs        []string          // these and those of another reading, each with a / at its end
+	places      map[string]string // where the path and the cwd lead, by argument; empty if links are not followed
+	environment string            // that the call names
+	twice       string            // a field of these that the call has twice: tools of other languages may read another value than this package
 }
 
 // twice is the first of the fields that rules judge which an object has more than once, without regard to case; empty
@@ -47,7 +49,7 @@ func twice(args json.RawMessage) string {
 			key = depth == 1
 			continue
 		case string:
-			if key && depth == 1 && slices.ContainsFunc([]string{"command", "path", "cwd"}, func(name string) bool { return strings.EqualFold(name, t) }) {
+			if key && depth == 1 && slices.ContainsFunc([]string{"command", "path", "cwd", "environment"}, func(name string) bool { return strings.EqualFold(name, t) }) {
 				name := folded(t)
 				if seen[name] {
 					return t
@@ -59,14 +61,28 @@ func twice(args json.RawMessage) string {
 	}
 }
 
-func subjectOf(root string, args json.RawMessage) subject {
+// subjectOf reads the arguments of a call. Its paths are those of the environment in which the call runs. Without that it has no places: an
+// error.
+func (g gate) subjectOf(in plugin.ToolContext) (subject, error) {
 	var known struct {
-		Command string `json:"command"`
-		Path    string `json:"path"`
-		Cwd     string `json:"cwd"`
+		Command     string `json:"command"`
+		Path        string `json:"path"`
+		Cwd         string `json:"cwd"`
+		Environment string `json:"environment"`
 	}
-	_ = json.Unmarshal(args, &known) // any other JSON has no subject
-	s := subject{command: strings.TrimSpace(known.Command), twice: twice(args)}
+	_ = json.Unmarshal(in.Args, &known) // any other JSON has no subject
+	s := subject{command: strings.TrimSpace(known.Command), twice: twice(in.Args)}
+	where, err := in.Call.Environment(known.Environment)
+	if err == nil && known.Environment != "" {
+		s.environment = where.Name
+	}
+	if err != nil { // the tool refuses the name, or means something else by it
+		where, err = in.Call.Environment("")
+	}
+	if err != nil && known.Path+known.Cwd != "" {
+		return s, err
+	}
+	root := cmp.Or(where.Dir, g.root)
 	s.places = make(map[string]string)
 	judge := func(arg, name string) []string {
 		names := Names(root, name)
@@ -84,7 +100,7 @@ func subjectOf(root string, args json.RawMessage) subject {
 			s.dirs = append(s.dirs, strings.TrimSuffix(name, "/")+"/")
 		}
 	}
-	return s
+	return s, nil
 }
 
 // Names are the paths of a file below a directory, for rules: the given one in its shortest form, and the one that

@@ -1,7 +1,8 @@
 // Package shell gives the model the tool run_command, which runs a command with bash and waits for its end.
 //
 // Guarantees: a command whose node died is never run again; its result tells the model that the outcome is unknown. A
-// command has its own process group, which is killed at the end of the call, at the time limit, when its turn is
+// command runs in the environment of its session, or in one that the call names, see [plugin.Environment]; its result has neither
+// the directory of that nor the values of its variables. It has its own process group, which is killed at the end of the call, at the time limit, when its turn is
 // cancelled, and when the node dies. It begins where the gate judged its directory to be, or not at all. Its output is bounded, and its environment has none of the node's keys.
 // Otherwise it has the rights of the node, so register the approval gate before it. The package imports
 // session/plugin, events, events/localfile, builtin/gate and workers/internal/process.
@@ -29,7 +30,7 @@ const ID = "shell"
 
 // Config configures the plugin.
 type Config struct {
-	Dir       string        // directory of commands, required
+	Dir       string        // directory of commands, required; that of the environment takes its place
 	Timeout   time.Duration // of a command that sets none. Defaults to 2 min
 	MaxTime   time.Duration // limit of the timeout that a command sets. Defaults to 10 min
 	MaxOutput int           // bytes of output in the result. Defaults to 64 KiB
@@ -58,44 +59,53 @@ func Factory(cfg Config) (plugin.Factory, error) {
 type shell struct{ Config }
 
 type request struct {
-	Command   string `json:"command"`
-	Cwd       string `json:"cwd,omitempty" jsonschema:"a directory, absolute or relative to the one where commands run"`
-	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+	Command     string `json:"command"`
+	Cwd         string `json:"cwd,omitempty" jsonschema:"a directory, absolute or relative to the one where commands run"`
+	TimeoutMS   int64  `json:"timeout_ms,omitempty"`
+	Environment string `json:"environment,omitempty" jsonschema:"where it runs, if not in the environment of the session: a name, as instructions or users give it"`
 }
 
 func (s shell) runCommand(ctx context.Context, call plugin.Call, in request) (plugin.Result, error) {
-	limit := s.Timeout
+	where, err := call.Environment(in.Environment)
+	if err != nil {
+		return plugin.Result{}, err
+	}
+	root, longest := cmp.Or(where.Dir, s.Dir), cmp.Or(where.MaxTime, s.MaxTime)
+	limit := min(cmp.Or(where.Timeout, s.Timeout), longest)
 	switch {
 	case strings.TrimSpace(in.Command) == "":
 		return plugin.Result{}, plugin.InvalidArgs("command: is blank")
 	case strings.Contains(in.Command, "\x00"):
 		return plugin.Result{}, plugin.InvalidArgs("command: has a zero byte, which no program can be given: write it as \\0 where the command prints it")
-	case in.TimeoutMS < 0 || in.TimeoutMS > s.MaxTime.Milliseconds():
-		return plugin.Result{}, plugin.InvalidArgs("timeout_ms: %d, want 0 to %d", in.TimeoutMS, s.MaxTime.Milliseconds())
+	case in.TimeoutMS < 0 || in.TimeoutMS > longest.Milliseconds():
+		return plugin.Result{}, plugin.InvalidArgs("timeout_ms: %d, want 0 to %d", in.TimeoutMS, longest.Milliseconds())
 	case in.TimeoutMS > 0:
 		limit = time.Duration(in.TimeoutMS) * time.Millisecond
 	}
-	place, err := gate.Cwd(s.Dir, in.Cwd, call)
+	place, err := gate.Cwd(root, in.Cwd, call)
 	if err != nil {
 		return plugin.Result{}, err
 	}
 	dir := place
 	if !filepath.IsAbs(place) {
-		dir = filepath.Join(s.Dir, place)
+		dir = filepath.Join(root, place)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return plugin.Result{}, plugin.InvalidArgs("cwd: %s is no directory", in.Cwd)
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, err := process.Run(bounded, process.Command{Script: in.Command, Dir: s.Dir, Place: place, Show: func(text string) { call.Output(plugin.StreamStdout, text) }}, s.MaxOutput)
+	out, err := process.Run(bounded, process.Command{
+		Script: in.Command, Dir: root, Place: place, In: where,
+		Show: func(text string) { call.Output(plugin.StreamStdout, text) },
+	}, cmp.Or(where.MaxOutput, s.MaxOutput))
 	switch {
 	case context.Cause(ctx) == context.Canceled && err == nil: //nolint:errorlint // the causes of other ends may wrap it
 		return plugin.Result{Outcome: events.OutcomeCancelled, Text: strings.TrimPrefix(strings.TrimSuffix(out.Text, "\n")+"\n[the command was cancelled, and killed]", "\n")}, nil
 	case ctx.Err() != nil:
 		return plugin.Result{}, ctx.Err()
 	case errors.Is(err, localfile.ErrLink):
-		return plugin.Result{}, gate.NotThere(s.Dir, "cwd", in.Cwd, place, err)
+		return plugin.Result{}, gate.NotThere(root, "cwd", in.Cwd, place, err)
 	case err != nil:
 		return plugin.Result{}, err
 	case out.Killed:

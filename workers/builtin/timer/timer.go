@@ -73,7 +73,7 @@ func (t *timer) waitUntil(ctx context.Context, call plugin.Call, in waitUntilArg
 	return t.park(ctx, call, at)
 }
 
-// now is the servers' time; without a session that of this machine.
+// now is when the call began, as the history has it; without a session the time of this machine.
 func now(call plugin.Call) time.Time {
 	if call.Host == nil {
 		return time.Now()

@@ -44,7 +44,7 @@ func (d *dispatch) ask(ctx context.Context, id, question string, details json.Ra
 	case old != nil && old.Answered:
 		return old.Answer, nil
 	case old == nil:
-		if err := d.recordQuestion(ctx, asked, stays); err != nil {
+		if err := d.record(ctx, asked); err != nil {
 			return answer, err
 		}
 	}
@@ -53,21 +53,6 @@ func (d *dispatch) ask(ctx context.Context, id, question string, details json.Ra
 	}
 	d.waits.begin()
 	return answer, plugin.ErrWaits
-}
-
-// recordQuestion records a question. One of a tool that stays is recorded to the end also where ctx ends meanwhile: the history may have it
-// by then, and awaitAnswer withdraws it.
-func (d *dispatch) recordQuestion(ctx context.Context, asked *events.ToolApprovalAsked, stays bool) error {
-	if !stays {
-		return d.record(ctx, asked)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	recording, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(withdrawWait, cancel) })()
-	return d.record(recording, asked)
 }
 
 // answerCheck is the wait before the first read of the log for an answer.
@@ -105,7 +90,7 @@ func (d *dispatch) awaitAnswer(ctx context.Context, asked *events.ToolApprovalAs
 }
 
 // withdrawWait limits the time in which a withdrawn question is closed.
-const withdrawWait = 2 * time.Second
+const withdrawWait = 10 * time.Second
 
 var errNoAnswer = errors.New("the call cannot wait for an answer: it must not run twice and runs in the node or inside another call, or it is in the background")
 

@@ -109,7 +109,7 @@ func (e *Env) resolveSummary(ctx context.Context, summary string) (string, error
 	if _, err := fmt.Sscanf(rest, "%s %d", &ref.Digest, &ref.Size); err != nil {
 		return "", fmt.Errorf("summary of a task: %w", err)
 	}
-	text, err := e.Blobs.Blob(ctx, ref)
+	text, err := blob.Body(ctx, e.Blobs, nil, ref)
 	return string(text), err
 }
 

@@ -23,7 +23,7 @@ const codeError = "code_error"
 func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, error) {
 	executor := d.stack.CodeExecutor()
 	if executor == nil {
-		return plugin.Result{}, d.stopTurn("code_execution_unavailable", api.ErrCodeUnavailable)
+		return plugin.Result{}, d.stopTurn(api.ErrCodeUnavailable)
 	}
 	var req struct {
 		Language string `json:"language"`
@@ -49,7 +49,7 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	resp, err := d.runExecutor(ctx, executor, in, state, plugin.ExecRequest{Language: req.Language, Code: req.Code, AcceptFinish: true})
 	switch {
 	case errors.Is(err, api.ErrRuntimeStopped):
-		return plugin.Result{}, d.stopTurn("code_execution_runtime_stopped", err)
+		return plugin.Result{}, d.stopTurn(err)
 	case err != nil:
 		return plugin.Result{}, err
 	}
@@ -62,8 +62,9 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	return r, nil
 }
 
-// stopTurn fails the call, and ends the turn with the issue.
-func (d *dispatch) stopTurn(code string, err error) error {
+// stopTurn fails the call, and ends the turn with the error's code.
+func (d *dispatch) stopTurn(err error) error {
+	code, _ := api.Code(err)
 	issue := IssueOf("runtime", code, err)
 	d.stopIssue = &issue
 	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: code, Message: err.Error()}
@@ -130,8 +131,12 @@ func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) 
 	if err != nil {
 		return plugin.ExecContext{}, err
 	}
+	where, err := d.at.environment("")
+	if err != nil {
+		return plugin.ExecContext{}, err
+	}
 	in := plugin.ExecContext{
-		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, Options: d.at.options, Extension: w.input.Extension,
+		Session: d.at.session, Environment: where, Turn: d.at.turn, Effect: d.call.Effect, Options: d.at.options, Extension: w.input.Extension,
 		Frame: d.at.state.Frame().ID, Plugins: maps.Clone(w.input.Plugins),
 		Chronology: w.view.Chronology(), Host: d.at.host(d.call.Effect),
 		Call: d.nestedCall, Start: d.startTool, Await: d.awaitTool, Message: d.stack.Message,

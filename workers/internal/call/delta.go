@@ -28,7 +28,7 @@ type deltas struct {
 
 func newDeltas(b *bus.Bus, quiet bool, id events.SessionID, turn events.TurnID, iteration int64) *deltas {
 	return &deltas{b: b, quiet: quiet, session: id, next: api.Delta{
-		Turn: turn, Iteration: iteration, Call: time.Now().UnixNano(), Attempt: 1,
+		Turn: turn, Iteration: iteration, Call: b.Now().UnixNano(), Attempt: 1, // another node's are compared with it
 	}}
 }
 

@@ -89,7 +89,7 @@ func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, 
 			d.Body, _ = json.Marshal(v.Events) // the stack checked that it is JSON
 		case events.DirectiveEmitTrace:
 			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
-			_ = host.EmitTrace(ctx, d.Name, v.Payload)
+			_ = host.EmitTrace(ctx, v.Place.Of(owned.Plugin), api.TraceEvent{Name: d.Name, Payload: v.Payload})
 		case events.DirectiveJudgePlaces:
 			c.places, d.Body = v.Payload, v.Payload
 		case events.DirectiveContribute:

@@ -37,7 +37,9 @@ type Env struct {
 	Silence   Silence
 	Quiet     bool         // streams no output before its commit, which may be filtered
 	Memory    *memory.Pool // of bodies of conversations, by session
-	RunsTools bool         // this node runs portable tools itself; else nodes with the tool role do
+	// Environments are where commands and programs run on this node.
+	Environments plugin.Environments
+	RunsTools    bool // this node runs portable tools itself; else nodes with the tool role do
 
 	refusals refusals
 }

@@ -199,7 +199,10 @@ func (h *hooks) contribute(ctx context.Context, w *conversation, prepared *event
 func (h *hooks) afterTurn(ctx context.Context) {
 	const code = "plugin_finalize_turn"
 	state, err := h.Whole(ctx)
-	ending := h.state.Turn().Ending
+	ending, view := h.state.Turn().Ending, projector.ReadView{}
+	if err == nil {
+		view, err = state.View()
+	}
 	if err == nil {
 		ending.Switch.Nodes, err = blob.FillNodes(ctx, h.env.Blobs, ending.Switch.Nodes)
 	}
@@ -208,7 +211,7 @@ func (h *hooks) afterTurn(ctx context.Context) {
 		return
 	}
 	list, err := h.stack.AfterTurn(ctx, plugin.TurnResultContext{
-		Session: h.session, Turn: h.turn, Effect: h.effect, Ending: ending, View: h.filled.view, Host: h.host(h.effect),
+		Session: h.session, Turn: h.turn, Effect: h.effect, Ending: ending, View: view, Host: h.host(h.effect),
 	})
 	h.recordDirectives(ctx, code, list, err)
 	if h.in.Ran.Issue.IsZero() {

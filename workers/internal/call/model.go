@@ -111,13 +111,12 @@ func (m *modelRun) beforeCall(ctx context.Context) turn.Input {
 
 // fillBodies loads the bodies of the conversation and the prompt, for the protocol.
 func (m *modelRun) fillBodies(ctx context.Context) (w *conversation, err error) {
-	if m.Prompt.Spilled {
-		if m.Prompt.Messages, err = blob.Fill(ctx, m.env.Blobs, m.Prompt.Messages); err != nil {
-			return nil, err
-		}
-		m.Prompt.Spilled = false
+	w, err = m.At.bodies(ctx) // first: it reserves the memory of both
+	if err == nil && m.Prompt.Spilled {
+		m.Prompt.Messages, err = blob.Fill(ctx, m.env.Blobs, m.Prompt.Messages)
+		m.Prompt.Spilled = err != nil
 	}
-	return m.At.bodies(ctx)
+	return w, err
 }
 
 // reply passes a complete reply through the plugins and the protocol.

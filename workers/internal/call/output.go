@@ -50,7 +50,7 @@ func (p *printer) print(stream string, offset int64, text string) {
 // start begins a run of the tool. The time orders the runs of a call, also those on other nodes.
 func (p *printer) start() *output.Pacer {
 	p.began = time.Now()
-	d := api.Delta{Turn: p.d.at.turn, Call: time.Now().UnixNano(), Attempt: p.attempt}
+	d := api.Delta{Turn: p.d.at.turn, Call: p.d.env.Bus.Now().UnixNano(), Attempt: p.attempt}
 	if t := p.d.at.state.Turn(); t != nil {
 		d.Iteration = t.Iteration
 	}

@@ -9,10 +9,13 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers/llm"
 )
 
 // TestOutputToAndFroIsPaced prints a lot at offsets that go back and forth, as a program of its own may. What the
@@ -58,5 +61,36 @@ func TestOutputToAndFroIsPaced(t *testing.T) {
 	bustest.Receive(t, "what follows the last piece", end)
 	if n := got.Load(); n == 0 || n > most {
 		t.Errorf("pieces: got %d of %d prints, want 1 to %d", n, prints, most)
+	}
+}
+
+// TestStreamedOutputHasTheServersTime has a node whose clock is hours off: watchers compare the times of calls with those of other nodes.
+func TestStreamedOutputHasTheServersTime(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	on.Later(-3 * time.Hour)
+	sub, err := on.Conn().SubscribeSync("lash.delta.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dispatch{env: &Env{Bus: on}, at: &Snapshot{state: new(projector.State), session: "s", turn: "t1"}, call: turn.Call{Effect: "t1/0/0"}}
+	shown := &printer{d: d, attempt: 1}
+	shown.print(plugin.StreamStdout, 0, "text")
+	shown.close()
+	reply := newDeltas(on, false, "s", "t1", 0)
+	reply.add(llm.Delta{Kind: events.PartText, Text: "text"})
+	reply.tick()
+	for range 2 {
+		m, err := sub.NextMsg(time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got api.Delta
+		if err := events.DecodePayload(m.Data, &got); err != nil {
+			t.Fatal(err)
+		}
+		if off := time.Unix(0, got.Call).Sub(on.Now()).Abs(); off > time.Minute {
+			t.Errorf("%+v: got a time that is %v off the servers'", got, off)
+		}
 	}
 }

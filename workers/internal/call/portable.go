@@ -149,6 +149,9 @@ func waitUntilAbandoned(ctx context.Context, waiter stateWaiter, a *PortableCall
 // portable runs the tool. The result is nil where no turn awaits it, and where the tool returned a pending result,
 // which comes from outside.
 func (e *Env) portable(ctx context.Context, id events.SessionID, a *PortableCall) (*events.ToolResult, error) {
+	account := e.Memory.Account(string(id), 0)
+	defer account.Close()
+	ctx = account.In(ctx)
 	s, err := e.Worker.Host.State(ctx, id)
 	if err != nil {
 		return nil, err

@@ -58,11 +58,14 @@ func encodedSizes(p events.Payload) (whole, spilled int, err error) {
 		return 0, 0, err
 	}
 	whole = len(data)
-	if fixed := whole - blob.Size(p); fixed > events.MaxEventBytes { // without a look at its many bodies
-		return whole, fixed, nil
+	if whole > events.MaxEventBytes {
+		if fixed := whole - blob.Size(p); fixed > events.MaxEventBytes { // without a look at its many bodies
+			return whole, fixed, nil
+		}
 	}
-	if p, err = blob.Spill(context.Background(), unstored{}, p); err == nil { // the store does no I/O
-		data, err = events.EncodePayload(p)
+	small, err := blob.Spill(context.Background(), unstored{}, p) // the store does no I/O
+	if err == nil && small != p {
+		data, err = events.EncodePayload(small)
 	}
 	return whole, len(data), err
 }

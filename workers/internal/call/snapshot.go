@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -22,32 +23,41 @@ type Snapshot struct {
 	turn    events.TurnID
 	input   events.TurnInput
 
-	filling sync.Mutex
-	users   int           // effects that have not ended
-	filled  *conversation // nil: not loaded yet
-	give    func()        // returns the memory of filled; nil: none was taken
+	filling sync.Mutex      // of an effect that loads bodies
+	memory  *memory.Account // of the effects
+
+	mu     sync.Mutex    // never held during a wait
+	users  int           // effects that need the bodies
+	filled *conversation // nil: not loaded yet
 }
 
-// Hold keeps the bodies that plugins need in memory until release: each effect of the snapshot has both, from before the first one runs.
-func (s *Snapshot) Hold() (release func()) {
-	s.filling.Lock()
-	defer s.filling.Unlock()
-	s.users++
-	return func() {
-		s.filling.Lock()
-		defer s.filling.Unlock()
-		if s.users--; s.users == 0 {
-			s.drop()
+// Hold is the context of an effect, which shares the memory of the snapshot's effects: the bodies stay in it while one of them needs them. With
+// rest the effect gives them up until back is called: the turn that it waits for may need their memory. With release it ends.
+func (s *Snapshot) Hold(ctx context.Context) (within context.Context, rest func() (back func()), release func()) {
+	absent := 1 // 0: it needs them
+	move := func(by int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		before := absent
+		absent += by
+		switch {
+		case absent == 0:
+			if s.users++; s.users == 1 {
+				s.memory.Reopen()
+			}
+		case before == 0:
+			if s.users--; s.users == 0 {
+				s.memory.Close()
+				s.filled = nil
+			}
 		}
 	}
-}
-
-// drop forgets the bodies, where they have memory that somebody else may need.
-func (s *Snapshot) drop() {
-	if s.give != nil {
-		s.give()
-		s.filled, s.give = nil, nil
+	move(-1)
+	rest = func() func() {
+		move(1)
+		return func() { move(-1) }
 	}
+	return s.memory.In(ctx), rest, func() { move(1) }
 }
 
 // conversation is a conversation with all bodies, for plugins.
@@ -58,7 +68,7 @@ type conversation struct {
 
 // Snapshot copies a state. options are the protocol's turn options in force.
 func (e *Env) Snapshot(state *projector.State, options []byte) *Snapshot {
-	s := &Snapshot{env: e, state: state.Clone(), options: options, session: state.Session}
+	s := &Snapshot{env: e, state: state.Clone(), options: options, session: state.Session, memory: e.Memory.Account(string(state.Session), 0)}
 	s.view, _ = state.View() // never fails for a whole state; the original, not the copy, keeps the view for the next snapshot
 	if t := s.state.Turn(); t != nil {
 		s.turn, s.input = t.ID, t.Input
@@ -96,28 +106,39 @@ const copiesOfBodies = 2
 func (s *Snapshot) bodies(ctx context.Context) (filled *conversation, err error) {
 	s.filling.Lock()
 	defer s.filling.Unlock()
-	if s.filled != nil {
-		return s.filled, nil
+	filled, used := s.kept(nil)
+	if filled != nil {
+		return filled, nil
 	}
-	size := blob.SpilledBytes(s.view)
-	keeps := size == 0 || s.users > 0 // a plugin that asks after its effect gets bodies of its own
-	if size > 0 && keeps {
-		if s.give, err = s.env.Memory.Take(ctx, string(s.session), copiesOfBodies*size); err != nil {
+	if used { // a plugin that asks after its effect gets bodies of its own
+		bytes := copiesOfBodies*blob.SpilledBytes(s.view) + blob.PartsBytes(s.input.Parts)
+		if err := s.memory.Reserve(ctx, bytes); err != nil {
 			return nil, err
 		}
+		defer func() {
+			if err != nil {
+				s.memory.Return(bytes)
+			}
+		}()
 	}
 	filled = &conversation{}
 	if filled.view, err = blob.FillView(ctx, s.env.Blobs, s.view); err == nil {
 		filled.input, err = blob.FillInput(ctx, s.env.Blobs, s.input)
 	}
-	switch {
-	case err != nil:
-		s.drop()
-		return nil, err
-	case keeps:
-		s.filled = filled
+	if err == nil {
+		s.kept(filled)
 	}
-	return filled, nil
+	return filled, err
+}
+
+// kept is the loaded conversation; loaded, where it is not nil, becomes it while an effect needs it.
+func (s *Snapshot) kept(loaded *conversation) (filled *conversation, used bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if loaded != nil && s.users > 0 {
+		s.filled = loaded
+	}
+	return s.filled, s.users > 0
 }
 
 // State implements [session.Working].
@@ -134,6 +155,16 @@ func (s *Snapshot) Whole(ctx context.Context) (*projector.State, error) {
 	s.copying.Unlock()
 	state.CacheView(filled.view)
 	return state, nil
+}
+
+// environment is where the commands of a call run, or, with no name, programs. It is the one that the turn began with: what the
+// gate judged of a call holds until the call runs.
+func (s *Snapshot) environment(named string) (plugin.Environment, error) {
+	session := s.state.Config.Environment
+	if t := s.state.Turn(); t != nil {
+		session = t.Environment
+	}
+	return s.env.Environments.For(session, named)
 }
 
 // host serves the plugins of an effect.

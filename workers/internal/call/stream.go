@@ -136,7 +136,7 @@ func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 			return fmt.Errorf("plugins show more than %d bytes with one reply: %w", maxHookBytes, events.ErrTooLarge)
 		}
 		s.emitted = append(s.emitted, events.Decision{Plugin: e.Plugin, Kind: events.DirectiveEmitEvents, Body: body})
-		s.deltas.event(api.PluginEvent{Plugin: e.Plugin, Data: e.Value})
+		s.deltas.event(api.PluginEvent{Plugin: e.Plugin, Data: body[1 : len(body)-1]}) // as it is recorded
 	}
 	return nil
 }

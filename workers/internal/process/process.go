@@ -1,5 +1,5 @@
 // Package process runs commands in bash, for models and hosts, and programs that talk to the node over their standard
-// streams. It imports the standard library and events/localfile.
+// streams. It imports the standard library, session/plugin and events/localfile.
 //
 // Guarantees: a command has its own process group. The whole group is killed when the command has ended, when its
 // context ends, and when this process dies, also by SIGKILL. A process that leaves the group escapes. The environment
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events/localfile"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // killDelay is the default time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end, with nothing
@@ -39,10 +40,13 @@ type Command struct {
 	Dir    string            // working directory. Defaults to that of this process
 	Place  string            // working directory below Dir, or an absolute one: a link on the way there is refused, see [localfile.ErrLink]. Empty: Dir
 	Env    map[string]string // in addition to the variables that every program needs
-	Show   func(text string) // receives what the command prints to [Run] while it runs. It must not block. nil: none
-	Clean  bool              // the environment is PATH and Env only
-	Input  bool              // [Process.Input] is a pipe to its standard input. Otherwise that is empty
-	Grace  time.Duration     // between TERM and KILL. Defaults to 200 ms
+	// In has further variables, and limits of each process. What the command prints has [NAME] in place of their values, and . in place of
+	// its directory.
+	In    plugin.Environment
+	Show  func(text string) // receives what the command prints to [Run] while it runs. It must not block. nil: none
+	Clean bool              // the environment is PATH and Env only
+	Input bool              // [Process.Input] is a pipe to its standard input. Otherwise that is empty
+	Grace time.Duration     // between TERM and KILL. Defaults to 200 ms
 }
 
 // Exit is the end of a command.
@@ -89,7 +93,10 @@ const guardScript = `read -r group; read -r gone && exit 0; kill -9 "-$group"`
 
 // Start runs a command. A goroutine reads each output to its end. If stderr is nil, stdout receives both outputs in
 // the order of the writes. The caller must call [Process.Attend].
-func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Process, error) {
+func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (p *Process, err error) {
+	hide := newHider(&c)
+	stdout, stderr = hide.reading(stdout), hide.reading(stderr)
+	defer func() { err = hide.error(err) }()
 	if c.Place != "" {
 		at, err := openPlace(c.Dir, c.Place)
 		if err != nil {
@@ -103,12 +110,14 @@ func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Pro
 	if len(args) == 0 {
 		args = []string{"bash", "-lc", c.Script}
 	}
-	p := &Process{cmd: exec.CommandContext(bare, args[0], args[1:]...), guard: exec.CommandContext(bare, "sh", "-c", guardScript), grace: cmp.Or(c.Grace, killDelay)} //nolint:gosec // the caller names the program
-	var err error
+	if limits := limitScript(&c.In); limits != "" {
+		args = append([]string{"sh", "-c", limits + `exec "$@"`, "sh"}, args...)
+	}
+	p = &Process{cmd: exec.CommandContext(bare, args[0], args[1:]...), guard: exec.CommandContext(bare, "sh", "-c", guardScript), grace: cmp.Or(c.Grace, killDelay)} //nolint:gosec // the caller names the program
 	if p.lifeline, err = p.guard.StdinPipe(); err != nil {
 		return nil, err
 	}
-	p.cmd.Dir, p.cmd.Env, p.guard.Env = c.Dir, environment(c.Clean, c.Env), environment(c.Clean, nil) // the command can read the guard's environment
+	p.cmd.Dir, p.cmd.Env, p.guard.Env = c.Dir, environment(c.Clean, c.In.Variables, c.Env), environment(c.Clean) // the command can read the guard's environment
 	if c.Input {
 		if p.Input, err = p.cmd.StdinPipe(); err != nil {
 			return nil, err
@@ -126,6 +135,18 @@ func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Pro
 		return nil, err
 	}
 	return p, nil
+}
+
+// limitScript sets the limits of an environment. Above its processor time a process gets SIGXCPU, and KILL a second later.
+func limitScript(in *plugin.Environment) (script string) {
+	if in.CPU > 0 {
+		seconds := (in.CPU + time.Second - 1) / time.Second
+		script = fmt.Sprintf("ulimit -S -t %d && ulimit -H -t %d && ", seconds, seconds+1)
+	}
+	if in.Memory > 0 {
+		script += fmt.Sprintf("ulimit -d %d && ", (in.Memory+1<<10-1)/(1<<10))
+	}
+	return script
 }
 
 // openPlace opens the working directory of a command without links.
@@ -146,8 +167,8 @@ func openPlace(dir, place string) (*os.File, error) {
 	return at.Open(".")
 }
 
-// environment is the inherited variables that every program needs, and those of the command.
-func environment(clean bool, own map[string]string) []string {
+// environment is the inherited variables that every program needs, and those of the command, of which the last ones win.
+func environment(clean bool, own ...map[string]string) []string {
 	inherited := []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM"}
 	if clean {
 		inherited = inherited[:1]
@@ -158,8 +179,10 @@ func environment(clean bool, own map[string]string) []string {
 			list = append(list, entry)
 		}
 	}
-	for name, value := range own {
-		list = append(list, name+"="+value)
+	for _, variables := range own {
+		for name, value := range variables {
+			list = append(list, name+"="+value)
+		}
 	}
 	return list
 }

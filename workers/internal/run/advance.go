@@ -83,6 +83,8 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return paceContinue, err
 	case turn.NeedsStartCalls(r.state):
 		return paceContinue, r.step(ctx, turn.StartCalls{})
+	case len(needs.Calls) > 0 && r.hasNewEffect(needs) && len(r.batch.events) > 0:
+		return paceContinue, r.flush(ctx) // the time that the call gets is one of the log; hooks get that of the batch, which records them, too
 	case r.hasNewEffect(needs) && r.logEnd.isAged(time.Now()):
 		err := r.renewState(ctx)
 		if errors.Is(err, errUnanswered) {

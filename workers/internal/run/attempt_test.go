@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -17,6 +18,7 @@ import (
 func (b *bundle) process(name string, factory plugin.Factory) (died bool) {
 	b.T.Helper()
 	p := b.pool(events.WorkerID(name), 1, says("hi"), nil, factory)
+	p.trials.Alone = time.Minute // a death on a slow machine is alone, too
 	b.T.Cleanup(func() { p.cfg.Bus.Close() })
 	r := newRun(p, sid, bus.ClassTurn, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 	p.runs[sid] = r

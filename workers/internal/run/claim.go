@@ -144,9 +144,9 @@ func (r *run) reachedFairShare() bool {
 }
 
 // claim is the worker's claim of the next turn, or of a turn that it takes over. If this worker cannot build the
-// session's plugins, it leaves the session to other workers for [Config.Patience].
+// session's plugins, or lacks its environment, it leaves the session to other workers for [Config.Patience].
 func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error) {
-	if err := r.openStack(ctx); err != nil {
+	if err := r.openForTurn(ctx); err != nil {
 		return turn.Claim{}, err
 	}
 	c := turn.Claim{Worker: r.p.cfg.ID}
@@ -180,6 +180,9 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 // protocolIssue is why the session's protocol refuses an input, without the options that the operator locked. An input
 // whose bodies are missing or too large is not refused here: checkInput reports the part.
 func (r *run) protocolIssue(ctx context.Context, in events.TurnInput) (events.Issue, error) {
+	account := r.p.cfg.Calls.Memory.Account(string(r.session), elsewhereWait)
+	defer account.Close()
+	ctx = account.In(ctx)
 	in.Plugins = r.p.cfg.Worker.OpenOptions(in.Plugins)
 	if r.stack.OptionsLocked() {
 		in.Options = nil
@@ -188,6 +191,8 @@ func (r *run) protocolIssue(ctx context.Context, in events.TurnInput) (events.Is
 	switch {
 	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge):
 		return events.Issue{}, nil
+	case errors.Is(err, api.ErrMemory):
+		return events.Issue{}, fmt.Errorf("%w: %w", errElsewhere, err)
 	case err != nil:
 		return events.Issue{}, err
 	}
@@ -240,7 +245,7 @@ func (r *run) declared() []events.Payload {
 	return payloads
 }
 
-// checkPatience returns nil when this worker has been unable to build the plugins for [Config.Patience], else errElsewhere.
+// checkPatience returns nil when this worker has been unable to run the session for [Config.Patience], else errElsewhere.
 func (r *run) checkPatience() error {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
@@ -256,7 +261,7 @@ func (r *run) checkPatience() error {
 	return nil
 }
 
-// forgetUnbuilt deletes the time since which a session's plugins could not be built.
+// forgetUnbuilt deletes the time since which a session could not run here.
 func (p *Pool) forgetUnbuilt(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

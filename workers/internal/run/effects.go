@@ -69,11 +69,14 @@ func (r *run) launch(runCtx context.Context, e *effect, at *call.Snapshot, do fu
 	if _, started := r.inflight[e.id]; started {
 		return
 	}
-	ctx, cancel := context.WithCancelCause(session.WithWaiting(runCtx, r.markWaiting))
+	ctx, rest, release := at.Hold(runCtx)
+	ctx, cancel := context.WithCancelCause(session.WithWaiting(ctx, func() func() {
+		end, back := r.markWaiting(), rest()
+		return func() { back(); end() }
+	}))
 	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
 	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration
-	release := at.Hold()
 	r.p.jobs.Go(func() {
 		defer release()
 		defer cancel(nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -181,6 +182,9 @@ func (r *run) startEndCall(ctx context.Context, n projector.Notice, notifies boo
 	r.endCalls.running[n.Key()] = true
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
+		account := r.p.cfg.Calls.Memory.Account(string(r.session), 0)
+		defer account.Close()
+		ctx := account.In(ctx)
 		if notifies {
 			r.p.notify(ctx, stack, state, n)
 		}
@@ -190,6 +194,7 @@ func (r *run) startEndCall(ctx context.Context, n projector.Notice, notifies boo
 				break
 			}
 			r.p.warn(state.Session, err)
+			account.GiveBack()
 			delay.Sleep(ctx, answerAgain)
 		}
 		if ctx.Err() == nil {
@@ -202,6 +207,8 @@ func (r *run) startEndCall(ctx context.Context, n projector.Notice, notifies boo
 const answerAgain = time.Second
 
 func (p *Pool) notify(ctx context.Context, stack *plugin.Stack, state *projector.State, n projector.Notice) {
+	ctx, part := memory.Part(ctx)
+	defer part.Close()
 	if err := blob.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
 		p.warn(state.Session, err) // plugins are called anyway: the state has references in place of these bodies
 	}

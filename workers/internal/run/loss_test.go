@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// TestRunAfterLoss accepts the loss of the commits of a turn that a run has claimed. The run's turn is superseded, and its plugins are
+// TestRunAfterLoss loses the commits of a turn that a run has claimed, and puts the stream back without them. The run's turn is superseded, and its plugins are
 // closed. Afterwards the state is of the history that is left.
 func TestRunAfterLoss(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestRunAfterLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	last = bustest.AcceptLoss(t, b.Bus, sid)
+	last = bustest.PutBack(t, b.Bus, sid)
 	if err := r.catchUp(t.Context()); !errors.Is(err, wake.ErrSuperseded) {
 		t.Fatalf("got %v, want %v", err, wake.ErrSuperseded)
 	}

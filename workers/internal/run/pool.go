@@ -29,7 +29,7 @@ type Config struct {
 	Retry       wake.Retry
 	Concurrency int           // sessions whose turns run at once, and as many of agents, without those that wait for another session
 	Linger      time.Duration // longest time that a commit waits for further results, see package turn; 0: none waits
-	Patience    time.Duration // time without a worker that can build a session's plugins, after which its turn fails
+	Patience    time.Duration // time without a worker that can build a session's plugins and has its environment, after which its turn fails
 	Logger      *zap.Logger
 	// QueueLost is called when the queue, or the timers, were lost and created again.
 	QueueLost func(timers bool)
@@ -52,7 +52,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	runs    map[events.SessionID]*run      // at most one for each session
-	unbuilt map[events.SessionID]time.Time // since when this worker cannot build the plugins
+	unbuilt map[events.SessionID]time.Time // since when this worker cannot build the plugins, or lacks the environment
 }
 
 // New makes a pool.
@@ -322,7 +322,7 @@ func (p *Pool) logMoved(id events.SessionID) {
 
 // work executes a run and then finishes its wake.
 func (p *Pool) work(ctx context.Context, r *run) {
-	err := p.recoverRun(ctx, r)
+	err := p.recoverRun(ctx, r) // without an account: it would wait for memory that its own effects have
 	r.markDirty()
 	if ctx.Err() != nil {
 		r.releaseLate()

@@ -21,12 +21,7 @@ func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return <-done // whatever becomes of ctx: the log may have the events by then
 }
 
 // recordRequest is a request of an effect to record events.
@@ -40,12 +35,14 @@ type recordRequest struct {
 // another worker took the turn over while the response to the append was under way. In the second case the log has
 // the events, but the effect must not continue. The run continues in both cases.
 func (r *run) handleRecordRequest(ctx context.Context, f recordRequest) error {
-	err := r.checkEffect(f.effect)
-	if err != nil {
-		f.done <- err
+	answer := errRunEnded // of a panic
+	defer func() { f.done <- answer }()
+	if err := r.checkEffect(f.effect); err != nil {
+		answer = err
 		return nil
 	}
-	if _, err = r.decide(ctx, turn.Facts{Extra: append(f.list, r.unsaved()...)}); err == nil {
+	_, err := r.decide(ctx, turn.Facts{Extra: append(f.list, r.unsaved()...)})
+	if err == nil {
 		err = r.flush(ctx)
 	}
 	for err == nil && r.logEnd.isAged(time.Now()) {
@@ -55,12 +52,10 @@ func (r *run) handleRecordRequest(ctx context.Context, f recordRequest) error {
 			err = context.Cause(ctx)
 		}
 	}
-	if err != nil {
-		f.done <- err
-		return err
+	if answer = err; err == nil {
+		answer = r.checkEffect(f.effect)
 	}
-	f.done <- r.checkEffect(f.effect)
-	return nil
+	return err
 }
 
 // checkEffect returns [turn.ErrStale] if the effect was discarded (the turn may have started it again), or if its

@@ -16,7 +16,7 @@ import (
 )
 
 // stacked are the plugins of a run's session. Stack is nil before openStack, after closeStack, and where the plugins could
-// not be built.
+// not be built or the node lacks the turn's environment.
 type stacked struct {
 	*plugin.Stack
 	release    func()
@@ -49,10 +49,28 @@ func (r *run) openStack(ctx context.Context) error {
 	return nil
 }
 
+// openForTurn is openStack for the running turn, or the next one: this node also needs the execution environment that it has.
+func (r *run) openForTurn(ctx context.Context) error {
+	config, err := r.p.cfg.Worker.Locked(r.state.Config)
+	if err != nil {
+		return r.openStack(ctx) // the claim is refused for the locks
+	}
+	name := config.Environment
+	if t := r.state.Turn(); t != nil {
+		name = t.Environment
+	}
+	if _, err = r.p.cfg.Calls.Environments.Find(name); err == nil {
+		return r.openStack(ctx)
+	}
+	r.closeStack()
+	r.stack.issue = call.IssueOf("plugin", plugin.CodeUnknownEnvironment, err)
+	return nil
+}
+
 // reopen builds the plugins of a turn that this run has claimed. If this worker cannot, the wake goes to another
 // worker; after [Config.Patience] the turn ends.
 func (r *run) reopen(ctx context.Context, needs turn.Needs) error {
-	if err := r.openStack(ctx); err != nil || r.stack.Stack != nil {
+	if err := r.openForTurn(ctx); err != nil || r.stack.Stack != nil {
 		return err
 	}
 	if err := r.checkPatience(); err != nil {
@@ -180,7 +198,11 @@ func (r *run) recordTools(ctx context.Context) error {
 		return err
 	}
 	if fact := turn.OfferEvent(&r.state.Catalog, entry.Tools); fact != nil {
-		if err := r.add(ctx, nil, []events.Event{events.Of(r.state.Turn().ID, fact)}); err != nil {
+		var list []events.Event
+		for _, part := range fact.Parts() {
+			list = append(list, events.Of(r.state.Turn().ID, part))
+		}
+		if err := r.add(ctx, nil, list); err != nil {
 			return err
 		}
 		entry, err = r.stack.Catalog(&r.state.Catalog)

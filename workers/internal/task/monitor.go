@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,13 +43,21 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	read := func(stderr bool) func(io.Reader) {
 		return func(from io.Reader) { readLines(ctx, from, stderr, lines) }
 	}
-	p, err := process.Start(ctx, process.Command{Script: spec.Command, Dir: spec.Cwd, Place: spec.Place, Env: spec.Env}, read(false), read(true))
+	where, err := r.t.cfg.Calls.Environments.Find(cmp.Or(spec.Environment, s.Config.Environment))
+	var p *process.Process
+	if err == nil {
+		dir := spec.Cwd
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(where.Dir, dir)
+		}
+		p, err = process.Start(ctx, process.Command{Script: spec.Command, Dir: dir, Place: spec.Place, Env: spec.Env, In: where}, read(false), read(true))
+	}
 	if err != nil {
 		return r.endMonitor(ctx, events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: "start: " + err.Error()})
 	}
 	reported := make(chan struct{})
 	go func() { defer close(reported); r.report(ctx, lines) }() // ends when lines is closed, below
-	end := attend(ctx, p, &spec)
+	end := attend(ctx, p, &spec, where.MaxTime)
 	close(lines)
 	<-reported
 	if ctx.Err() != nil {
@@ -58,8 +67,12 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 }
 
 // attend waits for the end of the command, and stops it at its time limit or when ctx ends.
-func attend(ctx context.Context, p *process.Process, spec *events.MonitorSpec) events.MonitorEnded {
+// longest is the limit of the environment; 0: none.
+func attend(ctx context.Context, p *process.Process, spec *events.MonitorSpec, longest time.Duration) events.MonitorEnded {
 	limit := cmp.Or(time.Duration(spec.TimeoutMillis)*time.Millisecond, monitorTimeout)
+	if longest > 0 {
+		limit = min(limit, longest)
+	}
 	if !spec.Persistent {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

@@ -34,8 +34,8 @@ type Config struct {
 	ID              events.WorkerID
 	Runners         map[string]Func // by the name that a task is registered with
 	Retry           wake.Retry
-	TaskConcurrency int // limit of the tasks that run here at once
-	// ToolConcurrency limits the tool calls for turns on other nodes that run here at once.
+	TaskConcurrency int // limit of the tasks that run here at once, without those that wait for a turn
+	// ToolConcurrency limits the tool calls for turns on other nodes that run here at once, without those that wait for a turn.
 	ToolConcurrency int
 	// Classes of the queue from which it takes wakes: [bus.ClassTask], [bus.ClassTool]. An empty list takes none; the
 	// tasks that this process spawns run anyway.
@@ -184,7 +184,7 @@ func (t *Service) freeLocked(class bus.Class) int {
 		free = t.cfg.ToolConcurrency
 	}
 	for _, r := range t.runs {
-		if r.class == class {
+		if r.class == class && r.waiting == 0 {
 			free--
 		}
 	}

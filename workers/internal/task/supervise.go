@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
@@ -41,6 +42,7 @@ type taskRun struct {
 	// The supervisor changes both under the service's lock.
 	session events.SessionID
 	claim   task.Claim
+	waiting int // waits for turns, under the service's lock: it holds no place meanwhile, as such a turn may need one
 
 	wake      *bus.Wake // the run's wake; nil before the first
 	over      bool      // the history needs nothing of the task any more
@@ -60,8 +62,18 @@ func (t *Service) newRun(id events.SessionID, rec *projector.Task, local bool) *
 		t: t, local: local, args: rec.Args, createdAt: rec.CreatedAt, restartable: rec.Restart == events.RestartAlways,
 		class: hint.TaskKey(id, rec).Class, session: id, claim: task.ClaimOf(rec), wakes: make(chan *bus.Wake, 4), notified: make(chan struct{}, 1),
 	}
-	r.ctx, r.cancel = context.WithCancelCause(tracing.Continue(t.life, rec.Trace))
+	r.ctx, r.cancel = context.WithCancelCause(session.WithWaiting(tracing.Continue(t.life, rec.Trace), func() func() {
+		r.addWaiting(1)
+		return func() { r.addWaiting(-1) }
+	}))
 	return r
+}
+
+func (r *taskRun) addWaiting(n int) {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	r.waiting += n
+	r.t.freeOneLocked(r.class)
 }
 
 // launch starts the supervisor.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ type suspects struct {
 	until  time.Time        // until then none begins
 	by     events.SessionID // but those of this session
 	alone  *Trial           // began alone, and still is
-	ends   *time.Timer      // of that
+	ends   *time.Timer      // of that, once it is stored
 	clock  func() time.Time // nil: [time.Now]
 }
 
@@ -111,8 +112,9 @@ func (s *suspects) enter(t *Trial, quiet time.Duration) time.Duration {
 	s.n++
 	s.begins(t.Key.Session, now)
 	if quiet > 0 {
-		s.alone, s.until = t, time.Time{}
-		s.ends = time.AfterFunc(quiet, t.accompanied)
+		s.alone, s.until, t.alone = t, time.Time{}, true
+		t.Own++
+		s.ends = time.AfterFunc(math.MaxInt64, t.accompanied)
 	}
 	return 0
 }
@@ -189,11 +191,7 @@ func (t *Trials) Begin(ctx context.Context, key bus.TrialKey, running *projector
 		return nil, SoonError(wait)
 	}
 	quiet := t.quiet(row.Count)
-	trial.alone = quiet > 0
 	trial.Count, trial.At = row.Count+1, t.Bus.Millis()
-	if trial.alone {
-		trial.Own++
-	}
 	if wait := t.suspects.enter(trial, quiet); wait > 0 {
 		return nil, SoonError(wait)
 	}
@@ -201,6 +199,9 @@ func (t *Trials) Begin(ctx context.Context, key bus.TrialKey, running *projector
 	if err := t.Bus.PutTrial(ctx, key, trial.Trial); err != nil {
 		trial.leave()
 		return nil, err
+	}
+	if trial.alone {
+		t.suspects.ends.Reset(quiet) // now: the row that says so is before the one that says that it no longer is
 	}
 	return trial, nil
 }

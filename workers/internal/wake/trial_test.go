@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -432,4 +433,27 @@ func TestAlone(t *testing.T) {
 		t.Errorf("it has ended: got %d by itself, want 1", got)
 	}
 	b.begin(trials, turnOf("a"), nil)
+}
+
+// TestAloneIsStoredFirst has attempts that are alone for no longer than it takes to store that: what is stored at last is that they are not.
+func TestAloneIsStoredFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for n := range 30 {
+		key := turnOf(events.SessionID(fmt.Sprint("s", n)))
+		if err := b.bus.PutTrial(t.Context(), key, bus.Trial{Count: 2}); err != nil {
+			t.Fatal(err)
+		}
+		trials := trialsOf(b, 3)
+		trials.Alone = time.Nanosecond
+		b.begin(trials, key, nil)
+		bustest.Eventually(t, "it is no longer alone", func() bool {
+			trials.suspects.mu.Lock()
+			defer trials.suspects.mu.Unlock()
+			return trials.suspects.alone == nil
+		})
+		if got := b.trial(key); got.Own != 0 || got.Count != 3 {
+			t.Fatalf("attempt %d: written %+v, want none by itself", n, got)
+		}
+	}
 }

@@ -2,7 +2,7 @@ package anthropic
 
 import (
 	"net/http"
-	"strings"
+	"regexp"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
@@ -29,9 +29,7 @@ func New(cfg Config) (*llm.Endpoint, error) {
 	return llm.NewEndpoint(llm.Wire{
 		Name: "anthropic", BaseURL: "https://api.anthropic.com", KeyHeader: "X-Api-Key", Header: http.Header{"Anthropic-Version": {"2023-06-01"}},
 		Path: "v1/messages", Models: "v1/models?limit=1000", Encode: encode, Decode: decode,
-		CallID: func(raw events.CallID) string { return llm.Token(string(raw), maxCallID) },
-		Learn: func(p *llm.Prepared, failed *llm.Error) bool {
-			return strings.Contains(failed.Message, "signature") && p.Learn(signed, true)
-		},
+		CallID: func(raw events.CallID) string { return llm.Token(string(raw), maxCallID, "_-") },
+		Tells:  map[string]*regexp.Regexp{signed: regexp.MustCompile("signature")},
 	}, cfg)
 }

@@ -14,8 +14,8 @@ func encode(p *llm.Prepared) (object, error) {
 	if p.MaxOutputTokens > 0 {
 		out["max_tokens"] = p.MaxOutputTokens
 	}
-	if err := check(p); err != nil {
-		return nil, err
+	if what := lacking(p); what != "" {
+		return nil, &llm.Error{Kind: llm.KindRequest, Message: what}
 	}
 	config := object{}
 	if p.Effort != "" {
@@ -30,10 +30,7 @@ func encode(p *llm.Prepared) (object, error) {
 	if len(config) > 0 {
 		out["output_config"] = config
 	}
-	p.Sample(out)
-	if len(p.Sampling.Stop) > 0 {
-		out["stop_sequences"] = p.Sampling.Stop
-	}
+	p.Sample(out, "stop_sequences")
 	p.Declare(out, func(f llm.Form) object { return f.Declaration("input_schema") }, func(c llm.ToolChoice) any {
 		switch {
 		case c.Tool != "":
@@ -60,21 +57,18 @@ func encode(p *llm.Prepared) (object, error) {
 	return out, nil
 }
 
-// check refuses what the API does not have: a seed, temperatures above 1, and JSON without a schema.
-func check(p *llm.Prepared) error {
-	message := ""
+// lacking says what of a request the API does not have: a seed, temperatures above 1, and JSON without a schema.
+func lacking(p *llm.Prepared) string {
 	temperature, _ := strconv.ParseFloat(string(p.Sampling.Temperature), 64)
 	switch {
 	case p.Output.JSON && len(p.Output.Schema) == 0:
-		message = "the provider cannot be held to a JSON object without a schema"
+		return "the provider cannot be held to a JSON object without a schema"
 	case p.Sampling.Seed != "":
-		message = "the provider knows no seed"
+		return "the provider knows no seed"
 	case temperature > 1:
-		message = "the provider's temperatures end at 1"
-	default:
-		return nil
+		return "the provider's temperatures end at 1"
 	}
-	return &llm.Error{Kind: llm.KindRequest, Message: message}
+	return ""
 }
 
 // blocks converts the parts of a message. Results are first in theirs, because a dialog has them directly after the calls.
@@ -105,8 +99,12 @@ func blockOf(p *llm.Prepared, part events.Part) object {
 		}
 		return object{"type": "thinking", "signature": own[llm.SignatureField], "thinking": part.Text}
 	case events.PartAttachment:
-		if kind := attachments[part.MediaType]; kind != "" {
-			return object{"type": kind, "source": source(part)}
+		kind, url := attachments[part.MediaType], llm.URLOf(part)
+		switch {
+		case kind != "" && strings.HasPrefix(url, "data:"):
+			return object{"type": kind, "source": object{"type": "base64", "media_type": part.MediaType, "data": part.Text}}
+		case kind != "":
+			return object{"type": kind, "source": object{"type": "url", "url": url}}
 		}
 	case events.PartText:
 	}
@@ -116,11 +114,4 @@ func blockOf(p *llm.Prepared, part events.Part) object {
 // attachments are the blocks of media types.
 var attachments = map[string]string{ //nolint:gochecknoglobals // a table that is only read
 	"image/jpeg": "image", "image/png": "image", "image/gif": "image", "image/webp": "image", "application/pdf": "document",
-}
-
-func source(part events.Part) object {
-	if url := llm.URLOf(part); !strings.HasPrefix(url, "data:") {
-		return object{"type": "url", "url": url}
-	}
-	return object{"type": "base64", "media_type": part.MediaType, "data": part.Text}
 }

@@ -3,7 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/llm"
@@ -30,6 +29,9 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 	case "content_block_start":
 		block, failed := ev.Object("content_block")
 		u.Pieces, err = pieces(block, llm.Piece{Begin: true, Index: index})
+		if p := u.Pieces; len(p) == 1 && p[0].Kind == events.PartToolCall && p[0].Text == "{}" { // it stands for the input that follows
+			p[0].Text = ""
+		}
 		err = cmp.Or(failed, err)
 	case "content_block_delta":
 		delta, failed := ev.Object("delta")
@@ -82,13 +84,13 @@ func pieces(b llm.Members, p llm.Piece) (list []llm.Piece, err error) {
 	}
 	switch p.Kind = llm.KindOf(name); {
 	case p.Kind == events.PartText:
-		return said(p, b["text"])
+		return llm.Fragments(p, b["text"])
 	case p.Kind == events.PartReasoning:
 		if p.Signature, err = llm.TextOf(b["signature"]); err != nil {
 			return nil, err
 		}
 		p.Fields = unsigned
-		return said(p, b["thinking"])
+		return llm.Fragments(p, b["thinking"])
 	case p.Kind == events.PartToolCall && p.Begin: // some endpoints do not stream the input
 		p.Call, p.Tool, p.Whole = events.CallID(b.Label("id")), b.Label("name"), true
 		p.Text, err = llm.ArgumentsOf(b["input"])
@@ -100,13 +102,4 @@ func pieces(b llm.Members, p llm.Piece) (list []llm.Piece, err error) {
 		return nil, nil
 	}
 	return []llm.Piece{p}, err
-}
-
-// said is p with a text, or the pieces that stand in it.
-func said(p llm.Piece, text json.RawMessage) ([]llm.Piece, error) {
-	list, err := llm.Fragments(p, text)
-	if len(list) == 0 {
-		list = []llm.Piece{p}
-	}
-	return list, err
 }

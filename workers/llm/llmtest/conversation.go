@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -177,45 +176,6 @@ func conversation() []events.Message {
 		say(events.RoleAssistant, text("Fine.")),
 		say(events.RoleSystem, text("Late note.")),
 		say(events.RoleUser, text("End.")),
-	}
-}
-
-// testCallsWithoutTools has endpoints that take no calls in a conversation without tools: from the refusal on, the tools that were called
-// are declared, and none may be called.
-func (w *wireTest) testCallsWithoutTools(t *testing.T) {
-	t.Parallel()
-	for _, words := range []string{
-		"The toolConfig field must be defined when using toolUse and toolResult content blocks.",
-		"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified. Pass `tools=` param",
-		"Requests which include `tool_use` or `tool_result` blocks must define tools",
-	} {
-		refusal := Refuse(llm.KindRequest)
-		refusal.Refusal.Message = words
-		p, e := w.start(t, refusal, Text("in short"))
-		req := request()
-		req.Tools = nil
-		req.Messages = append(req.Messages,
-			events.Message{Role: events.RoleAssistant, Parts: []events.Part{
-				{Kind: events.PartToolCall, Call: "a", Tool: "read", Args: []byte(`{}`)}, {Kind: events.PartToolCall, Call: "b", Tool: "read", Args: []byte(`{}`)},
-			}},
-			events.Message{Role: events.RoleUser, Parts: []events.Part{
-				{Kind: events.PartToolResult, Call: "a", Tool: "read", Text: "x"}, {Kind: events.PartToolResult, Call: "b", Tool: "read", Text: "y"},
-			}})
-		for range 2 {
-			if res, err := p.Complete(t.Context(), req, nil); err != nil || spelled(res.Parts) != "text in short" {
-				t.Errorf("%s: got %+v and %v, want the reply", words, res.Parts, err)
-			}
-		}
-		if len(e.refused) > 0 {
-			t.Error(e.refused)
-		}
-		var sent []string
-		for _, req := range e.sent {
-			sent = append(sent, fmt.Sprint(len(req.Tools), req.ToolChoice.None))
-		}
-		if want := []string{"0 false", "1 true", "1 true"}; !slices.Equal(sent, want) {
-			t.Errorf("%s: got tools %v, want %v", words, sent, want)
-		}
 	}
 }
 

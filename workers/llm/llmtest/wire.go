@@ -195,7 +195,6 @@ func TestWire(t *testing.T, wire Wire, open WireFunc) {
 	t.Run("request", w.testRequest)
 	t.Run("conversation", w.testConversation)
 	t.Run("forms", w.testForms)
-	t.Run("calls_without_tools", w.testCallsWithoutTools)
 	t.Run("any_conversation", w.testAnyConversation)
 	t.Run("blob", w.testBlob)
 	t.Run("ends", w.testEnds)
@@ -205,7 +204,10 @@ func TestWire(t *testing.T, wire Wire, open WireFunc) {
 	t.Run("thinking_between_tags", w.testTags)
 	t.Run("every_prefix", w.testEveryPrefix)
 	t.Run("silence", w.testSilence)
-	t.Run("limit", w.testLimit)
+	t.Run("unopened_thinking", w.testUnopenedThinking)
+	t.Run("arguments", w.testArguments)
+	t.Run("limit_reached", w.testLimitReached)
+	t.Run("lessons", w.testLessons)
 }
 
 type wireTest struct {

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,12 +10,20 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// What an endpoint refuses, or misses, in messages of the assistant: a field by its name, and reasoning that another one did not
-// send.
+// What an endpoint misses in messages of the assistant that another one did not send.
 const (
-	refuses         = "refuses "
 	missesReasoning = "misses reasoning"
+	missesSignature = "misses signature" // of calls
 )
+
+// tells are the words of refusals that say so.
+var tells = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // a table that is only read
+	missesReasoning: regexp.MustCompile(`(?is)(missing|must be passed).*reasoning_content|reasoning_content.*(missing|must be passed)`),
+	missesSignature: regexp.MustCompile(`(?is)(missing|must be passed).*thought_signature|thought_signature.*(missing|must be passed)`),
+}
+
+// unsigned is what Gemini takes in place of the signature of a call that another model made. Source: https://ai.google.dev/gemini-api/docs/thought-signatures.
+var unsigned = object{"google": object{"thought_signature": "skip_thought_signature_validator"}} //nolint:gochecknoglobals // it is only read
 
 // encode is the body of a Chat Completions request.
 func encode(p *llm.Prepared) (object, error) {
@@ -31,12 +38,9 @@ func encode(p *llm.Prepared) (object, error) {
 	default:
 		out["max_tokens"] = p.MaxOutputTokens // some endpoints know only this name
 	}
-	p.Sample(out)
+	p.Sample(out, "stop")
 	if v, err := strconv.ParseInt(string(p.Sampling.Seed), 10, 64); err == nil {
 		out["seed"] = v
-	}
-	if len(p.Sampling.Stop) > 0 {
-		out["stop"] = p.Sampling.Stop
 	}
 	declare(out, p, func(f object) object { return object{"type": "function", "function": f} })
 	if f := format(p.Output); f != nil {
@@ -99,11 +103,14 @@ func assistant(p *llm.Prepared, m events.Message, called bool) object {
 		case events.PartToolCall:
 			function := object{"name": p.ToolName(part.Tool), "arguments": string(p.Args(part))}
 			call := object{"id": part.Call, "type": "function", "function": function}
-			giveBack(p, own, out, call, function)
+			giveBack(own, out, call, function)
+			if len(own) == 0 && p.Learned(missesSignature) != nil {
+				call["extra_content"] = unsigned
+			}
 			calls = append(calls, call)
 		case events.PartReasoning:
-			giveBack(p, own, out, nil, nil)
-			if field := reasoningField(own); field != "" && called && p.Learned(refuses+field) == nil {
+			giveBack(own, out, nil, nil)
+			if field := own.Label(textField); called && slices.Contains(reasoningFields, field) {
 				before, _ := out[field].(string)
 				out[field] = before + part.Text
 			}
@@ -120,7 +127,7 @@ func assistant(p *llm.Prepared, m events.Message, called bool) object {
 }
 
 // giveBack adds vendor fields to a message, and to a call with its function.
-func giveBack(p *llm.Prepared, fields llm.Members, message, call, function object) {
+func giveBack(fields llm.Members, message, call, function object) {
 	for name, value := range fields {
 		to, field := call, name
 		if after, ok := strings.CutPrefix(name, messagePrefix); ok {
@@ -128,36 +135,8 @@ func giveBack(p *llm.Prepared, fields llm.Members, message, call, function objec
 		} else if after, ok := strings.CutPrefix(name, functionPrefix); ok {
 			to, field = function, after
 		}
-		if to != nil && p.Learned(refuses+field) == nil {
+		if to != nil {
 			to[field] = value
 		}
 	}
-}
-
-// reasoningField is the field in which the endpoint sent a part of reasoning; empty for those of other endpoints.
-func reasoningField(own llm.Members) string {
-	if field := own.Label(textField); slices.Contains(reasoningFields, field) {
-		return field
-	}
-	return ""
-}
-
-var words = regexp.MustCompile(`\w+`)
-
-// learn reports whether a refusal tells which field of the assistant's messages the endpoint refuses, or misses.
-func learn(p *llm.Prepared, failed *llm.Error) (news bool) {
-	named := words.FindAllString(failed.Message, -1)
-	if slices.Contains(named, "missing") || slices.Contains(named, "Missing") || strings.Contains(failed.Message, "must be passed") {
-		return slices.Contains(named, reasoningFields[0]) && p.Learn(missesReasoning, true)
-	}
-	for _, m := range p.Messages {
-		for _, part := range m.Parts {
-			own := p.Own(part).Fields
-			for _, name := range append(slices.Collect(maps.Keys(own)), reasoningField(own)) {
-				field := strings.TrimPrefix(strings.TrimPrefix(name, messagePrefix), functionPrefix)
-				news = slices.Contains(named, field) && p.Learn(refuses+field, true) || news
-			}
-		}
-	}
-	return news
 }

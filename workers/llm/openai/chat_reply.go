@@ -45,10 +45,8 @@ func rest(m, out llm.Members, prefix string, known []string) {
 func decode(e llm.ServerEvent) (u llm.Update, err error) {
 	c, usage := e.Members, e.Members["usage"]
 	var choices []llm.Members
-	if raw := c["choices"]; llm.IsSet(raw) {
-		if err := llm.Decode(raw, &choices); err != nil {
-			return u, err
-		}
+	if err := llm.Decode(c["choices"], &choices); err != nil {
+		return u, err
 	}
 	u.Unknown = len(choices) == 0 && !llm.IsSet(usage)
 	u.Model, u.ID = c.Label("model"), c.Label("id")
@@ -96,42 +94,28 @@ func read(said llm.Members, u *llm.Update) error {
 	text, failed := llm.Fragments(llm.Piece{Kind: events.PartText}, said["content"])
 	refusal, err := llm.Fragments(llm.Piece{Kind: events.PartText, Refused: true}, said["refusal"])
 	u.Pieces = slices.Concat(u.Pieces, text, refusal)
-	calls, none := callsOf(said)
-	err = cmp.Or(failed, err, none)
+	var calls []llm.Members
+	raw := said["tool_calls"]
+	if bytes.HasPrefix(raw, []byte("{")) { // one call may stand in place of the list
+		raw = slices.Concat([]byte("["), raw, []byte("]"))
+	}
+	err = cmp.Or(failed, err, llm.Decode(raw, &calls))
+	if old := said["function_call"]; llm.IsSet(old) { // deprecated by OpenAI, and still sent by others
+		calls = append(calls, llm.Members{"function": old})
+	}
 	for _, c := range calls {
 		p, failed := call(c)
 		u.Pieces, err = append(u.Pieces, p), cmp.Or(err, failed)
 	}
-	if fields := vendorOf(said); len(fields) > 0 {
+	fields := llm.Members{} // the endpoint wants back texts, objects and lists that have no meaning here
+	rest(said, fields, messagePrefix, messageFields)
+	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool {
+		return !strings.ContainsRune(`{["`, rune(value[0])) || len(bytes.Trim(value, "[]{}\" \t\r\n")) == 0
+	})
+	if len(fields) > 0 {
 		u.Pieces = append(u.Pieces, llm.Piece{Kind: events.PartReasoning, Fields: fields})
 	}
 	return err
-}
-
-// vendorOf are the fields of the message that the endpoint wants back: texts, objects and lists that have no meaning here.
-func vendorOf(said llm.Members) llm.Members {
-	out := llm.Members{}
-	rest(said, out, messagePrefix, messageFields)
-	maps.DeleteFunc(out, func(_ string, value json.RawMessage) bool {
-		return !strings.ContainsRune(`{["`, rune(value[0])) || len(bytes.Trim(value, "[]{}\" \t\r\n")) == 0
-	})
-	return out
-}
-
-// callsOf are the calls of a delta. One call may stand in place of the list, and function_call is deprecated by OpenAI and still
-// sent by others.
-func callsOf(said llm.Members) (calls []llm.Members, err error) {
-	raw := said["tool_calls"]
-	if bytes.HasPrefix(raw, []byte("{")) {
-		raw = slices.Concat([]byte("["), raw, []byte("]"))
-	}
-	if llm.IsSet(raw) {
-		err = llm.Decode(raw, &calls)
-	}
-	if old := said["function_call"]; llm.IsSet(old) {
-		calls = append(calls, llm.Members{"function": old})
-	}
-	return calls, err
 }
 
 func call(c llm.Members) (llm.Piece, error) {

@@ -307,6 +307,12 @@ func TestWishes(t *testing.T) {
 			sse(delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`)),
 			func(m map[string]any) bool { return m["reasoning_content"] == nil },
 		},
+		"Function call is missing a thought_signature in functionCall parts.": {
+			sse(delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`)),
+			func(m map[string]any) bool {
+				return !reflect.DeepEqual(m["tool_calls"].([]any)[0].(map[string]any)["extra_content"], map[string]any{"google": map[string]any{"thought_signature": "skip_thought_signature_validator"}})
+			},
+		},
 	} {
 		calls := 0
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,23 +13,20 @@ type Config = llm.Config
 // object is a JSON object of a request.
 type object = llm.Object
 
-// wire is what both dialects have in common.
-func wire(name, path string) llm.Wire {
-	return llm.Wire{Name: name, BaseURL: "https://api.openai.com/v1", KeyHeader: "Authorization", KeyScheme: "Bearer ", Path: path, Models: "models"}
-}
-
 // New returns a provider for Chat Completions.
 func New(cfg Config) (*llm.Endpoint, error) {
-	w := wire("openai", "chat/completions")
-	w.CallID, w.Encode, w.Decode, w.Learn = keptID(40), encode, decode, learn
-	return llm.NewEndpoint(w, cfg)
+	return open(cfg, llm.Wire{Name: "openai", Path: "chat/completions", CallID: keptID(40), Encode: encode, Decode: decode, Tells: tells})
 }
 
 // NewResponses returns a provider for the Responses API. The endpoint stores nothing: every request has the whole conversation,
 // with the reasoning in the endpoint's encryption.
 func NewResponses(cfg Config) (*llm.Endpoint, error) {
-	w := wire("openai-responses", "responses")
-	w.CallID, w.Encode, w.Decode = keptID(64), encodeResponse, decodeResponse
+	return open(cfg, llm.Wire{Name: "openai-responses", Path: "responses", CallID: keptID(64), Encode: encodeResponse, Decode: decodeResponse})
+}
+
+// open adds what both dialects have in common.
+func open(cfg Config, w llm.Wire) (*llm.Endpoint, error) {
+	w.BaseURL, w.KeyHeader, w.KeyScheme, w.Models = "https://api.openai.com/v1", "Authorization", "Bearer ", "models"
 	return llm.NewEndpoint(w, cfg)
 }
 
@@ -38,7 +35,7 @@ func keptID(limit int) func(events.CallID) string {
 	return func(raw events.CallID) string {
 		s := strings.ToValidUTF8(string(raw), "_")
 		if len(s) > limit {
-			return llm.Token(s, limit)
+			return llm.Token(s, limit, "_-")
 		}
 		return s
 	}

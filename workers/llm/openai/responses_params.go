@@ -20,7 +20,7 @@ func encodeResponse(p *llm.Prepared) (object, error) {
 	if p.Sampling.Seed != "" || len(p.Sampling.Stop) > 0 {
 		return nil, &llm.Error{Kind: llm.KindRequest, Message: "the provider knows neither a seed nor stop sequences"}
 	}
-	p.Sample(out)
+	p.Sample(out, "")
 	declare(out, p, func(f object) object {
 		if f["type"] = "function"; f["parameters"] != nil {
 			f["strict"] = false // the API's default is strict, which most schemas do not fit

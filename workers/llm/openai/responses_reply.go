@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -89,7 +88,7 @@ func itemPiece(i llm.Members, index *llm.Number, done bool) (p llm.Piece, err er
 		p.Text, _, err = joined(p.Kind, i["summary"], "\n\n")
 		if content := i["content"]; p.Text == "" && err == nil && llm.IsSet(content) && string(content) != "[]" {
 			p.Text, _, err = joined(p.Kind, content, "")
-			maps.Copy(p.Fields, opened)
+			p.Fields[openField] = opened[openField]
 		}
 		if encrypted := i.Label("encrypted_content"); encrypted != "" {
 			p.Fields[encryptedField] = llm.Quote(encrypted)
@@ -134,9 +133,7 @@ func response(r llm.Members, name string) (u llm.Update, err error) {
 	reason := cmp.Or(llm.MembersOf(r["incomplete_details"]).Label("reason"), strings.TrimPrefix(name, "response."))
 	u.End = &llm.End{Reason: reason, Detail: "incomplete: " + reason}
 	var output []json.RawMessage
-	if llm.IsSet(r["output"]) {
-		err = llm.Decode(r["output"], &output)
-	}
+	err = llm.Decode(r["output"], &output)
 	for n, raw := range output {
 		index := llm.Number(n)
 		p, failed := itemPiece(llm.MembersOf(raw), &index, true)

@@ -136,6 +136,11 @@ func TestResponsesDialects(t *testing.T) {
 			events.StopToolUse,
 		},
 		"arguments_at_their_end": {sse(itemOf("added", 0, "c1", call+`""`), deltaOf("function_call_arguments.done", 0, "c1", `"arguments":"{\"n\":1}"`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
+		"arguments_in_broken_pieces": {
+			sse(itemOf("added", 0, "c1", call+`""`), deltaOf("function_call_arguments.delta", 0, "c1", `"delta":"n\":1}"`), deltaOf("function_call_arguments.done", 0, "c1", `"arguments":"{\"n\":1}"`), end),
+			[]events.Part{streamedCall("a", "f", `{"n":1}`)},
+			events.StopToolUse,
+		},
 		"arguments_at_the_begin": {sse(itemOf("added", 0, "c1", call+`"{\"n\":1}"`), end), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
 		"completed_arguments":    {sse(itemOf("added", 0, "c1", call+`""`), completedWith(`{"id":"c9",`+call+`"{\"n\":1}"}`)), []events.Part{streamedCall("a", "f", `{"n":1}`)}, events.StopToolUse},
 		"completed_call": {

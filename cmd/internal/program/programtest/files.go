@@ -33,8 +33,9 @@ func EveryFileIsRegular(t *testing.T, model *kong.Application, fail func(args []
 				}
 				args, name := append(shortestLine(leaf, v), path), "<file>"
 				if v.Flag != nil {
-					name = "--" + v.Name
-					args = slices.Insert(args, len(args)-1, name)
+					var given []string
+					given, name = Give(v.Flag, path)
+					args = append(args[:len(args)-1], given...)
 				}
 				if text := fail(args); !strings.Contains(text, model.Name+": "+name+": "+path+" is not a regular file") {
 					t.Errorf("%s: got %q, want %s and the path", strings.Join(args, " "), text, name)
@@ -44,6 +45,14 @@ func EveryFileIsRegular(t *testing.T, model *kong.Application, fail func(args []
 		}
 	}
 	return lines
+}
+
+// Give gives a flag a value, on the command line or as a setting. Errors have the name.
+func Give(f *kong.Flag, value string) (args []string, name string) {
+	if f.Tag.Has("setting") {
+		return []string{"--set", f.Name + "=" + value}, "setting " + f.Name
+	}
+	return []string{"--" + f.Name, value}, "--" + f.Name
 }
 
 // files are the flags and arguments of a command, with those of its program, that name a file to read.

@@ -21,6 +21,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external/internal/setting"
@@ -30,6 +31,7 @@ import (
 type Config struct {
 	Service operation.Host // required; the host of the node
 	Access  accesslog.Func // receives a record of each callback at its end. Defaults to none
+	Memory  *memory.Pool   // of the node's requests. Defaults to that of [httpapi.Config]
 }
 
 // API performs callbacks.
@@ -50,7 +52,7 @@ func New(cfg Config, log *zap.Logger) (*API, error) {
 	var err error
 	a.server, err = httpapi.New(httpapi.Config{
 		Service: cfg.Service, Access: cfg.Access, Logger: log, Identity: []httpapi.Identifier{asPlugin{}},
-		MaxBodyBytes: wire.MaxCallbackBytes, MaxWait: time.Minute,
+		MaxBodyBytes: wire.MaxCallbackBytes, MaxWait: time.Minute, Memory: cfg.Memory,
 	})
 	if err != nil {
 		return nil, err
@@ -225,9 +227,9 @@ func (a *API) serve(call *Call, w *answerWriter, r *http.Request) {
 	a.server.ServeHTTP(w, r) // says why there is no such path
 }
 
-// Asked records a callback that asks people; the answer is nil where they have not answered.
-func (a *API) Asked(call *Call, answer *wire.CallbackAnswer) {
-	record := accesslog.Record{API: accesslog.HTTP, Operation: wire.AskOperation, Session: call.Session, Caller: call.Caller(), Status: http.StatusAccepted}
+// Record records a callback that is no operation of the API; the answer is nil for a question that people have not answered.
+func (a *API) Record(call *Call, operation string, answer *wire.CallbackAnswer) {
+	record := accesslog.Record{API: accesslog.HTTP, Operation: operation, Session: call.Session, Caller: call.Caller(), Status: http.StatusAccepted}
 	if answer != nil {
 		record.Status, record.Written = answer.Status, int64(len(answer.Body))
 	}

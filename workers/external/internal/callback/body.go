@@ -3,6 +3,7 @@ package callback
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,24 +15,49 @@ import (
 	"sync"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// Bodies are the body that a call stores in pieces, and the one that it reads in pieces, see [wire.BodyPiece]. The zero Bodies has none.
+// Bodies are the body that a call stores in pieces, and the one that it reads in pieces, see [wire.BodyPiece]. The zero Bodies has none. Each has
+// memory of the call's.
 type Bodies struct {
-	mu     sync.Mutex
-	ref    events.BlobRef // of stored
-	stored []byte         // the pieces of it that have come
-	path   string         // of whole, which was read last
-	whole  []byte
+	mu      sync.Mutex
+	ref     events.BlobRef // of stored
+	stored  []byte         // the pieces of it that have come
+	storing *memory.Account
+	path    string // of whole, which was read last
+	whole   []byte
+	reading *memory.Account
+}
+
+// Close gives back what the bodies of a call have. The call has ended.
+func (b *Bodies) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range []*memory.Account{b.storing, b.reading} {
+		if a != nil {
+			a.Close()
+		}
+	}
+}
+
+// retake gives back what a body has, and takes bytes for another one.
+func retake(ctx context.Context, a **memory.Account, bytes int64) error {
+	if *a != nil {
+		(*a).Close()
+	}
+	ctx, *a = memory.Part(ctx)
+	return memory.Take(ctx, bytes)
 }
 
 // errNoFollower reports a piece that does not follow the one before.
 var errNoFollower = errors.New("does not follow the piece before")
 
 // add takes the next piece of a body, and returns the whole body with the last one.
-func (b *Bodies) add(p *wire.BodyPiece) (whole []byte, err error) {
+func (b *Bodies) add(ctx context.Context, p *wire.BodyPiece) (whole []byte, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ref := events.BlobRef{Digest: p.Digest, Size: p.Size}
@@ -42,7 +68,11 @@ func (b *Bodies) add(p *wire.BodyPiece) (whole []byte, err error) {
 		return nil, &events.FieldError{Field: "data", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(p.Data), wire.MaxBodyPiece), Err: events.ErrInvalid}
 	}
 	if p.Offset == 0 {
-		b.ref, b.stored = ref, nil
+		b.ref, b.stored = events.BlobRef{}, nil
+		if err := retake(ctx, &b.storing, p.Size); err != nil {
+			return nil, err
+		}
+		b.ref = ref
 	}
 	if b.ref != ref || p.Offset != int64(len(b.stored)) {
 		return nil, &events.FieldError{Field: "offset", Reason: fmt.Sprintf("%d %s: begin with 0", p.Offset, errNoFollower), Err: errNoFollower}
@@ -51,6 +81,7 @@ func (b *Bodies) add(p *wire.BodyPiece) (whole []byte, err error) {
 		return nil, nil
 	}
 	whole, b.ref, b.stored = b.stored, events.BlobRef{}, nil
+	_ = retake(ctx, &b.storing, 0) // the request that stores it has its own
 	if sum := sha256.Sum256(whole); int64(len(whole)) != p.Size || hex.EncodeToString(sum[:]) != p.Digest {
 		return nil, &events.FieldError{Field: "digest", Reason: "or size is not that of the data", Err: events.ErrInvalid}
 	}
@@ -71,11 +102,13 @@ func (a *API) store(c *caller, w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "malformed", "body", err)
 		return
 	}
-	whole, err := c.bodies.add(&piece)
+	whole, err := c.bodies.add(r.Context(), &piece)
 	wrong, _ := errors.AsType[*events.FieldError](err)
 	switch {
 	case errors.Is(err, errNoFollower):
 		refuse(http.StatusConflict, "conflict", wrong.Field, err)
+	case errors.Is(err, api.ErrMemory):
+		refuse(http.StatusTooManyRequests, "memory_in_use", "", err)
 	case errors.Is(err, events.ErrTooLarge):
 		refuse(http.StatusRequestEntityTooLarge, "too_large", wrong.Field, err)
 	case err != nil:
@@ -91,7 +124,7 @@ func (a *API) store(c *caller, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read serves a request that reads a piece. The call keeps the whole body for the next one.
+// read serves a request that reads a piece. The call keeps the whole body until its last piece.
 func (a *API) read(c *caller, w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, code, field, why string) {
 		a.reply(c, w, r, operation.ReadBlob, Problem(status, code, field, why), code, why)
@@ -117,12 +150,18 @@ func (a *API) read(c *caller, w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		body = got.body.Bytes()
-		c.bodies.keep(r.URL.Path, body)
+		if err := c.bodies.keep(r.Context(), r.URL.Path, body); err != nil {
+			refuse(http.StatusTooManyRequests, "memory_in_use", "", err.Error())
+			return
+		}
 	}
 	size := int64(len(body))
 	if offset < 0 || offset >= size {
 		refuse(http.StatusBadRequest, "invalid_parameter", "offset", fmt.Sprintf("offset: is %d, the body has %d bytes", offset, size))
 		return
+	}
+	if offset+wire.MaxBodyPiece >= size { // the call may go on for long
+		_ = c.bodies.keep(r.Context(), "", nil)
 	}
 	data, _ := json.Marshal(&wire.BodyPiece{ // a text, numbers and bytes
 		Digest: r.PathValue("digest"), Size: size, Offset: offset, Data: body[offset:min(offset+wire.MaxBodyPiece, size)],
@@ -139,8 +178,13 @@ func (b *Bodies) kept(path string) []byte {
 	return b.whole
 }
 
-func (b *Bodies) keep(path string, body []byte) {
+func (b *Bodies) keep(ctx context.Context, path string, body []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.path, b.whole = path, body
+	b.path, b.whole = "", nil
+	err := retake(ctx, &b.reading, int64(len(body)))
+	if err == nil {
+		b.path, b.whole = path, body
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -50,11 +51,19 @@ func Directives(point events.HookPoint, data []byte) ([]plugin.Directive, error)
 	return list, nil
 }
 
+// Place is what an instance says of the place of a trace event.
+func Place(c *wire.TraceContext) api.TraceContext {
+	if c == nil {
+		return api.TraceContext{}
+	}
+	return api.TraceContext{ModelCall: c.ModelCall, Origin: c.Origin, Metadata: c.Metadata}
+}
+
 // directive is a directive of an instance as one of a plugin in the node.
 func directive(d *wire.Directive) plugin.Directive {
 	out := plugin.Directive{
 		Kind: d.Kind, Code: d.Code, Message: d.Message, Within: time.Duration(d.WithinMS) * time.Millisecond,
-		Args: d.Args, Events: d.Events, Name: d.Name, Payload: d.Payload,
+		Args: d.Args, Events: d.Events, Name: d.Name, Payload: d.Payload, Place: Place(d.Context),
 	}
 	for _, m := range d.Messages {
 		out.Messages = append(out.Messages, plugin.Say(m.Role, m.Text))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -93,6 +94,10 @@ func TestDirective(t *testing.T) {
 		{`{"kind":"short_circuit_tool","result":{"text":"r","outcome":"failure"}}`, plugin.ShortCircuit(plugin.Result{Text: "r", Outcome: events.OutcomeFailure})},
 		{`{"kind":"emit_events","events":[1,"b"]}`, plugin.Emit(json.RawMessage(`1`), json.RawMessage(`"b"`))},
 		{`{"kind":"emit_trace","name":"n","payload":[2]}`, plugin.Trace("n", json.RawMessage(`[2]`))},
+		{
+			`{"kind":"emit_trace","name":"n","context":{"llm_call":"m","tool_call":"t1/0/0","metadata":{"k":"v"}}}`,
+			plugin.TraceIn(api.TraceContext{ModelCall: "m", Origin: "t1/0/0", Metadata: map[string]string{"k": "v"}}, "n", nil),
+		},
 		{`{"kind":"ask_approval","message":"q"}`, plugin.Ask("q")},
 		{
 			`{"kind":"contribute","contributions":[{"slot":"intro","title":"t","priority":2,"content":"c","tools":["a"]}]}`,

@@ -23,7 +23,8 @@ type Plugin struct {
 	// most once. A manifest that declares more than that of a tool is refused.
 	Effects map[string]events.Effects `json:"effects,omitempty"`
 	// Callbacks are the operations of the HTTP API that the plugin's calls may request, by their operationId, and
-	// "ask", with which they may ask people, see [wire.AskPath]. Defaults to none.
+	// "ask" and "trace", with which they may ask people and write trace events, see [wire.AskPath] and [wire.TracePath].
+	// Defaults to none.
 	Callbacks []string `json:"callbacks,omitempty"`
 	// ChangesOthers lets the plugin's hooks replace arguments and results of tools that are not its own, and the
 	// instructions and the frame of sessions. The gate judges, and an approval shows, the arguments after all replacements.
@@ -63,7 +64,7 @@ func (s *Plugin) Validate(field string) error {
 		}
 	}
 	for i, name := range s.Callbacks {
-		if name != wire.AskOperation && !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && Named([]string{name}, r) }) {
+		if name != wire.AskOperation && name != wire.TraceOperation && !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && Named([]string{name}, r) }) {
 			return &events.FieldError{Field: fmt.Sprintf("%s.callbacks[%d]", field, i), Reason: fmt.Sprintf("is %q, which is no operation of the API", name), Err: events.ErrInvalid}
 		}
 	}

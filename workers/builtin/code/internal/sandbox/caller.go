@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -51,17 +52,12 @@ type Attachment struct {
 	URL       string `json:"url,omitempty"`
 }
 
-// ToolInfo is a tool that the program may call.
-type ToolInfo struct {
-	Name        string
-	Description string
-	Schema      json.RawMessage // of the arguments; the caller checks them
-}
-
 // Request is one program to run.
 type Request struct {
+	Now          time.Time // for the program
 	Code         string
-	Tools        []ToolInfo
+	Session      string             `json:"-"` // whose share of [Limits.Memory] it has
+	Tools        []string           // names of those that it may call
 	State        []byte             // of the run before; empty for the first
 	AcceptFinish bool               // finish may end the turn
 	FinishSchema *jsonschema.Schema // of the value of finish; nil accepts any
@@ -74,7 +70,7 @@ type Response struct {
 	Shown     []Attachment
 	Calls     int // of tools, started ones included
 	Finished  bool
-	Value     json.RawMessage // of finish
+	Value     json.RawMessage `json:",omitempty"` // of finish
 	Continue  *Continuation   // of continue_as; nil if it was not called
 	Error     string          // for the model; empty if the program ran to its end
 	State     []byte          // for the next run

@@ -7,7 +7,7 @@ import (
 
 func TestContinueAs(t *testing.T) {
 	t.Parallel()
-	first := runCode(t, newDesk(), Limits{}, Request{AcceptFinish: true, Code: `
+	first := runProcess(t, newDesk(), Limits{}, Request{AcceptFinish: true, Code: `
 x = [1]
 h = start(add, a=1, b=2)
 def twice(n): return n * 2
@@ -20,7 +20,7 @@ print("never")`})
 	if handles, err := Handles(next.State); err != nil || len(handles) != 1 {
 		t.Errorf("handles: got %v, %v", handles, err)
 	}
-	second := runCode(t, newDesk(), Limits{}, Request{State: next.State, Code: "y.append(twice(2))\nprint(x)"})
+	second := runProcess(t, newDesk(), Limits{}, Request{State: next.State, Code: "y.append(twice(2))\nprint(x)"})
 	if second.Output != "[1, 4]\n" || second.Error != "" {
 		t.Errorf("seeded program: got %q %q", second.Output, second.Error)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/lash-go/lash/internal/runtest"
 )
 
-// TestDeepStatesAreRefused restores nested states. A stack overflow would end the process, which no test could report.
-func TestDeepStatesAreRefused(t *testing.T) {
+// TestSizedDeepStatesAreRefused restores nested states. A stack overflow would end the process, which no test could report.
+func TestSizedDeepStatesAreRefused(t *testing.T) {
 	t.Parallel()
 	depths := []int{200, 100_000, 10_000_000}
 	if !runtest.Long() {

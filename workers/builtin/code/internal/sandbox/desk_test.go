@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/lash-go/lash/session/memory"
 )
 
 // desk is a caller whose tools are functions; it records its calls.
@@ -39,14 +43,7 @@ func newDesk() *desk {
 
 func num(v any) float64 { f, _ := v.(float64); return f }
 
-func (d *desk) infos() []ToolInfo {
-	var list []ToolInfo
-	for name := range d.tools {
-		list = append(list, ToolInfo{Name: name})
-	}
-	slices.SortFunc(list, func(x, y ToolInfo) int { return strings.Compare(x.Name, y.Name) })
-	return list
-}
+func (d *desk) names() []string { return slices.Sorted(maps.Keys(d.tools)) }
 
 func (d *desk) Call(_ context.Context, c Call) (json.RawMessage, error) {
 	d.mu.Lock()
@@ -93,12 +90,33 @@ func (d *desk) Await(_ context.Context, id string) (json.RawMessage, error) {
 
 func (d *desk) Message(text, kind string) { d.messages = append(d.messages, kind+":"+text) }
 
+// here is a goroutine in place of a process, for tests of the language with many programs.
+func here() *process {
+	in, toProgram := io.Pipe()
+	out, fromProgram := io.Pipe()
+	go interpret(in, fromProgram, func(int64) error { return nil }, func() { _ = fromProgram.Close() }) // ends with the pipes
+	end := func() { _, _, _ = in.Close(), out.Close(), toProgram.Close() }
+	return &process{in: json.NewEncoder(toProgram), out: json.NewDecoder(out), kill: end, wait: func() {}, memory: (*memory.Pool)(nil).Account("", 0)}
+}
+
+// runCode runs a program without a process of its own.
 func runCode(t *testing.T, d *desk, limits Limits, req Request) Response {
 	t.Helper()
+	return runWith(t, d, limits.withDefaults(), req, here().run)
+}
+
+// runProcess runs a program as a node does.
+func runProcess(t *testing.T, d *desk, limits Limits, req Request) Response {
+	t.Helper()
+	return runWith(t, d, limits, req, Run)
+}
+
+func runWith(t *testing.T, d *desk, limits Limits, req Request, run func(context.Context, Limits, Request, Caller) (Response, error)) Response {
+	t.Helper()
 	if req.Tools == nil {
-		req.Tools = d.infos()
+		req.Tools = d.names()
 	}
-	resp, err := Run(t.Context(), limits, req, d)
+	resp, err := run(t.Context(), limits, req, d)
 	if err != nil {
 		t.Fatalf("run: %v", err)
 	}

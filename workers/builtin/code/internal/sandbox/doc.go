@@ -1,14 +1,24 @@
 // Package sandbox runs the programs of the protocol code: Starlark that a model
-// wrote and that calls tools. It calls tools through a [Caller] and imports no
-// other package of this module.
+// wrote and that calls tools. It calls tools through a [Caller].
 //
 // # Guarantees
 //
-// The same code, state and answers give the same [Response], with the same steps.
-// After a crash the caller runs the code again and returns recorded answers by
-// ordinal. Time is the exception: a program that the clock stops leaves only its
-// error. A panic of the interpreter, of a tool or of this package becomes an
+// The same code, state and answers give the same [Response], with the same steps. After a crash the caller runs the code
+// again and returns recorded answers by ordinal. Time and memory are the exception: a program that one of them stops
+// leaves its error, what it printed and its calls, and no variables. A panic of the interpreter, of a tool or of this
+// package becomes an error.
+//
+// # The process
+//
+// Each program runs in a process of its own. It has no environment, reads and writes nothing but the pipes to the node
+// (process.go has the messages), and ends with its run, with the run's context, and with the node. It is this executable
+// again, under another name: the init function of this package does not return there. So every program that imports
+// lash can run programs, also a test, and none has to do anything for it. Packages that Go initializes before this one
+// are initialized in the process too: what they print is dropped, and if one of them ends the process, Run returns an
 // error.
+//
+// A process starts in about five times the time of an empty Go program, 10 ms to 40 ms. While its program waits for a tool, it keeps
+// some 10 MiB of its own, and what the program has.
 //
 // # The language
 //
@@ -32,7 +42,7 @@
 //
 // The value of a tool is decoded if it is JSON with at most 100 levels, else it is
 // the text. attempt catches errors of tools. Errors of the program and of limits
-// end it.
+// end it. Arguments of tools and the value of finish are JSON of at most 16 MiB; a set is an array.
 //
 // # Variables
 //
@@ -53,38 +63,19 @@
 //
 // # Limits
 //
-// The interpreter counts steps and can be stopped between them. One step may do
-// any amount of work, and the interpreter does not count memory. So the syntax
-// tree is rewritten before it is compiled (rewrite.go): operators, comparisons,
-// slices, keys, methods, spread arguments and library functions call guards. A
-// guard charges a step for each element and the bytes of the result before the
-// operation. Values are measured as trees before they are printed, compared,
-// hashed, ordered or encoded, at most 100 levels deep.
+//   - Steps of the interpreter, exactly. One step may do any amount of work.
+//   - Memory that the program has at once; its process looks every 10 ms. Garbage does not count: the collector works
+//     the harder the nearer the limit is, so that a program there may also run out of time. On Linux the system gives
+//     the process at most three times the limit and 64 MiB beyond what it began with: a step that wants that much ends
+//     it at once, also one that nests too deeply for its stack. On other systems such a step takes its memory until
+//     the process looks.
+//   - Memory of all programs together, where the caller gives a pool: a program waits for its share, and fails after 10 s.
+//   - Time: the process is killed, in the middle of a step too. The time of its tools and of its start does not count.
+//   - Code, output, variables, calls, waits, messages, shown attachments; the parser limits how deeply code nests.
 //
-//   - Steps, exactly. Memory that bulk operations allocate, cumulatively: freed
-//     memory still counts. Any other step allocates some ten bytes, a hundred when
-//     it stores in a dict, so 5 million steps are below 200 MB.
-//   - Code, brackets and nesting before they are parsed, compiled or restored, so
-//     that no input exhausts Go's stack, which cannot be recovered.
-//   - Integers (2^16 bits by product, shift and text), output, state, calls,
-//     waits, messages.
-//   - Time: the program is stopped between steps. The bytes that a step reads,
-//     compares and looks up in tables are charged first, so steps are short. If
-//     one is not, Run returns anyway, a second after the limit; the step runs to its
-//     end and calls no tool.
+// A process that ends in any other way before its program, such as by a signal, counts as beyond its memory.
 //
-// Not limited: memory is an estimate. It does not cover the parser (some hundred
-// bytes for each byte of code) or the answer of a Caller before it is decoded.
-// Colliding keys that are stored one by one make a table slow: its growth is one
-// step, which takes about as long as the stores before it. A Caller that ignores
-// its context delays the run. The package does not isolate a process: it protects
-// against mistakes and greed of a model within the language, not against a bug of
-// the interpreter other than a panic.
-//
-// # Why one package
-//
-// The package has more than 3 000 lines because its parts share the unexported types of values and the budget of a run:
-// the guards of operators, methods and library functions charge the steps and bytes that the limits define, and state.go
-// encodes each type of value. Encoding and decoding (state.go, decode.go, save.go) could be cut. The types of
-// functions, handles and results of attempt would then be exported, with fields that only a run may set.
+// Not limited: the answer of a Caller, in the node. A Caller that ignores its context delays the run. The package protects
+// against mistakes and greed of a model within the language, not against a bug of the interpreter that runs other code:
+// the process has the rights of the node's user.
 package sandbox

@@ -39,7 +39,7 @@ func ExampleRun() {
 	before, code, lang, _ := sandbox.Fence(reply)
 	fmt.Println(strings.TrimSpace(before), lang)
 
-	tools := []sandbox.ToolInfo{{Name: "look"}}
+	tools := []string{"look"}
 	first, err := sandbox.Run(context.Background(), sandbox.Limits{}, sandbox.Request{Code: code, Tools: tools}, library{})
 	if err != nil {
 		fmt.Println(err)

@@ -13,15 +13,8 @@ import (
 
 // explain converts an error to the text for the model.
 func (r *run) explain(err error) string {
-	if r.meter.stopped != nil {
-		at := ""
-		if eval, ok := errors.AsType[*starlark.EvalError](err); ok {
-			at = r.traceback(eval.CallStack)
-		}
-		return at + r.meter.stopped.Error()
-	}
 	if eval, ok := errors.AsType[*starlark.EvalError](err); ok {
-		message := eval.Msg
+		message := strings.TrimPrefix(eval.Msg, "Starlark computation cancelled: ")
 		if name, ok := strings.CutPrefix(message, "internal error: predeclared variable "); ok {
 			message = strings.TrimSuffix(name, " is uninitialized") + " is not defined: it was not kept, or the tool is gone"
 		}
@@ -35,7 +28,8 @@ func (r *run) explain(err error) string {
 		return strings.Join(lines, "\n")
 	}
 	if e, ok := errors.AsType[syntax.Error](err); ok {
-		return r.location(e.Pos) + ": " + cutText(clean(e.Msg), 500) + r.quote(e.Pos) + r.hintSyntax(e.Pos)
+		line := r.line(e.Pos)
+		return r.location(e.Pos) + ": " + cutText(clean(e.Msg), 500) + "\n  " + cutText(clean(line), 120) + hintSyntax(line)
 	}
 	return clean(cutText(err.Error(), 2000))
 }
@@ -54,13 +48,6 @@ func (r *run) line(pos syntax.Position) string {
 	return ""
 }
 
-func (r *run) quote(pos syntax.Position) string {
-	if line := r.line(pos); line != "" {
-		return "\n  " + cutText(clean(line), 120)
-	}
-	return ""
-}
-
 // traceback lists the lines of the program, outermost first.
 func (r *run) traceback(stack starlark.CallStack) string {
 	var lines []string
@@ -72,13 +59,10 @@ func (r *run) traceback(stack starlark.CallStack) string {
 		if frame.Name != "<toplevel>" && frame.Pos.Filename() == codeFile {
 			at += ", in " + clean(frame.Name)
 		}
-		lines = append(lines, at+": "+cutText(clean(r.line(frame.Pos)), 120))
+		lines = append(lines, at+": "+cutText(clean(r.line(frame.Pos)), 120)+"\n")
 	}
 	if n := len(lines); n > 8 {
-		lines = slices.Concat(lines[:3], []string{fmt.Sprintf("... %d more ...", n-7)}, lines[n-4:])
+		lines = slices.Concat(lines[:3], []string{fmt.Sprintf("... %d more ...\n", n-7)}, lines[n-4:])
 	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(lines, "")
 }

@@ -2,13 +2,10 @@ package sandbox
 
 import (
 	"strings"
-
-	"go.starlark.net/syntax"
 )
 
 // hintSyntax is the Starlark to write instead of Python that it does not have.
-func (r *run) hintSyntax(pos syntax.Position) string {
-	line := r.line(pos)
+func hintSyntax(line string) string {
 	first, _, _ := strings.Cut(strings.TrimRight(line, ":"), " ")
 	switch strings.TrimSuffix(first, ":") {
 	case "import", "from":
@@ -43,6 +40,8 @@ func hintRuntime(message string) string {
 		return "; assign it first, or call tool(\"name\", ..) if it is a tool"
 	case strings.Contains(message, "unknown binary op: string + "), strings.Contains(message, "+ string"):
 		return "; use str(..) first"
+	case strings.HasPrefix(message, "dict has no ."), strings.HasSuffix(message, "field of dict"):
+		return "; for a key write [\"name\"]"
 	case strings.HasSuffix(message, "string value is not iterable"):
 		return "; use .elems(), .codepoints() or .splitlines()"
 	}

@@ -16,11 +16,6 @@ type output struct {
 
 func (o *output) half() int { return int(max(o.limit/2, 1)) }
 
-func (o *output) line(s string) {
-	o.write(s)
-	o.write("\n")
-}
-
 func (o *output) write(s string) {
 	o.total += int64(len(s))
 	if n := min(o.half()-len(o.head), len(s)); n > 0 {

@@ -87,7 +87,7 @@ func TestStatementsAsSeparatePrograms(t *testing.T) {
 			if i > 0 {
 				statement = genStatement(rt)
 			}
-			resp, err := Run(t.Context(), fuzzLimits(), Request{Code: statement, State: state, Tools: d.infos()}, d)
+			resp, err := here().run(t.Context(), fuzzLimits(), Request{Code: statement, State: state, Tools: d.names()}, d)
 			if err != nil {
 				rt.Fatalf("%s\nafter\n%s: %v", statement, strings.Join(code, "\n"), err)
 			}
@@ -97,8 +97,8 @@ func TestStatementsAsSeparatePrograms(t *testing.T) {
 			code, output, state = append(code, statement), append(output, resp.Output), resp.State
 		}
 		limits := fuzzLimits()
-		limits.Steps, limits.Output, limits.MemoryBytes = 1_000_000, 1<<20, 1<<26
-		resp, err := Run(t.Context(), limits, Request{Code: strings.Join(code, "\n"), Tools: d.infos()}, d)
+		limits.Steps, limits.Output = 1_000_000, 1<<20
+		resp, err := here().run(t.Context(), limits, Request{Code: strings.Join(code, "\n"), Tools: d.names()}, d)
 		got, want := fmt.Sprint(resp.Error, resp.Output), strings.Join(output, "")
 		if err != nil || got != want {
 			rt.Fatalf("%s\ngot %q, %v, want %q", strings.Join(code, "\n"), got, err, want)

@@ -1,190 +1,139 @@
 package sandbox
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
-
-	"github.com/google/jsonschema-go/jsonschema"
-	"go.starlark.net/resolve"
-	"go.starlark.net/starlark"
-
-	"github.com/lash-go/lash/session/schema"
 )
 
-type run struct {
-	limits    Limits
-	meter     *meter
-	caller    Caller
-	tools     []ToolInfo
-	functions starlark.StringDict // of the tools
-	reserved  starlark.StringDict // names that the code cannot keep
-	state     *decoder
-	program   *program
-	out       output
-	calls     int
-	made      atomic.Int64 // calls; atomic, as Run may return before the program ends
-	waits     int
-	messages  int
-	shown     []Attachment
-	attached  json.RawMessage // of the conversation; nil: not asked for
-	accept    bool
-	schema    *jsonschema.Resolved
-	ended     bool // finish was called
-	finished  bool
-	value     json.RawMessage
-
-	continuation *Continuation
-	fatal        error // ends the run with an error of Run
-}
-
-// Run runs one program. An error is never the program's: ctx has ended, the caller stopped the run, or the request is
-// invalid. Run returns
-// at most a second after the time limit. A step that still runs then ends later by itself, calls no tool, and its
-// result is dropped.
+// Run runs one program in a process of its own. An error is never the program's: ctx has ended, the caller stopped the
+// run, the request is invalid, or there is no process.
 func Run(ctx context.Context, limits Limits, req Request, caller Caller) (Response, error) {
 	limits = limits.withDefaults()
-	r := &run{
-		limits: limits, caller: caller, tools: req.Tools, accept: req.AcceptFinish, out: output{limit: limits.Output},
-		functions: make(starlark.StringDict), reserved: make(starlark.StringDict), program: new(program),
-	}
-	r.meter = &meter{limits: limits, thread: &starlark.Thread{Name: codeFile}, clock: clock{overdue: make(chan struct{})}}
-	type ended struct {
-		resp Response
-		err  error
-	}
-	done := make(chan ended, 1)
-	go func() { // ends with the program; Run waits for it up to clock.wall
-		resp, err := r.evaluate(ctx, req)
-		done <- ended{resp, err}
-	}()
-	select {
-	case e := <-done:
-		return e.resp, e.err
-	case <-r.meter.clock.overdue:
-		if ctx.Err() != nil {
-			return Response{}, context.Cause(ctx)
-		}
-		return Response{Error: tooLong(limits), State: req.State, Calls: int(r.made.Load()), Steps: limits.Steps}, nil
-	}
-}
-
-func tooLong(limits Limits) string {
-	return fmt.Sprintf("the program ran longer than %s; the variables are as before it; do less in one program", limits.Timeout)
-}
-
-func (r *run) evaluate(ctx context.Context, req Request) (resp Response, err error) {
-	limits := r.limits
-	defer func() { // an unexpected panic
-		if p := recover(); p != nil {
-			resp, err = r.respond(req.State, false, fmt.Sprintf("internal error: %v; the variables are as before", p)), nil
-		}
-	}()
-	if req.FinishSchema != nil {
-		if r.schema, err = schema.Compile("finish_schema", req.FinishSchema); err != nil {
-			return Response{}, err
-		}
-	}
-	if r.state, err = decodeState(req.State); err != nil {
-		return Response{}, &stateError{err}
-	}
 	if int64(len(req.Code)) > limits.Code {
-		return r.respond(req.State, false, fmt.Sprintf("the code is too long: %d bytes (limit %d); write a shorter program", len(req.Code), limits.Code)), nil
+		return Response{State: req.State, Error: fmt.Sprintf("the code is too long: %d bytes (limit %d); write a shorter program", len(req.Code), limits.Code)}, nil
 	}
 	if !utf8.ValidString(req.Code) {
-		return r.respond(req.State, false, "the code is not UTF-8"), nil
+		return Response{State: req.State, Error: "the code is not UTF-8"}, nil
 	}
-	code := strings.ReplaceAll(strings.ReplaceAll(req.Code, "\r\n", "\n"), "\r", "\n")
-	env := r.meter.library()
-	maps.Copy(r.reserved, env)
-	maps.Copy(env, r.host(ctx))
-	maps.Copy(env, r.meter.guards())
-	env[guardRestore] = starlark.NewBuiltin(guardRestore, r.restore)
-	env[guardVar] = starlark.NewBuiltin(guardVar, r.variable)
-
-	err = r.compile(code, env)
-	if err != nil {
-		if broken, ok := errors.AsType[*stateError](err); ok {
-			return Response{}, broken
-		}
-		return r.respond(req.State, false, r.explain(err)), nil
-	}
-	globals, err := r.execute(ctx, env)
-	switch {
-	case r.fatal != nil:
-		return Response{}, r.fatal
-	case err != nil && !r.ended && ctx.Err() != nil:
+	account := limits.Memory.Account(req.Session, 0)
+	defer account.Close()
+	first, cancel := context.WithTimeout(ctx, memoryWait)
+	defer cancel()
+	switch err := account.Reserve(first, limits.MemoryBytes); {
+	case ctx.Err() != nil:
 		return Response{}, context.Cause(ctx)
-	case err != nil && !r.ended && r.meter.clock.expired.Load() && r.meter.stopped == nil:
-		// The clock stops repeated runs at different points, so the state stays unchanged.
-		return r.respond(req.State, false, tooLong(limits)), nil
+	case err != nil:
+		return Response{State: req.State, Error: limits.noMemory()}, nil
 	}
-	message := ""
-	if err != nil && !r.ended {
-		message = r.explain(err)
+	p, err := startProcess(ctx)
+	switch {
+	case err == nil:
+		p.memory = account
+		return p.run(ctx, limits, req, caller)
+	case ctx.Err() != nil:
+		return Response{}, context.Cause(ctx)
 	}
-	state, tooLarge := r.save(globals, req.State)
-	if tooLarge != nil { // all variables are kept, or none
-		message = strings.TrimPrefix(message+"\n"+tooLarge.Error(), "\n")
-		state = req.State
-	}
-	return r.respond(state, !bytes.Equal(state, req.State), message), nil
+	return Response{}, fmt.Errorf("start the process of a program: %w", err)
 }
 
-// compile compiles the code and the saved functions. An undefined name is an error in the code, but in a saved
-// function only when it is
-// used.
-func (r *run) compile(code string, env starlark.StringDict) error {
-	file, err := r.program.assemble(code, r.state)
-	if err != nil {
-		return err
+func (p *process) run(ctx context.Context, limits Limits, req Request, caller Caller) (Response, error) {
+	defer p.wait()
+	defer p.kill()
+	defer context.AfterFunc(ctx, p.kill)()
+	resp, out := Response{State: req.State, Steps: limits.Steps}, output{limit: limits.Output}
+	ended := func(message string) (Response, error) {
+		resp.Error = message
+		resp.Output, resp.Truncated = out.text()
+		return resp, nil
 	}
-	r.program.compiled, err = starlark.FileProgram(file, env.Has)
-	list, ok := errors.AsType[resolve.ErrorList](err)
-	if !ok {
-		return err
+	var expired atomic.Bool
+	var say any = order{req, limits}
+	for left := limits.Timeout; ; {
+		clock := time.AfterFunc(left, func() { expired.Store(true); p.kill() })
+		began := time.Now()
+		m, err := p.exchange(say)
+		clock.Stop()
+		left, say = left-time.Since(began), nil
+		switch {
+		case ctx.Err() != nil:
+			return Response{}, context.Cause(ctx)
+		case expired.Load() || left <= 0:
+			return ended(limits.tooLong())
+		case err != nil:
+			return ended(limits.tooLarge())
+		}
+		switch m.Kind {
+		case "print":
+			out.write(m.Text)
+		case "message":
+			caller.Message(m.Text, m.Label)
+		case "show":
+			resp.Shown = append(resp.Shown, m.Shown)
+		case "broken":
+			return Response{}, errors.New(m.Text)
+		case "end":
+			m.End.Shown, m.End.Calls = resp.Shown, resp.Calls
+			resp = m.End
+			return ended(resp.Error)
+		default:
+			if m.Kind == "call" || m.Kind == "start" {
+				resp.Calls += len(m.Calls)
+			}
+			// What a program waits for may itself be a program, so one that waits has nothing of the memory of all, and one that goes on
+			// waits only for such as compute, each of which ends in its time. The process of one that waits keeps its pages all the
+			// same: it takes no more of them, and its wall bounds them.
+			p.memory.GiveBack()
+			if say, err = answers(ctx, m, caller); err != nil {
+				return Response{}, err
+			}
+			if err = p.memory.Reserve(ctx, limits.MemoryBytes); err != nil {
+				return Response{}, cmp.Or(context.Cause(ctx), err)
+			}
+		}
 	}
-	list = slices.DeleteFunc(list, func(e resolve.Error) bool { return e.Pos.Filename() != codeFile })
-	if len(list) > 0 {
-		return list
-	}
-	if file, err = r.program.assemble(code, r.state); err != nil { // the first compilation has changed the tree
-		return err
-	}
-	r.program.compiled, err = starlark.FileProgram(file, func(name string) bool { return env.Has(name) || r.program.used[name] })
-	return err
 }
 
-func (r *run) execute(ctx context.Context, env starlark.StringDict) (starlark.StringDict, error) {
-	thread := r.meter.thread
-	thread.SetMaxExecutionSteps(r.limits.Steps)
-	thread.OnMaxSteps = func(thread *starlark.Thread) {
-		_ = r.meter.stopSteps()
-		thread.Cancel("steps")
+// answers makes the calls of a message at the same time. An error ends the run; failures of tools are answers.
+func answers(ctx context.Context, m message, caller Caller) ([]answer, error) {
+	list, errs := make([]answer, len(m.Calls)), make([]error, len(m.Calls))
+	var calls sync.WaitGroup
+	for i, c := range m.Calls { // one goroutine for each call, which ends with the call
+		calls.Go(func() { list[i].Value, errs[i] = outside(ctx, m, c, caller) })
 	}
-	thread.Print = func(_ *starlark.Thread, s string) { r.out.line(clean(s)) }
-	defer context.AfterFunc(ctx, func() { thread.Cancel("ended") })()
-	r.meter.clock.start(thread, r.limits.Timeout)
-	defer r.meter.clock.pause() //nolint:errcheck // the program has ended, possibly by the clock
-	return r.program.compiled.Init(thread, env)
+	calls.Wait()
+	for i, err := range errs {
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case errors.Is(err, ErrStop):
+			return nil, err
+		case err != nil:
+			list[i] = answer{Failed: true, Error: clean(cutText(err.Error(), 2000))}
+		}
+	}
+	return list, nil
 }
 
-func (r *run) respond(state []byte, dirty bool, message string) Response {
-	text, cut := r.out.text()
-	next := r.continuation
-	if message != "" {
-		next = nil
+func outside(ctx context.Context, m message, c Call, caller Caller) (value []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	switch m.Kind {
+	case "call":
+		return caller.Call(ctx, c)
+	case "start":
+		id, err := caller.Start(ctx, c)
+		return []byte(id), err
+	case "wait":
+		return caller.Await(ctx, m.Text)
 	}
-	return Response{
-		Continue: next,
-		Output:   text, Truncated: cut, Shown: r.shown, Calls: r.calls, Finished: r.finished && message == "", Value: r.value,
-		Error: message, State: state, Dirty: dirty, Steps: min(r.meter.thread.Steps, r.limits.Steps),
-	}
+	return caller.Attachments(ctx)
 }

@@ -10,25 +10,26 @@ import (
 )
 
 // show adds attachments to the response.
-func (r *run) show(args starlark.Tuple, kwargs []starlark.Tuple) error {
+func (r *run) show(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	const usage = "show takes attachments, as attachments() and with_attachments(..) give them"
 	if len(args) == 0 || len(kwargs) > 0 {
-		return errors.New("show takes attachments, as attachments() and with_attachments(..) give them")
+		return nil, errors.New(usage)
 	}
 	for _, arg := range args {
-		data, err := r.meter.toJSON(arg)
+		data, err := toJSON(arg)
 		if err != nil {
-			return fmt.Errorf("show: %w", err)
+			return nil, fmt.Errorf("show: %w", err)
 		}
 		var a Attachment
 		dec := json.NewDecoder(bytes.NewReader(data))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&a); err != nil || (a.Digest == "") == (a.URL == "") {
-			return fmt.Errorf("show takes attachments, as attachments() and with_attachments(..) give them, not %s", describe(arg))
+			return nil, fmt.Errorf("%s, not %s", usage, describe(arg))
 		}
-		if len(r.shown) >= maxShown {
-			return r.meter.stop("the program showed too many attachments (limit %d); show those that you need to see", maxShown)
+		if r.shown++; r.shown > maxShown {
+			return nil, fmt.Errorf("the program showed too many attachments (limit %d); show those that you need to see", maxShown)
 		}
-		r.shown = append(r.shown, a)
+		r.send(message{Kind: "show", Shown: a})
 	}
-	return nil
+	return starlark.None, nil
 }

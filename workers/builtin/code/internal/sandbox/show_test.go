@@ -10,7 +10,7 @@ import (
 func TestShow(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
-	first := runCode(t, d, Limits{}, Request{Code: "r = with_attachments(add, a=1, b=2)\nprint(r[\"value\"], len(attachments()))\nshow(r[\"attachments\"][0], attachments()[1])\n" +
+	first := runProcess(t, d, Limits{}, Request{Code: "r = with_attachments(add, a=1, b=2)\nprint(r[\"value\"], len(attachments()))\nshow(r[\"attachments\"][0], attachments()[1])\n" +
 		"kept = attachments()[0]\nprint(echo(picture=kept))"})
 	one, other := Attachment{MediaType: "image/png", Digest: "d1", Size: 3}, Attachment{MediaType: "image/png", URL: "https://x/y.png"}
 	if !reflect.DeepEqual(first.Shown, []Attachment{one, other}) || first.Error != "" {
@@ -22,7 +22,7 @@ func TestShow(t *testing.T) {
 	if d.asked != 1 {
 		t.Errorf("the conversation was read %d times, want once", d.asked)
 	}
-	second := runCode(t, d, Limits{}, Request{Code: "show(kept)", State: first.State})
+	second := runProcess(t, d, Limits{}, Request{Code: "show(kept)", State: first.State})
 	if want := []Attachment{{MediaType: "image/png", Digest: "d0", Size: 2}}; !reflect.DeepEqual(second.Shown, want) {
 		t.Errorf("of a variable: got %+v, error %q, want %+v", second.Shown, second.Error, want)
 	}

@@ -8,9 +8,8 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// walk stores the sources of a file's functions and the names in saved ones. deep: the tree is too deep for other
-// walks.
-func (p *program) walk(file string, f *syntax.File) (deep bool) {
+// walk stores the sources of a file's functions and the names in saved ones.
+func (p *program) walk(file string, f *syntax.File) {
 	type open struct {
 		node syntax.Node
 		end  syntax.Position // the furthest position in it
@@ -18,10 +17,6 @@ func (p *program) walk(file string, f *syntax.File) (deep bool) {
 	var path []open
 	syntax.Walk(f, func(n syntax.Node) bool {
 		if n != nil {
-			if len(path) >= 2*maxSyntax {
-				deep = true
-				return false
-			}
 			if id, ok := n.(*syntax.Ident); ok && file != codeFile {
 				p.used[id.Name] = true
 			}
@@ -42,7 +37,6 @@ func (p *program) walk(file string, f *syntax.File) (deep bool) {
 		}
 		return true
 	})
-	return deep
 }
 
 // lastToken is the end of a node's last token, if that belongs to no node below it. The parser's Span is not usable:
@@ -107,7 +101,7 @@ func (p *program) storeSource(file string, pos, end syntax.Position, fn wireFunc
 	if before := first[:from]; !fn.Lambda && strings.Trim(before, " \t") == "" {
 		fn.Indent = before
 	}
-	p.sources[where(pos)] = fn
+	p.sources[pos.String()] = fn
 }
 
 // offset is the byte at which a column begins, in runes from 1.
@@ -122,7 +116,7 @@ func offset(line string, col int32) int {
 
 // source finds the source of a function, for the encoder.
 func (p *program) source(fn *starlark.Function) (wireFunction, bool) {
-	wire, ok := p.sources[where(fn.Position())]
+	wire, ok := p.sources[fn.Position().String()]
 	wire.Defaults, wire.Free = nil, nil
 	return wire, ok
 }

@@ -63,7 +63,7 @@ func TestLambdaSources(t *testing.T) {
 
 func TestCodeIsText(t *testing.T) {
 	t.Parallel()
-	resp := runCode(t, newDesk(), Limits{}, Request{Code: "def f(): return '\xff'"})
+	resp := runProcess(t, newDesk(), Limits{}, Request{Code: "def f(): return '\xff'"})
 	if resp.Error != "the code is not UTF-8" || resp.State != nil {
 		t.Errorf("got %q, state %s", resp.Error, resp.State)
 	}

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ const stateVersion = 1
 //
 // VALUE is null, true, false, an integer of any size, a string, or an object:
 // {"f":"0.5"} float, {"b":base64} bytes, {"u":base64} text that is no UTF-8,
-// {"range":[start,stop,step]}, {"__handle__":"task","id":..,"tool":..},
+// {"range":[..]} the arguments of range, {"__handle__":"task","id":..,"tool":..},
 // {"t":[]} the empty tuple, and {"r":3} node 3 of the heap.
 // NODE is {"list":[VALUE..]}, {"tuple":..}, {"set":..}, {"dict":[[K,V],..]},
 // {"str":text} for long texts, {"outcome":[ok,value,error]} and {"fn":..}.
@@ -37,13 +36,13 @@ type wireState struct {
 type wireValue = json.RawMessage
 
 type wireNode struct {
-	List    *[]wireValue    `json:"list"`
-	Tuple   *[]wireValue    `json:"tuple"`
-	Set     *[]wireValue    `json:"set"`
-	Dict    *[][2]wireValue `json:"dict"`
-	Str     *string         `json:"str"`
-	Outcome *[3]wireValue   `json:"outcome"`
-	Fn      *wireFunction   `json:"fn"`
+	List    *[]wireValue    `json:"list,omitempty"`
+	Tuple   *[]wireValue    `json:"tuple,omitempty"`
+	Set     *[]wireValue    `json:"set,omitempty"`
+	Dict    *[][2]wireValue `json:"dict,omitempty"`
+	Str     *string         `json:"str,omitempty"`
+	Outcome *[3]wireValue   `json:"outcome,omitempty"`
+	Fn      *wireFunction   `json:"fn,omitempty"`
 }
 
 // wireFunction is a function as its source, with the values of its defaults and of the variables of its closure. It
@@ -63,15 +62,15 @@ type wireBinding struct {
 }
 
 type wireSpecial struct {
-	Float  *string      `json:"f"`
-	Bytes  *[]byte      `json:"b"`
-	Raw    *[]byte      `json:"u"`
-	Range  *[3]int      `json:"range"`
-	Handle *string      `json:"__handle__"`
-	ID     string       `json:"id"`
-	Tool   string       `json:"tool"`
-	Empty  *[]wireValue `json:"t"`
-	Ref    *int         `json:"r"`
+	Float  *string      `json:"f,omitempty"`
+	Bytes  *[]byte      `json:"b,omitempty"`
+	Raw    *[]byte      `json:"u,omitempty"`
+	Range  *[]int64     `json:"range,omitempty"`
+	Handle *string      `json:"__handle__,omitempty"`
+	ID     string       `json:"id,omitempty"`
+	Tool   string       `json:"tool,omitempty"`
+	Empty  *[]wireValue `json:"t,omitempty"`
+	Ref    *int         `json:"r,omitempty"`
 }
 
 const longText = 64 // bytes from which on a text is shared
@@ -85,7 +84,8 @@ type encoder struct {
 	source func(fn *starlark.Function) (wireFunction, bool)
 	index  map[any]int
 	keys   []any // in the order of index
-	nodes  [][]byte
+	vars   map[string]wireValue
+	nodes  []wireNode
 	open   map[int]bool // functions whose node is being built
 }
 
@@ -96,115 +96,95 @@ type elements struct {
 }
 
 func newEncoder(limit int64, source func(*starlark.Function) (wireFunction, bool)) *encoder {
-	return &encoder{limit: limit, source: source, index: make(map[any]int), open: make(map[int]bool)}
+	return &encoder{limit: limit - 64, source: source, index: make(map[any]int), vars: make(map[string]wireValue), open: make(map[int]bool)}
 }
 
-func (e *encoder) add(v starlark.Value) ([]byte, error) {
-	nodes, size := len(e.nodes), e.size
-	b, err := e.value(v, 0)
-	if err == nil && e.size+int64(len(b)) > e.limit {
-		err = errTooLarge
+func (e *encoder) add(name string, v starlark.Value) error {
+	nodes, size := len(e.nodes), int64(0)
+	encoded, err := e.value(v, 0)
+	if err == nil {
+		var added []byte
+		added, err = json.Marshal(e.nodes[nodes:])
+		if size = int64(len(name) + 4 + len(encoded) + len(added)); size > e.limit-e.size {
+			err = errTooLarge
+		}
 	}
 	if err != nil {
 		for _, key := range e.keys[nodes:] {
 			delete(e.index, key)
 		}
-		e.keys, e.nodes, e.size = e.keys[:nodes], e.nodes[:nodes], size
+		e.keys, e.nodes = e.keys[:nodes], e.nodes[:nodes]
 		clear(e.open)
-		return nil, err
+		return err
 	}
-	e.size += int64(len(b))
-	return b, nil
+	e.vars[name] = encoded
+	e.size += size
+	return nil
 }
 
-func (e *encoder) value(v starlark.Value, depth int) ([]byte, error) {
+func (e *encoder) value(v starlark.Value, depth int) (wireValue, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("nests deeper than %d levels", maxNesting)
 	}
 	switch v := v.(type) {
 	case starlark.NoneType:
-		return []byte("null"), nil
+		return wireValue("null"), nil
 	case starlark.Bool:
-		return strconv.AppendBool(nil, bool(v)), nil
+		return json.Marshal(bool(v))
 	case starlark.Int:
-		if intBits(v) > maxIntBits {
-			return nil, errors.New("holds an integer that is too large")
-		}
-		return []byte(v.String()), nil
+		return wireValue(v.String()), nil
 	case starlark.Float:
-		return fmt.Appendf(nil, `{"f":%q}`, strconv.FormatFloat(float64(v), 'g', -1, 64)), nil
+		text := strconv.FormatFloat(float64(v), 'g', -1, 64)
+		return json.Marshal(wireSpecial{Float: &text})
 	case starlark.Bytes:
-		if int64(len(v)) > e.limit {
-			return nil, errTooLarge
-		}
-		return fmt.Appendf(nil, `{"b":%q}`, base64.StdEncoding.EncodeToString([]byte(v))), nil
+		data := []byte(v)
+		return json.Marshal(wireSpecial{Bytes: &data})
 	case starlark.String:
-		switch s := string(v); {
-		case int64(len(s)) > e.limit:
-			return nil, errTooLarge
-		case !utf8.ValidString(s):
-			return fmt.Appendf(nil, `{"u":%q}`, base64.StdEncoding.EncodeToString([]byte(s))), nil
-		case len(s) < longText:
-			return appendText(nil, s)
-		default:
-			return e.node(s, func() ([]byte, error) {
-				b, err := appendText([]byte(`{"str":`), s)
-				return append(b, '}'), err
-			})
+		text := strings.ReplaceAll(string(v), mark, "") // in what str gives for a restored function
+		if !utf8.ValidString(text) {
+			data := []byte(text)
+			return json.Marshal(wireSpecial{Raw: &data})
 		}
+		if len(text) < longText {
+			return json.Marshal(text)
+		}
+		return e.node(text, func(n *wireNode) error { n.Str = &text; return nil })
 	case handle:
 		return v.MarshalJSON()
 	case starlark.Tuple:
 		if len(v) == 0 {
-			return []byte(`{"t":[]}`), nil
+			return wireValue(`{"t":[]}`), nil
 		}
-		return e.node(elements{&v[0], len(v)}, func() ([]byte, error) { return e.list("tuple", v, depth) })
+		return e.node(elements{&v[0], len(v)}, func(n *wireNode) error { return e.list(&n.Tuple, v, depth) })
 	case *starlark.List:
-		return e.node(v, func() ([]byte, error) { return e.list("list", v, depth) })
+		return e.node(v, func(n *wireNode) error { return e.list(&n.List, v, depth) })
 	case *starlark.Set:
-		return e.node(v, func() ([]byte, error) { return e.list("set", v, depth) })
-	case *starlark.Dict:
-		return e.node(v, func() ([]byte, error) {
-			b := []byte(`{"dict":[`)
-			for key, value := range v.Entries() {
-				if len(b) > len(`{"dict":[`) {
-					b = append(b, ',')
-				}
-				k, err := e.value(key, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				if holdsFunction(key, 0) {
-					return nil, errors.New("holds a function as a key")
-				}
-				x, err := e.value(value, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				b = append(append(append(append(append(b, '['), k...), ','), x...), ']')
-				if e.size+int64(len(b)) > e.limit {
-					return nil, errTooLarge
-				}
+		return e.node(v, func(n *wireNode) error {
+			if slices.ContainsFunc(slices.Collect(v.Elements()), func(elem starlark.Value) bool { return holdsFunction(elem, depth) }) {
+				return errors.New("holds a function as a key")
 			}
-			return append(b, "]}"...), nil
+			return e.list(&n.Set, v, depth)
 		})
+	case *starlark.Dict:
+		return e.node(v, func(n *wireNode) error { return e.dict(n, v, depth) })
 	case *outcome:
-		return e.node(v, func() ([]byte, error) {
-			b := strconv.AppendBool([]byte(`{"outcome":[`), v.ok)
-			x, err := e.value(v.value, depth+1)
+		return e.node(v, func(n *wireNode) error {
+			var list *[]wireValue
+			err := e.list(&list, starlark.Tuple{starlark.Bool(v.ok), v.value, starlark.None}, depth)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			message, err := appendText(nil, v.message)
-			return append(append(append(append(append(b, ','), x...), ','), message...), "]}"...), err
+			n.Outcome = (*[3]wireValue)(*list)
+			n.Outcome[2], err = json.Marshal(v.message)
+			return err
 		})
 	case *starlark.Function:
-		return e.node(v, func() ([]byte, error) { return e.function(v, depth) })
-	}
-	if v.Type() == "range" {
-		return encodeRange(v)
+		return e.node(v, func(n *wireNode) error { return e.function(n, v, depth) })
 	}
 	switch v.Type() {
+	case "range":
+		args := strings.TrimSuffix(strings.TrimPrefix(v.String(), "range("), ")")
+		return wireValue(`{"range":[` + strings.ReplaceAll(args, " ", "") + `]}`), nil
 	case "builtin_function_or_method":
 		return nil, errors.New("holds a function that is always there; use its name")
 	case "module":
@@ -214,63 +194,67 @@ func (e *encoder) value(v starlark.Value, depth int) ([]byte, error) {
 }
 
 // node returns the reference of a shared value. The first call builds its node.
-func (e *encoder) node(key any, build func() ([]byte, error)) ([]byte, error) {
+func (e *encoder) node(key any, build func(n *wireNode) error) (wireValue, error) {
 	i, known := e.index[key]
-	if !known {
+	switch {
+	case !known:
 		i = len(e.nodes)
 		e.index[key] = i
 		e.keys = append(e.keys, key)
-		e.nodes = append(e.nodes, nil)
-		b, err := build()
-		if err != nil {
+		e.nodes = append(e.nodes, wireNode{})
+		var n wireNode
+		if err := build(&n); err != nil {
 			return nil, err
 		}
-		e.nodes[i] = b
-		if e.size += int64(len(b)) + 1; e.size > e.limit {
-			return nil, errTooLarge
-		}
-	} else if e.open[i] {
+		e.nodes[i] = n
+	case e.open[i]:
 		return nil, errors.New("holds a function that closes over itself")
 	}
-	return fmt.Appendf(nil, `{"r":%d}`, i), nil
+	return json.Marshal(wireSpecial{Ref: &i})
 }
 
-func (e *encoder) list(kind string, seq starlark.Iterable, depth int) ([]byte, error) {
-	b := fmt.Appendf(nil, `{%q:[`, kind)
-	empty := len(b)
+func (e *encoder) list(to **[]wireValue, seq starlark.Iterable, depth int) error {
+	list := []wireValue{}
 	for elem := range starlark.Elements(seq) {
-		if len(b) > empty {
-			b = append(b, ',')
-		}
 		x, err := e.value(elem, depth+1)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if kind == "set" && holdsFunction(elem, 0) {
-			return nil, errors.New("holds a function as a key")
-		}
-		if b = append(b, x...); e.size+int64(len(b)) > e.limit {
-			return nil, errTooLarge
-		}
+		list = append(list, x)
 	}
-	return append(b, "]}"...), nil
+	*to = &list
+	return nil
 }
 
-// holdsFunction reports whether a key has a function in it. The encoder has accepted the key.
+func (e *encoder) dict(n *wireNode, v *starlark.Dict, depth int) error {
+	pairs := [][2]wireValue{}
+	for key, value := range v.Entries() {
+		if holdsFunction(key, depth) {
+			return errors.New("holds a function as a key")
+		}
+		var pair *[]wireValue
+		if err := e.list(&pair, starlark.Tuple{key, value}, depth); err != nil {
+			return err
+		}
+		pairs = append(pairs, [2]wireValue(*pair))
+	}
+	n.Dict = &pairs
+	return nil
+}
+
+// holdsFunction reports whether a key has a function in it.
 func holdsFunction(v starlark.Value, depth int) bool {
-	switch v := v.(type) {
-	case *starlark.Function:
-		return true
-	case starlark.Tuple:
-		return depth > maxNesting || slices.ContainsFunc(v, func(elem starlark.Value) bool { return holdsFunction(elem, depth+1) })
+	if t, ok := v.(starlark.Tuple); ok {
+		return depth <= maxNesting && slices.ContainsFunc(t, func(elem starlark.Value) bool { return holdsFunction(elem, depth+1) })
 	}
-	return false
+	_, ok := v.(*starlark.Function)
+	return ok
 }
 
-func (e *encoder) function(fn *starlark.Function, depth int) ([]byte, error) {
+func (e *encoder) function(n *wireNode, fn *starlark.Function, depth int) error {
 	wire, ok := e.source(fn)
 	if !ok {
-		return nil, fmt.Errorf("holds the function %s, whose source is unknown", fn.Name())
+		return fmt.Errorf("holds the function %s, whose source is unknown", fn.Name())
 	}
 	at := e.index[fn]
 	e.open[at] = true
@@ -294,70 +278,21 @@ func (e *encoder) function(fn *starlark.Function, depth int) ([]byte, error) {
 		if v := fn.ParamDefault(i); v != nil {
 			name, _ := fn.Param(i)
 			if err := bind(&wire.Defaults, name, v); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	for i := range fn.NumFreeVars() {
 		binding, v := fn.FreeVar(i)
 		if err := bind(&wire.Free, binding.Name, v); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(wire); err != nil {
-		return nil, err
-	}
-	return []byte(`{"fn":` + strings.TrimSpace(b.String()) + `}`), nil
+	n.Fn = &wire
+	return nil
 }
 
-// maxRange limits the ends of a saved range, to avoid overflow.
-const maxRange = 1 << 60
-
-func encodeRange(v starlark.Value) ([]byte, error) {
-	r := v.(starlark.Indexable)
-	n := int64(r.Len())
-	at := func(i int64) int64 {
-		x, _ := r.Index(int(i)).(starlark.Int).Int64()
-		return x
-	}
-	var start, stop, step int64 = 0, 0, 1
-	switch {
-	case n == 1:
-		start, stop = at(0), at(0)+1
-	case n > 1:
-		start, step = at(0), at(1)-at(0)
-		stop = at(n-1) + max(min(step, 1), -1)
-		if n > maxRange || (stop-start)/step > n || (stop-start > 0) != (step > 0) {
-			return nil, errors.New("holds a range that is too large")
-		}
-	}
-	for _, x := range []int64{start, stop, step} {
-		if x > maxRange || x < -maxRange {
-			return nil, errors.New("holds a range that is too large")
-		}
-	}
-	return fmt.Appendf(nil, `{"range":[%d,%d,%d]}`, start, stop, step), nil
-}
-
-// finish encodes the state. names are sorted.
-func (e *encoder) finish(names []string, values [][]byte) []byte {
-	b := fmt.Appendf(nil, `{"v":%d,"vars":{`, stateVersion)
-	for i, name := range names {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b, _ = appendText(b, name) // an identifier
-		b = append(append(b, ':'), values[i]...)
-	}
-	b = append(b, `},"heap":[`...)
-	for i, node := range e.nodes {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, node...)
-	}
-	return append(b, "]}"...)
+// finish encodes the state.
+func (e *encoder) finish() ([]byte, error) {
+	return json.Marshal(wireState{Version: stateVersion, Vars: e.vars, Heap: append([]wireNode{}, e.nodes...)})
 }
