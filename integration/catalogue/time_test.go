@@ -23,16 +23,24 @@ func timeEntries() []entry {
 // commitTime is the time of the first commit with an event for which is reports true.
 func commitTime(b *harness.System, id events.SessionID, what string, is func(events.Payload) bool) time.Time {
 	b.T.Helper()
+	at, ok := findCommit(b, id, is)
+	if !ok {
+		b.T.Fatalf("commit of %s: got none", what)
+	}
+	return at
+}
+
+func findCommit(b *harness.System, id events.SessionID, is func(events.Payload) bool) (time.Time, bool) {
+	b.T.Helper()
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
 		harness.WantError(b.T, "read", err, nil)
 		for _, ev := range e.Commit.Events {
 			if is(ev.Payload) {
-				return e.Commit.At.Time()
+				return e.Commit.At.Time(), true
 			}
 		}
 	}
-	b.T.Fatalf("commit of %s: got none", what)
-	return time.Time{}
+	return time.Time{}, false
 }
 
 // hookRan reports whether an event is the record of the hooks of a point.
@@ -120,6 +128,10 @@ func testRecordedTime(t *testing.T) {
 	ahead := bustest.Open(t, b.Server)
 	ahead.Later(time.Hour)
 	b.StartNodeOn(ahead, watchingTime(seen, held, func() { // a commit of another process, with another time
+		bustest.Eventually(t, "the result of the second call", func() bool {
+			_, ok := findCommit(b, id, returnedCall(3))
+			return ok
+		})
 		late := bustest.Open(t, b.Server)
 		late.Later(2 * time.Hour)
 		err := b.NewHost(late).Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "low"; return c }})
