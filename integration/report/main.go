@@ -22,6 +22,7 @@ const module = "github.com/lash-go/lash/"
 func main() {
 	skips := flag.String("skips", "", "`file` of the tests that may be skipped, one a line: package, test, and what it needs: chromium, npm or root; compared where it is set")
 	times := flag.String("times", "", "`file` that .ci/timed has written: processor seconds and folder of each package's tests")
+	failed := flag.String("failed", "", "`file` for the tests that failed, one a line: package and test; it gets none where anything else is wrong")
 	share := flag.Float64("share", 0.1, "most of the processor time that one package may take, where -times is set")
 	flag.Parse()
 	r := newReport(os.Stdout)
@@ -36,9 +37,31 @@ func main() {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(2)
 	}
-	if !r.end() {
+	good := r.end()
+	if *failed != "" {
+		if err := os.WriteFile(*failed, []byte(strings.Join(r.again(), "")), 0o600); err != nil {
+			fmt.Fprintln(os.Stderr, "report:", err)
+			os.Exit(2)
+		}
+	}
+	if !good {
 		os.Exit(1)
 	}
+}
+
+// again are the tests to run again, one a line; none where a test alone is not what is wrong: a build, a list, a race, the end of a process.
+func (r *report) again() []string {
+	tests, packages := make(map[string]bool), make(map[string]bool)
+	for _, key := range r.failed {
+		if name, test, ok := strings.Cut(key, " "); ok {
+			top, _, _ := strings.Cut(test, "/")
+			tests[module+name+" "+top+"\n"], packages[name] = true, true
+		}
+	}
+	if slices.ContainsFunc(r.failed, func(key string) bool { return !strings.Contains(key, " ") && !packages[key] }) || len(r.problems) > 0 || r.raced {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(tests))
 }
 
 // absent are the reasons for which tests are skipped here.
@@ -64,6 +87,7 @@ type report struct {
 	failed   []string
 	skipped  []string
 	problems []string
+	raced    bool // a test failed by a race, which another run may not show
 }
 
 func newReport(to io.Writer) *report { return &report{to: to, output: make(map[string][]string)} }
@@ -100,6 +124,7 @@ func (r *report) take(e *event) {
 		}
 	case "fail", "build-fail":
 		r.failed = append(r.failed, key)
+		r.raced = r.raced || slices.ContainsFunc(r.output[key], func(line string) bool { return strings.Contains(line, "race detected during execution of test") })
 		_, _ = fmt.Fprintf(r.to, "FAIL %s %.1fs\n%s", key, e.Elapsed, strings.Join(r.output[key], ""))
 		for _, running := range slices.Sorted(maps.Keys(r.output)) { // tests that the end of their process interrupted
 			if e.Test == "" && strings.HasPrefix(running, name+" ") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,38 @@ func TestReport(t *testing.T) {
 	want := "FAIL a TestBad 0.5s\nwhy\nFAIL d 600.0s\nFAIL\nran until then: d TestHangs\npanic: test timed out\nFAIL b 0.0s\nb.go:1: bad\nok  c 2.0s\na line of go itself\n1 passed, 3 failed, 1 skipped\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	one := module + "a TestBad\n"
+	for name, c := range map[string]struct {
+		r    report
+		want []string
+	}{
+		"none":    {report{}, nil},
+		"tests":   {report{failed: []string{"a TestBad/sub", "a TestBad", "a", "b TestOther", "b"}}, []string{one, module + "b TestOther\n"}},
+		"build":   {report{failed: []string{"a TestBad", "a", "b"}}, nil},
+		"race":    {report{failed: []string{"a TestBad", "a"}, raced: true}, nil},
+		"problem": {report{failed: []string{"a TestBad", "a"}, problems: []string{"skipped"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := c.r.again(); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRaceIsTold(t *testing.T) {
+	t.Parallel()
+	r := newReport(io.Discard)
+	r.take(&event{Action: "output", Package: module + "a", Test: "TestBad", Output: "    testing.go:1712: race detected during execution of test\n"})
+	r.take(&event{Action: "fail", Package: module + "a", Test: "TestBad"})
+	if !r.raced {
+		t.Error("got no race")
 	}
 }
 
