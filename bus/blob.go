@@ -74,7 +74,7 @@ func (b *Bus) ensureObject(ctx context.Context, name string, data []byte) error 
 			store, err := b.blobsOver(ctx, b.linkOf(len(data) > largeBytes))
 			if err == nil {
 				_, err = store.PutBytes(ctx, name, data)
-				b.recordStored(ctx, b.names.blobStream(), err)
+				b.recordStored(ctx, b.names.blobStream(), len(data), err)
 			}
 			return err
 		})

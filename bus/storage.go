@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,8 +22,12 @@ import (
 const (
 	// silentAppends is the number of appends in a row without an answer after which a stream counts as one that takes none.
 	silentAppends = 2
-	// refusedFor is how long a refusal counts. Work that waits for a stream appends again sooner.
+	// refusedFor is how long silence counts. Work that waits for a stream appends again sooner.
 	refusedFor = 30 * time.Second
+	// triedAfter is the age of a refusal from which [Bus.Ready] tries by itself whether there is room again.
+	triedAfter = 5 * time.Second
+	// triedBytes is the most that it stores for that.
+	triedBytes = 128 << 10
 	// maxRefusals bounds the streams of which refusals are known.
 	maxRefusals = 64
 	// namedRefusals bounds the streams that an error names.
@@ -42,6 +47,7 @@ type refusals struct {
 type refusal struct {
 	err        error
 	full       bool // the server names a limit
+	bytes      int  // that were refused
 	silent     int  // appends in a row without an answer
 	at         time.Time
 	reconnects uint64 // of the connection: a server that restarts takes appends again
@@ -62,7 +68,7 @@ const (
 func (b *Bus) storing(ctx context.Context, stream string, bytes int, limit time.Duration, request func(context.Context) error) error {
 	return b.withRoom(stream, bytes, func() error {
 		err := b.onceWithin(ctx, limit, request)
-		b.recordStored(ctx, stream, err)
+		b.recordStored(ctx, stream, bytes, err)
 		return err
 	})
 }
@@ -98,7 +104,7 @@ func (b *Bus) hint(stream string, msg *nats.Msg, err error) error {
 }
 
 // recordStored records the outcome of a request that stores a message.
-func (b *Bus) recordStored(ctx context.Context, stream string, err error) {
+func (b *Bus) recordStored(ctx context.Context, stream string, bytes int, err error) {
 	full, silent := isStorageFull(err), isTimeout(err) && ctx.Err() == nil && b.nc.IsConnected()
 	s := &b.refusals
 	switch {
@@ -106,7 +112,7 @@ func (b *Bus) recordStored(ctx context.Context, stream string, err error) {
 		return
 	case !full && !silent:
 		s.drop(stream)
-	case s.add(stream, refusal{err: err, full: full, at: time.Now(), reconnects: b.Reconnects()}):
+	case s.add(stream, refusal{err: err, full: full, bytes: bytes, at: time.Now(), reconnects: b.Reconnects()}):
 		b.log.Error("a stream refuses appends", zap.String("stream", stream), zap.Error(err))
 	}
 }
@@ -122,7 +128,7 @@ func (s *refusals) add(stream string, now refusal) (began bool) {
 	if s.streams == nil {
 		s.streams = make(map[string]refusal)
 	}
-	if old.reconnects != now.reconnects || now.at.Sub(old.at) > refusedFor {
+	if old.reconnects != now.reconnects || !old.full && now.at.Sub(old.at) > refusedFor {
 		old = refusal{}
 	}
 	if !now.full {
@@ -140,11 +146,13 @@ func (s *refusals) drop(stream string) {
 	s.known.Store(len(s.streams) > 0)
 }
 
-// current are the refusals that count now.
+// current are the refusals that count now. One that names a limit counts until something is stored, silence until it is old.
 func (s *refusals) current(now time.Time, reconnects uint64) map[string]refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.streams, func(_ string, r refusal) bool { return now.Sub(r.at) > refusedFor || r.reconnects != reconnects })
+	maps.DeleteFunc(s.streams, func(_ string, r refusal) bool {
+		return !r.full && now.Sub(r.at) > refusedFor || r.reconnects != reconnects
+	})
 	s.known.Store(len(s.streams) > 0)
 	list := maps.Clone(s.streams)
 	maps.DeleteFunc(list, func(_ string, r refusal) bool { return !r.counts() })
@@ -161,6 +169,9 @@ func (b *Bus) storageRefused(ctx context.Context) error {
 	var list []string
 	for _, stream := range slices.Sorted(maps.Keys(refused)) {
 		r := refused[stream]
+		if r.full && b.tryRoom(ctx, stream, &r) {
+			continue
+		}
 		if !r.full {
 			if _, err := b.streamInfo(ctx, stream); err != nil {
 				continue
@@ -176,6 +187,28 @@ func (b *Bus) storageRefused(ctx context.Context) error {
 		list, more = list[:namedRefusals], fmt.Sprintf("; and %d more streams", n)
 	}
 	return fmt.Errorf("%w: %s%s", events.ErrStorage, strings.Join(list, "; "), more)
+}
+
+// tryRoom reports whether the servers take as many bytes as a stream refused: where nobody appends, nothing else tells. It stores them
+// beside the bodies, and removes them.
+func (b *Bus) tryRoom(ctx context.Context, stream string, r *refusal) bool {
+	if time.Since(r.at) < triedAfter {
+		return false
+	}
+	subject := b.names.blobChunks(rand.Text())
+	err := b.once(ctx, func(ctx context.Context) error {
+		_, err := b.js.Publish(ctx, subject, make([]byte, min(r.bytes, triedBytes)))
+		return err
+	})
+	if err != nil {
+		if isStorageFull(err) {
+			b.recordStored(ctx, stream, r.bytes, err)
+		}
+		return false
+	}
+	b.refusals.drop(stream)
+	_ = b.purgeSubject(ctx, b.names.blobStream(), subject) // else the sweep removes them
+	return true
 }
 
 func (r *refusal) text(stream string) string {

@@ -248,6 +248,7 @@ func TestLongReadyNamesFullStore(t *testing.T) {
 	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-s-big"); err != nil {
 		t.Fatal(err)
 	}
+	bustest.Eventually(t, "the bus is ready before somebody appends", func() bool { return b.Ready(t.Context()) == nil })
 	takesAgain(t, b, "s")
 }
 
