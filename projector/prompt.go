@@ -98,7 +98,7 @@ func (b *stateBody) chainDigest(path []*Node) string {
 	var scratch []byte
 	for _, n := range path[len(links):] {
 		if n.Kind == events.NodeMessage {
-			scratch = appendField(scratch[:0], link)
+			scratch = appendField(slices.Grow(scratch[:0], int(n.Bytes())+1<<10), link)
 			scratch = appendField(scratch, string(n.Frame))
 			scratch = appendMessage(scratch, &n.Message)
 			link = hexSum(scratch)

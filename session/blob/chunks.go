@@ -51,9 +51,9 @@ func nodeBytes(n *events.NewNode) (large, small, extra int, err error) {
 		return 0, 0, 0, err
 	}
 	extra = len(data)
-	_, list := fieldsOf(&events.GraphAppended{Nodes: []events.NewNode{*n}})
-	for i := range list {
-		switch size := list[i].size(); {
+	_, list := fieldsOf(&events.GraphAppended{Nodes: []events.NewNode{*n}}, true)
+	for i := range list.all {
+		switch size := list.all[i].size(); {
 		case size > refBytes:
 			large, extra = large+size, extra-size+refBytes
 		default:

@@ -55,7 +55,7 @@ func Fill(ctx context.Context, blobs Reader, messages []events.Message) ([]event
 		if !anySpilled(messages[i].Parts) {
 			continue
 		}
-		if len(list) == 0 {
+		if len(list.all) == 0 {
 			messages = slices.Clone(messages)
 		}
 		list.parts(&messages[i].Parts)
@@ -152,14 +152,14 @@ func FillNodes(ctx context.Context, blobs Reader, nodes []events.NewNode) ([]eve
 // fill replaces the references by the bodies, which take the memory of the work that reads them, see [memory.Take].
 func (l fields) fill(ctx context.Context, blobs Reader) error {
 	var bytes int64
-	for i := range l {
-		bytes += l[i].ref.Size
+	for i := range l.all {
+		bytes += l.all[i].ref.Size
 	}
 	if err := memory.Take(ctx, bytes); err != nil {
 		return fmt.Errorf("fill: %w", err)
 	}
-	for i := range l {
-		if err := l[i].fill(ctx, blobs); err != nil {
+	for i := range l.all {
+		if err := l.all[i].fill(ctx, blobs); err != nil {
 			return fmt.Errorf("fill: %w", err)
 		}
 	}
@@ -194,11 +194,11 @@ func anySpilled(parts []events.Part) bool {
 // FillPayload is the inverse of [Spill] for the events of replies and of tool results. Of a result it
 // fills the text that the tool returned, see [Output].
 func FillPayload(ctx context.Context, blobs Reader, p events.Payload) (events.Payload, error) {
-	p, list := fieldsOf(p)
+	p, list := fieldsOf(p, false)
 	if p, ok := p.(*events.ToolReturned); ok {
-		list = nil
+		list.all = nil
 		for i := range p.Results {
-			list = append(list, outputField(&p.Results[i]))
+			list.all = append(list.all, outputField(&p.Results[i]))
 		}
 	}
 	if err := list.fill(ctx, blobs); err != nil {

@@ -85,16 +85,17 @@ func SpillAbove(ctx context.Context, blobs Store, p events.Payload, inline, all 
 	if err != nil {
 		return nil, err
 	}
-	c, list := fieldsOf(p)
+	_, list := fieldsOf(p, true)
 	if err := list.checkRefs(); err != nil {
 		return nil, err
 	}
-	if list.size() < inline {
+	left := list.size()
+	if left < inline {
 		return p, nil
 	}
-	left := list.size()
-	slices.SortStableFunc(list, func(a, b field) int { return b.size() - a.size() }) // the largest first
-	for _, body := range list {
+	c, list := fieldsOf(p, false)
+	slices.SortStableFunc(list.all, func(a, b field) int { return b.size() - a.size() }) // the largest first
+	for _, body := range list.all {
 		n := body.size()
 		if n <= inline && left <= all || n == 0 {
 			break
@@ -111,107 +112,110 @@ func SpillAbove(ctx context.Context, blobs Store, p events.Payload, inline, all 
 
 // Size is the sum of the sizes of the bodies inside an event, in bytes.
 func Size(p events.Payload) int {
-	_, list := fieldsOf(p)
+	_, list := fieldsOf(p, true)
 	return list.size()
 }
 
-// fieldsOf lists the bodies of an event. They are fields of the returned copy of p, which shares no
-// memory that a change of them would touch.
-func fieldsOf(p events.Payload) (events.Payload, fields) {
-	var list fields
+// fieldsOf lists the bodies of an event: for reading, or as fields of the returned copy of p, which shares no memory that a change of
+// them would touch.
+func fieldsOf(p events.Payload, reading bool) (events.Payload, fields) {
+	list := fields{reading: reading}
 	switch p := p.(type) {
 	case *events.TurnRequested:
-		c := *p
+		c := own(&list, p)
 		list.parts(&c.Input.Parts)
-		return &c, list
+		return c, list
 	case *events.TurnScheduled:
-		c := *p
+		c := own(&list, p)
 		list.parts(&c.Input.Parts)
-		return &c, list
+		return c, list
 	case *events.InputInjected:
-		c := *p
+		c := own(&list, p)
 		list.parts(&c.Parts)
-		return &c, list
+		return c, list
 	case *events.ModelReplied:
-		c := *p
+		c := own(&list, p)
 		list.parts(&c.Parts)
 		list.parts(&c.Shown)
-		return &c, list
+		return c, list
 	case *events.ModelInterrupted:
-		c := *p
+		c := own(&list, p)
 		list.parts(&c.Parts)
-		return &c, list
+		return c, list
 	case *events.ToolReturned:
-		c := *p
-		for i := range unshare(&c.Results) {
+		c := own(&list, p)
+		for i := range items(&list, &c.Results) {
 			list.result(&c.Results[i])
 		}
-		return &c, list
+		return c, list
 	case *events.ToolResolved:
-		c := *p
+		c := own(&list, p)
 		list.result(&c.Result)
-		return &c, list
+		return c, list
 	case *events.ToolResultScheduled:
-		c := *p
+		c := own(&list, p)
 		list.result(&c.Result)
-		return &c, list
+		return c, list
 	case *events.ToolNestedReturned:
-		c := *p
+		c := own(&list, p)
 		list.data(&c.Args, &c.Blob)
 		list.result(&c.Result)
-		return &c, list
+		return c, list
 	case *events.ToolApprovalAsked:
-		c := *p
+		c := own(&list, p)
 		list.data(&c.Args, &c.Blob)
-		return &c, list
+		return c, list
 	case *events.ModelCompleted:
-		c := *p
+		c := own(&list, p)
 		list.parts(&c.Parts)
-		return &c, list
+		return c, list
 	case *events.TurnPrepared:
-		c := *p
-		for i := range unshare(&c.View) {
+		c := own(&list, p)
+		for i := range items(&list, &c.View) {
 			list.parts(&c.View[i].Message.Parts)
 		}
-		return &c, list
+		return c, list
 	case *events.PluginStateSaved:
-		c := *p
+		c := own(&list, p)
 		list.data(&c.State, &c.Blob)
-		for i := range unshare(&c.Artifacts) {
+		for i := range items(&list, &c.Artifacts) {
 			list.data(&c.Artifacts[i].Data, &c.Artifacts[i].Blob)
 		}
-		return &c, list
+		return c, list
 	case *events.FrameStateSaved:
-		c := *p
+		c := own(&list, p)
 		list.data(&c.State, &c.Blob)
-		return &c, list
+		return c, list
 	case *events.GraphAppended:
-		c := *p
+		c := own(&list, p)
 		list.nodes(&c.Nodes)
-		return &c, list
+		return c, list
 	case *events.FrameOpened:
-		c := *p
+		c := own(&list, p)
 		list.nodes(&c.Nodes)
-		return &c, list
+		return c, list
 	}
-	return p, nil
+	return p, list
 }
 
-// fields are the bodies of one event. Its methods copy a list before they add its elements.
-type fields []field
+// fields are the bodies of one event.
+type fields struct {
+	all     []field
+	reading bool // else its methods copy a list before they add its elements
+}
 
 func (l *fields) data(data *[]byte, ref *events.BlobRef) {
-	*l = append(*l, field{data: data, ref: ref})
+	l.all = append(l.all, field{data: data, ref: ref})
 }
 
 func (l *fields) result(r *events.ToolResult) {
-	*l = append(*l, field{text: &r.Text, ref: &r.Blob}, field{text: &r.Full, ref: &r.FullBlob})
+	l.all = append(l.all, field{text: &r.Text, ref: &r.Blob}, field{text: &r.Full, ref: &r.FullBlob})
 	l.parts(&r.Attachments)
 	l.parts(&r.Unseen)
 }
 
 func (l *fields) nodes(nodes *[]events.NewNode) {
-	for i := range unshare(nodes) {
+	for i := range items(l, nodes) {
 		n := &(*nodes)[i]
 		l.parts(&n.Message.Parts)
 		l.data(&n.Body, &n.Blob)
@@ -219,15 +223,15 @@ func (l *fields) nodes(nodes *[]events.NewNode) {
 }
 
 func (l *fields) parts(parts *[]events.Part) {
-	for i := range unshare(parts) {
-		*l = append(*l, partBody(&(*parts)[i]))
+	for i := range items(l, parts) {
+		l.all = append(l.all, partBody(&(*parts)[i]))
 	}
 }
 
 // checkRefs refuses malformed references.
 func (l fields) checkRefs() error {
-	for i := range l {
-		if ref := l[i].ref; !ref.IsZero() {
+	for i := range l.all {
+		if ref := l.all[i].ref; !ref.IsZero() {
 			if err := ref.Validate("blob"); err != nil {
 				return err
 			}
@@ -238,8 +242,8 @@ func (l fields) checkRefs() error {
 
 func (l fields) size() int {
 	n := 0
-	for i := range l {
-		n += l[i].size()
+	for i := range l.all {
+		n += l.all[i].size()
 	}
 	return n
 }
@@ -251,9 +255,20 @@ func partBody(p *events.Part) field {
 	return field{text: &p.Text, ref: &p.Blob}
 }
 
-// unshare replaces a list by a copy.
-func unshare[T any](list *[]T) []T {
-	*list = append([]T(nil), *list...)
+// own is what the fields of an event belong to: a copy of p, or p for reading.
+func own[T any](l *fields, p *T) *T {
+	if l.reading {
+		return p
+	}
+	c := *p
+	return &c
+}
+
+// items are the elements of a list of an event: of the copy that replaces it, or its own for reading.
+func items[T any](l *fields, list *[]T) []T {
+	if !l.reading {
+		*list = slices.Clone(*list)
+	}
 	return *list
 }
 
