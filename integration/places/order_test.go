@@ -22,7 +22,7 @@ var floors = []struct{ name, packages string }{
 	{"which tests run", "internal/runtest"},
 	{"events", "events events/localfile events/bodykey events/proof events/eventjson events/tracing events/eventstest"},
 	{"the fold", "projector projector/index"},
-	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/schema session/api session/memory session/turn session/task session/lock
+	{"contracts and state machines", `session/pattern session/keyring session/accesslog session/schema session/api session/memory session/turn session/work session/task session/lock
 		session/transcript session/plugin/wire session/plugin/output session/plugin`},
 	{"the bus", "bus/delay bus/busembed bus bus/bustest projector/follow"},
 	{"parts of the host", `session/internal/callback session/internal/convert session/internal/nodes session/internal/toolset session/blob

@@ -5,10 +5,11 @@
 //
 //	go test ./integration/sim -rapid.checks=100000 -rapid.seed=7
 //
-// The nodes take the steps of packages workers/internal/run and workers/internal/task, one for one, under the same names.
-// Between any two of their steps other processes may act, and the node may freeze or die. The decisions are those of
-// the product: session/turn, session/task, projector. TestSimulationMatchesWorkers compares the steps with the source of
-// the two packages. It compares names of functions and of the calls that they make, and no conditions: it fails when a
+// The nodes drive the machine of package session/work, which is the code that workers run, and decide with session/turn, session/task and
+// projector. Between any two steps of a node other processes may act, and the node may freeze or die.
+//
+// Of tasks the nodes take the steps of package workers/internal/task, one for one, under the same names. TestSimulationMatchesTasks compares the
+// steps with the source of that package. It compares names of functions and of the calls that they make, and no conditions: it fails when a
 // function there is added or renamed, or makes other calls of the listed names, or in another order. Of pairs that are
 // marked loose it compares only that both functions exist.
 //

@@ -2,13 +2,13 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/session/work"
 )
 
 // The tools and their properties.
@@ -47,14 +47,12 @@ var scripts = [][][]string{
 
 // effect is an effect of a node. It may outlive its run; then nothing of it is recorded.
 type effect struct {
+	*work.Effect
 	r         *run
 	host      *host
-	id        events.EffectID
 	needs     turn.Needs
 	call      turn.Call
 	at        *projector.State // state at its start
-	ahead     bool             // it depends on events that are not in the log yet
-	prompt    string           // digest, for model calls
 	cancelled bool
 	over      bool
 	started   bool
@@ -72,51 +70,32 @@ type fact struct {
 	refused bool
 }
 
-// hasNewEffect reports whether the state needs an effect that does not run yet.
-func (r *run) hasNewEffect(needs turn.Needs) bool {
+// startEffects starts the needed effects that do not run yet.
+func (r *run) startEffects(needs turn.Needs) error {
 	switch {
 	case needs.Hooks != "":
-		return !r.flies(turn.HookEffect(needs))
+		r.launch(turn.HookEffect(needs), "", &effect{needs: needs})
 	case needs.Model:
-		return !r.flies(turn.ModelEffect(needs.Turn, needs.Iteration))
-	}
-	return slices.ContainsFunc(needs.Calls, func(c turn.Call) bool { return !r.flies(c.Effect) })
-}
-
-func (r *run) flies(id events.EffectID) bool {
-	return slices.ContainsFunc(r.inflight, func(e *effect) bool { return e.id == id })
-}
-
-// start starts the needed effects that do not run yet.
-func (r *run) start(needs turn.Needs) error {
-	switch {
-	case needs.Hooks != "":
-		r.launch(&effect{id: turn.HookEffect(needs), needs: needs})
-	case needs.Model:
-		p, err := r.state.Prompt()
+		p, err := r.m.State.Prompt()
 		if err != nil {
 			return err
 		}
-		r.launch(&effect{id: turn.ModelEffect(needs.Turn, needs.Iteration), needs: needs, prompt: p.Ref.Digest})
+		r.launch(turn.ModelEffect(needs.Turn, needs.Iteration), p.Ref.Digest, &effect{needs: needs})
 	}
 	for _, c := range needs.Calls {
-		r.launch(&effect{id: c.Effect, needs: needs, call: c})
+		if r.m.Inflight[c.Effect] == nil {
+			r.launch(c.Effect, "", &effect{needs: needs, call: c})
+		}
 	}
 	return nil
 }
 
-func (r *run) launch(e *effect) {
-	if r.flies(e.id) {
-		return
-	}
-	knownSeq := r.state.Seq
-	if len(r.batch.events) > 0 {
-		knownSeq = r.batch.durable.Seq
-	}
-	r.w.startEffect(r.n.id, r.session, e.id, knownSeq)
-	r.w.t.Logf("%s starts %s of %s", r.n.id, e.id, r.session)
-	e.r, e.host, e.at, e.ahead = r, r.n.host, r.state.Clone(), e.prompt != "" && len(r.batch.events) > 0
-	r.inflight = append(r.inflight, e)
+func (r *run) launch(id events.EffectID, prompt string, e *effect) {
+	r.w.startEffect(r.n.id, r.session, id, r.m.Durable().Seq)
+	r.w.t.Logf("%s starts %s of %s", r.n.id, id, r.session)
+	e.r, e.host, e.at = r, r.n.host, r.m.State.Clone()
+	e.Effect = &work.Effect{Turn: e.needs.Turn, ID: id, Prompt: prompt, Cancel: func(error) { e.cancelled = true }}
+	r.m.Launch(e.Effect)
 	r.n.effects = append(r.n.effects, e)
 }
 
@@ -164,7 +143,7 @@ func (e *effect) does() {
 		e.pends(e.registersTask)
 	case !e.started:
 		e.started = true
-		e.r.w.startCall(e.r.session, e.call.Tool, e.id)
+		e.r.w.startCall(e.r.session, e.call.Tool, e.ID)
 	default:
 		e.returns(events.ToolResult{Text: "done"})
 	}
@@ -188,10 +167,10 @@ func (e *effect) pends(how func() ([]func(), error)) {
 // waitsForTime sets a timed result for the call. A client may send a result earlier.
 func (e *effect) waitsForTime() ([]func(), error) {
 	w := e.r.w
-	p := &events.ToolResultScheduled{Effect: e.id, At: w.now + w.anyWait(), Result: events.ToolResult{Text: "in time"}}
+	p := &events.ToolResultScheduled{Effect: e.ID, At: w.now + w.anyWait(), Result: events.ToolResult{Text: "in time"}}
 	return e.host.decide(e.r.session, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
-		if t == nil || t.Cancelled || !turn.Resolvable(t, e.id) || t.TimedResult(e.id) != nil {
+		if t == nil || t.Cancelled || !turn.Resolvable(t, e.ID) || t.TimedResult(e.ID) != nil {
 			return nil, nil
 		}
 		return []events.Event{events.Of(t.ID, p)}, nil
@@ -238,57 +217,4 @@ func (e *effect) reply() turn.Input {
 		}
 	}
 	return turn.Reply{ModelReplied: m}
-}
-
-// handleResult steps the machine with an effect's outcome. Other completed results join the batch.
-func (r *run) handleResult(e *effect) error {
-	first := r.removeInflight(e)
-	results, ok := first.(turn.Results)
-	for ok && len(r.completions) > 0 {
-		next := r.completions[0]
-		more, same := next.in.(turn.Results)
-		if !same || more.Iteration != results.Iteration {
-			break
-		}
-		r.completions = r.completions[1:]
-		if r.removeInflight(next) != nil {
-			results.Results = append(results.Results, more.Results...)
-			results.Pending = append(results.Pending, more.Pending...)
-		}
-	}
-	if ok {
-		slices.SortFunc(results.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
-		slices.Sort(results.Pending)
-		first = results
-	}
-	if first == nil {
-		return nil
-	}
-	return r.step(first)
-}
-
-// removeInflight removes an effect from the running ones. It drops cancelled effects and those of an earlier turn.
-func (r *run) removeInflight(e *effect) turn.Input {
-	i := slices.Index(r.inflight, e)
-	if i < 0 {
-		return nil
-	}
-	r.inflight = slices.Delete(r.inflight, i, i+1)
-	r.batch.ahead = r.batch.ahead || e.ahead
-	if t := r.state.Turn(); t == nil || t.ID != e.needs.Turn {
-		return nil
-	}
-	return e.in
-}
-
-// stop ends a turn with a cancel request. It cancels the effects, records the outcomes that they still deliver,
-// and discards the rest.
-func (r *run) stop() error {
-	if len(r.completions) > 0 {
-		e := r.completions[0]
-		r.completions = r.completions[1:]
-		return r.handleResult(e)
-	}
-	r.cancelAll()
-	return r.step(turn.Stop{})
 }

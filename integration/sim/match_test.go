@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// match is a function of a package of workers: "TYPE.METHOD" or "FUNCTION". The simulation has one of the same name that
+// match is a function of the package of tasks: "TYPE.METHOD" or "FUNCTION". The simulation has one of the same name that
 // makes the same calls in the same order, as far as [matched] names them. Calls of packages turn and follow all count.
 type match struct {
 	real  string
@@ -24,7 +24,7 @@ type match struct {
 	loose bool     // the steps differ; only the names are compared
 }
 
-// matched is what the simulation has of a package of workers.
+// matched is what the simulation has of a package.
 type matched struct {
 	same    []string          // calls with the same name in the package and in the simulation
 	others  map[string]string // calls of the package for which the simulation calls another part of the product, or of its world
@@ -32,94 +32,32 @@ type matched struct {
 	list    []match
 }
 
-// matches are the packages of workers by folder.
-var matches = map[string]matched{
-	"run": {
-		same: []string{
-			"Last", "TakeState", "add", "branchOff", "catchUp", "checkEffect", "claim", "claimNext", "commit", "committed", "decide", "endForStop", "fail",
-			"flush", "flushOrDo", "handleRecordRequest", "handleResult", "hasNewEffect", "hasPrompt", "hasStartedCall", "isAged", "isOurs",
-			"logMovedLocked", "record", "release", "removeInflight", "renewState", "rest", "rollBack", "setClaim", "start", "step", "stepAgain", "stop",
-			"takeOver", "transferOrTakeOver", "yield",
-		},
-		others: map[string]string{
-			"AppendCommit": "Append", "SetTimer": "setTimer", "branching": "turn.Branching", "foldNextCommit": "turn.NeedsWorker", "giveUp": "fail",
-			"readLog": "catchUp",
-		},
-		omitted: []string{
-			// plugins
-			"checkPatience", "closeStack", "declared", "discard", "eventsOfClaim", "lockedConfig", "endCallReturned", "onAbandoned", "toldEvents",
-			"startEndCalls", "openForTurn", "openStack", "protocolIssue", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
-			// bodies, and events that the log rejects
-			"checkInput", "endIfRejected", "first",
-			// goroutines, clocks and the log of the program: the world has its own
-			"cancelEffects", "currentWake", "logCommit", "notifyRecorded", "now", "reportProgress", "setClaimEarly", "signal", "tick",
-			// attempts that append nothing: no worker of the world dies of its work
-			"attempt", "endTrial", "foldKey", "noteProgress", "turnKey",
-			// parts of a step
-			"endTransferred", "reachedFairShare", "runsElsewhere", "unlessStale",
-		},
-		list: []match{
-			{real: "run.advanceOnce", sim: "run.advance"},
-			{real: "run.flushOrDo"},
-			{real: "run.rest", skips: []string{"record", "endForStop"}},
-			{real: "run.end", sim: "run.setTimer"},
-			{real: "run.step"},
-			{real: "run.decide"},
-			{real: "run.record"},
-			{real: "run.flush"},
-			{real: "run.stepAgain"},
-			{real: "run.committed", adds: []string{"setClaim"}}, // setClaimEarly does it
-			{real: "run.rollBack"},
-			{real: "run.claimNext", skips: []string{"giveUp", "add", "turn.Upcoming"}},
-			{real: "run.transferOrTakeOver"},
-			{real: "run.takeOver", skips: []string{"giveUp", "fail"}, adds: []string{"fail"}},
-			{real: "run.fail"},
-			{real: "run.release"},
-			{real: "run.claim", skips: []string{"turn.Claim"}},
-			{real: "run.wait"},
-			{real: "run.catchUp"},
-			{real: "run.renewState"},
-			{real: "run.stop", skips: []string{"handleRecordRequest", "turn.Next"}},
-			{real: "run.hasNewEffect"},
-			{real: "run.handleRecordRequest", skips: []string{"isAged"}},
-			{real: "run.checkEffect", skips: []string{"turn.ErrStale"}},
-			{real: "run.load", skips: []string{"follow.IsStale", "follow.Whole", "turn.Upcoming"}}, // its log loses no commit, and its states are whole
-			{real: "run.dropTurn"},
-			{real: "run.replaceWakeLocked"},
-			{real: "unlessStale"},
-			{real: "run.branchOff", loose: true},
-			{real: "run.handleResult", loose: true},
-			{real: "run.removeInflight", loose: true},
-			{real: "run.start", loose: true},
-			{real: "Pool.finish", sim: "run.finish", loose: true},
-			{real: "Pool.respond", sim: "node.respond", loose: true},
-			{real: "Pool.NeedsWorker", sim: "node.NeedsWorker", loose: true},
-			{real: "Pool.Drain", sim: "node.Drain", loose: true},
-		},
+// tasksInWorkers is the folder of the package of tasks.
+const tasksInWorkers = "../../workers/internal/task/*.go"
+
+// matches is what the simulation has of it.
+var matches = matched{
+	same: []string{
+		"ackWake", "cancelledCall", "gone", "hint.TaskNeedsWorker", "launch", "move", "resolveCall", "resolveEnded", "returnWake", "startTask", "takeOver",
 	},
-	"task": {
-		same: []string{
-			"ackWake", "cancelledCall", "gone", "hint.TaskNeedsWorker", "launch", "move", "resolveCall", "resolveEnded", "returnWake", "startTask", "takeOver",
-		},
-		others: map[string]string{"AbandonTask": "task.Abandon", "CancelClaimedTask": "task.Cancel", "ClaimTask": "task.ClaimFor"},
-		omitted: []string{
-			"abandonFailing", "adopt", "leaveToOwner", "listen", "newRun", "notify", "passCancelOn", "reserve", "resolve", "resolveLost",
-			"unlistLocked", "unreserve",
-		},
-		list: []match{
-			{real: "Service.decide", sim: "taskRun.decide"},
-			{real: "Service.takeOver", sim: "taskRun.takeOver"},
-			{real: "Service.startTask", sim: "taskRun.startTask"},
-			{real: "Service.resolveEnded", sim: "taskRun.resolveEnded", skips: []string{"turn.ToolEffect"}},
-			{real: "taskRun.compare", skips: []string{"ackWake"}}, // an erased session
-			{real: "taskRun.move", skips: []string{"ackWake"}},
-			{real: "Service.gone", sim: "taskRun.gone", loose: true},
-			{real: "taskRun.endMonitor", loose: true},
-			{real: "taskRun.finish", loose: true},
-			{real: "taskRun.record", loose: true},
-			{real: "taskRun.report", loose: true},
-			{real: "taskRun.storeWake", loose: true},
-		},
+	others: map[string]string{"AbandonTask": "task.Abandon", "CancelClaimedTask": "task.Cancel", "ClaimTask": "task.ClaimFor"},
+	omitted: []string{
+		"abandonFailing", "adopt", "leaveToOwner", "listen", "newRun", "notify", "passCancelOn", "reserve", "resolve", "resolveLost",
+		"unlistLocked", "unreserve",
+	},
+	list: []match{
+		{real: "Service.decide", sim: "taskRun.decide"},
+		{real: "Service.takeOver", sim: "taskRun.takeOver"},
+		{real: "Service.startTask", sim: "taskRun.startTask"},
+		{real: "Service.resolveEnded", sim: "taskRun.resolveEnded", skips: []string{"turn.ToolEffect"}},
+		{real: "taskRun.compare", skips: []string{"ackWake"}}, // an erased session
+		{real: "taskRun.move", skips: []string{"ackWake"}},
+		{real: "Service.gone", sim: "taskRun.gone", loose: true},
+		{real: "taskRun.endMonitor", loose: true},
+		{real: "taskRun.finish", loose: true},
+		{real: "taskRun.record", loose: true},
+		{real: "taskRun.report", loose: true},
+		{real: "taskRun.storeWake", loose: true},
 	},
 }
 
@@ -292,33 +230,25 @@ func (m *matched) compare(pair *match, real functions, sim []step) (list []strin
 	return list
 }
 
-// TestSimulationMatchesWorkers compares the decisions of the simulation with those of packages run and task, in their
+// TestSimulationMatchesTasks compares the decisions of the simulation with those of package workers/internal/task, in its
 // source. After a change of these, change the simulation too, or write down in [matches] what it leaves out.
-func TestSimulationMatchesWorkers(t *testing.T) {
+func TestSimulationMatchesTasks(t *testing.T) {
 	t.Parallel()
 	sim := read(t, "*.go", true, "", "")
-	for name, m := range matches {
-		for _, d := range m.differences(read(t, "../../workers/internal/"+name+"/*.go", false, "", ""), sim) {
-			t.Errorf("package %s: %s", name, d)
-		}
+	for _, d := range matches.differences(read(t, tasksInWorkers, false, "", ""), sim) {
+		t.Error(d)
 	}
 }
 
-// TestChangedDecisionIsNoticed changes decisions of the packages. Each change is a difference.
+// TestChangedDecisionIsNoticed changes decisions of the package. Each change is a difference.
 func TestChangedDecisionIsNoticed(t *testing.T) {
 	t.Parallel()
 	sim := read(t, "*.go", true, "", "")
-	for _, c := range []struct{ pkg, old, text string }{
-		{"run", "turn.Claimable(r.state)", "turn.NeedsWorker(r.state, now)"},
-		{"run", "case r.hasNewEffect(needs) && r.logEnd.isAged(time.Now()):", "case r.hasNewEffect(needs):"},
-		{"run", "if !r.logEnd.hasNews() {", "if !r.logEnd.hasNews() || r.releaseLate() {"},
-		{"run", "func (r *run) dropTurn(why error)", "func (r *run) drop(why error)"},
-		{"task", "case !hint.TaskNeedsWorker(&rec), ", "case "},
-		{"task", "func (r *taskRun) storeWake(", "func (r *taskRun) keepWake("},
+	for _, c := range []struct{ old, text string }{
+		{"case !hint.TaskNeedsWorker(&rec), ", "case "},
+		{"func (r *taskRun) storeWake(", "func (r *taskRun) keepWake("},
 	} {
-		m := matches[c.pkg]
-		got := m.differences(read(t, "../../workers/internal/"+c.pkg+"/*.go", false, c.old, c.text), sim)
-		if len(got) == 0 {
+		if got := matches.differences(read(t, tasksInWorkers, false, c.old, c.text), sim); len(got) == 0 {
 			t.Errorf("%q instead of %q: got no difference", c.text, c.old)
 		}
 	}

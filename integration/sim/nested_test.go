@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/turn"
 )
 
 // innerTools are the tools of nested calls.
@@ -33,7 +32,7 @@ func (e *effect) nests() {
 		e.returns(events.ToolResult{Text: "done"})
 		return
 	}
-	e.nestedCall(events.EffectID(fmt.Sprintf("%s/%d", e.id, e.inner)), innerTools[e.inner])
+	e.nestedCall(events.EffectID(fmt.Sprintf("%s/%d", e.ID, e.inner)), innerTools[e.inner])
 }
 
 func (e *effect) nestedCall(id events.EffectID, tool string) {
@@ -57,29 +56,6 @@ func (e *effect) nestedCall(id events.EffectID, tool string) {
 func (e *effect) records(p events.Payload) {
 	e.fact = &fact{effect: e, list: []events.Payload{p}}
 	e.r.factRequests = append(e.r.factRequests, e.fact)
-}
-
-// handleRecordRequest appends a record that an effect requested. It refuses cancelled effects, and those whose turn has ended
-// or belongs to another worker.
-func (r *run) handleRecordRequest(f *fact) error {
-	f.done = true
-	if f.refused = !r.checkEffect(f.effect); f.refused {
-		return nil
-	}
-	_, err := r.decide(turn.Facts{Extra: f.list})
-	if err == nil {
-		err = r.flush()
-	}
-	if err == nil && r.w.chance(3, "late") {
-		err = r.renewState()
-	}
-	f.refused = err != nil || !r.checkEffect(f.effect)
-	return err
-}
-
-func (r *run) checkEffect(e *effect) bool {
-	t := r.state.Turn()
-	return slices.Contains(r.inflight, e) && t != nil && t.ID == e.needs.Turn && r.isOurs(t)
 }
 
 func repeatable(tool string) bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/work"
 )
 
 // concurrency is the number of sessions whose turns a node runs at once.
@@ -63,9 +64,6 @@ func (n *node) Drain() {
 	if !n.draining && n.w.chance(3, "drains") {
 		n.w.t.Logf("%s drains", n.id)
 		n.draining = true
-		for _, r := range n.runs {
-			r.moved = true
-		}
 	}
 }
 
@@ -174,14 +172,10 @@ func (n *node) accept(m *wake) {
 	}
 }
 
-func (n *node) start(id events.SessionID, m *wake) {
-	n.runs = append(n.runs, &run{n: n, w: n.w, session: id, wake: m, arrivals: 1, arrivalsRead: -1, listed: true})
-}
-
 // respond receives the wake of a turn that runs here.
 func (n *node) respond(id events.SessionID, turn events.TurnID, attempt int64, m *wake) bool {
 	r := n.runOf(id)
-	if r == nil || r.turn != turn || r.attempt != attempt {
+	if r == nil || r.m.Claimed() != (work.Attempt{Turn: turn, Number: attempt}) {
 		return false
 	}
 	if m != nil {

@@ -115,7 +115,7 @@ type remote struct {
 // registersTask registers the task of a call.
 func (e *effect) registersTask() ([]func(), error) {
 	reg := events.TaskRegistered{
-		Task: task.CallTask(e.r.session, e.id), Of: events.TaskTool, Producer: e.call.Tool, Runner: task.ToolRunner, Args: []byte(strconv.Quote(string(e.id))),
+		Task: task.CallTask(e.r.session, e.ID), Of: events.TaskTool, Producer: e.call.Tool, Runner: task.ToolRunner, Args: []byte(strconv.Quote(string(e.ID))),
 	}
 	if e.call.Tool == toolFar {
 		reg.Restart = events.RestartAlways

@@ -34,11 +34,11 @@ func (r *run) attempt(ctx context.Context, key bus.TrialKey, running *projector.
 
 // attempted is the work that an attempt which failed was at, and the running turn where it was that turn's.
 func (r *run) attempted() (bus.TrialKey, *projector.Turn) {
-	if r.state == nil {
+	if r.m.State == nil {
 		return r.foldKey(), nil
 	}
-	t := r.state.Turn()
-	id, _ := turn.Upcoming(r.state)
+	t := r.m.State.Turn()
+	id, _ := turn.Upcoming(r.m.State)
 	switch {
 	case t != nil:
 		return r.turnKey(t.ID), t
@@ -46,18 +46,18 @@ func (r *run) attempted() (bus.TrialKey, *projector.Turn) {
 		return r.trial.Key, nil
 	case id != "":
 		return r.turnKey(id), nil
-	case len(r.state.Unnotified) > 0:
-		return bus.TrialKey{Session: r.session, Of: bus.TrialEnd, Turn: r.state.Unnotified[0].Turn}, nil
+	case len(r.m.State.Unnotified) > 0:
+		return bus.TrialKey{Session: r.session, Of: bus.TrialEnd, Turn: r.m.State.Unnotified[0].Turn}, nil
 	}
 	return bus.TrialKey{Session: r.session, Of: bus.TrialRest}, nil
 }
 
 // noteProgress ends the attempt at a turn that made progress, or ended.
 func (r *run) noteProgress(ctx context.Context) {
-	t := r.state.Turn()
+	t := r.m.State.Turn()
 	progressed := t != nil && t.Starts == 0
 	if r.trial != nil && r.trial.Key.Of == bus.TrialTurn && t == nil {
-		id, _ := turn.Upcoming(r.state)
+		id, _ := turn.Upcoming(r.m.State)
 		progressed = id != r.trial.Key.Turn
 	}
 	if !progressed {

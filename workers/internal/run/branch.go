@@ -8,41 +8,26 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
 )
-
-// branching is the waiting turn that is to continue in a session of its own; nil if there is none. After a branch
-// that failed, the run waits for its in-flight effects until the next tick.
-func (r *run) branching() *projector.QueuedTurn {
-	if r.branchLater && len(r.inflight) > 0 && r.state.Turn() != nil {
-		return nil
-	}
-	return turn.Branching(r.state)
-}
 
 // branchOff creates the session in which a waiting turn continues, and then ends the turn here. The history says that
 // the turn branches, so a worker that finds it waiting repeats all steps, whatever an earlier worker completed. If
 // the session cannot be created, the waiting turn fails and the running turn continues.
 func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 	branch, err := r.createBranch(ctx, q)
-	if undecided(ctx, err) {
-		if r.branchLater = len(r.inflight) > 0 && ctx.Err() == nil; r.branchLater {
-			return nil
-		}
-		return err
-	}
 	end := events.Payload(&events.TurnDiverted{End: events.EndBranched, By: q.Behind, Session: branch})
-	if err != nil {
-		end, err = &events.TurnCompleted{End: events.EndFailed, Issue: call.IssueOf("runtime", "branch_failed", err)}, nil
+	switch {
+	case undecided(ctx, err) && len(r.m.Inflight) > 0 && ctx.Err() == nil:
+		r.m.Later()
+		return nil
+	case undecided(ctx, err):
+		return err
+	case err != nil:
+		end = &events.TurnCompleted{End: events.EndFailed, Issue: call.IssueOf("runtime", "branch_failed", err)}
 	}
-	for err == nil {
-		if waits := turn.Branching(r.state); waits == nil || waits.ID != q.ID {
-			return nil
-		}
-		err = r.record(ctx, []events.Event{events.Of(q.ID, end)})
-	}
-	return err
+	r.m.Append([]events.Event{events.Of(q.ID, end)})
+	return nil
 }
 
 // undecided reports whether an error leaves open if the session was created.

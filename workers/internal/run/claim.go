@@ -8,139 +8,48 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
-	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// fairTurns is the number of turns that a run does in a row while its pool is full.
-const fairTurns = 8
-
-// claimNext starts the next turn: the first of the queue, or one for the input of a monitor.
-func (r *run) claimNext(ctx context.Context) error {
-	switch {
-	case r.p.draining.Load():
-		return r.endForStop(ctx)
-	case r.reachedFairShare():
-		return r.yield(ctx)
+// claimTurn claims the next turn: the first of the queue, or one for the input of a monitor. If a turn runs, whose worker does not run it,
+// it takes that over. It ends a turn whose attempts all failed.
+func (r *run) claimTurn(ctx context.Context) error {
+	t := r.m.State.Turn()
+	id, _ := turn.Upcoming(r.m.State)
+	suspicious, input := r.suspicious, events.TurnInput{}
+	if t != nil {
+		id, suspicious, input = t.ID, r.suspicious || t.Starts > 0, t.Input
+	} else if len(r.m.State.Queue) > 0 {
+		input = r.m.State.Queue[0].Input
 	}
-	if id, _ := turn.Upcoming(r.state); id != "" {
-		if err := r.attempt(ctx, r.turnKey(id), nil, r.suspicious); err != nil {
+	if id != "" {
+		if err := r.attempt(ctx, r.turnKey(id), t, suspicious); err != nil {
 			return err
 		}
 		if r.trial.Exhausted() {
-			return r.giveUp(ctx)
+			return r.m.GiveUp(r.trial.Issue())
 		}
-	}
-	var input events.TurnInput
-	if len(r.state.Queue) > 0 {
-		input = r.state.Queue[0].Input
 	}
 	claim, err := r.claim(ctx, input)
-	if err != nil {
-		return err
-	}
-	if claim.Problem, err = r.checkInput(ctx, input); err != nil {
-		return err
-	}
-	r.turns++
-	if err := r.add(ctx, nil, r.toldEvents()); err != nil {
-		return err
-	}
-	return unlessStale(r.step(ctx, claim))
-}
-
-// unlessStale drops the error of a decision on a turn that changed meanwhile.
-func unlessStale(err error) error {
-	if errors.Is(err, turn.ErrStale) {
-		return nil
-	}
-	return err
-}
-
-// transferOrTakeOver handles a turn that this run has not claimed: it transfers its wake to the worker that runs the turn, or takes
-// the turn over.
-func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) (pace, error) {
-	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
-		return paceContinue, fmt.Errorf("turn %s: %w", t.ID, wake.ErrSuperseded)
-	}
 	switch {
-	case t.Worker != r.p.cfg.ID && r.runsElsewhere(ctx, t):
-		return r.endTransferred(ctx)
-	case r.p.draining.Load() && len(r.endCalls.running) > 0:
-		return paceWait, nil // the calls about ended turns would be cut off
-	case r.p.draining.Load():
-		return paceContinue, r.endForStop(ctx)
-	}
-	if r.suspicious { // one suspect at a time: the calls about ended turns first
-		if err := r.startEndCalls(ctx); err != nil || len(r.endCalls.running) > 0 {
-			return paceWait, err
+	case err != nil:
+		return err
+	case t == nil:
+		if claim.Problem, err = r.checkInput(ctx, input); err == nil {
+			err = r.fold(ctx, r.toldEvents())
 		}
+		if err != nil {
+			return err
+		}
+	case !claim.Refused.IsZero():
+		return r.m.GiveUp(claim.Refused)
 	}
-	return paceContinue, r.takeOver(ctx, t)
-}
-
-// takeOver claims a turn whose worker does not run it, or ends one whose attempts all failed.
-func (r *run) takeOver(ctx context.Context, t *projector.Turn) error {
-	if err := r.attempt(ctx, r.turnKey(t.ID), t, r.suspicious || t.Starts > 0); err != nil {
-		return err
-	}
-	if r.trial.Exhausted() {
-		return r.giveUp(ctx)
-	}
-	claim, err := r.claim(ctx, t.Input)
-	if err != nil {
-		return err
-	}
-	if !claim.Refused.IsZero() {
-		return r.fail(ctx, claim.Refused)
-	}
-	return unlessStale(r.step(ctx, claim))
-}
-
-// fail ends the running turn, or the next one, before this run claims it.
-func (r *run) fail(ctx context.Context, issue events.Issue) error {
-	list, err := turn.GiveUp(r.state, issue)
-	if err != nil {
-		return unlessStale(err)
-	}
-	return r.record(ctx, list)
-}
-
-// runsElsewhere asks the worker of a turn whether it runs the turn. If it does, that worker owns the wake from now
-// on.
-func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
-	r.p.mu.Lock()
-	r.transferred = r.wake
-	r.p.mu.Unlock()
-	q := wake.PeerRequest{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: r.class}
-	if r.transferred != nil {
-		q.Class, q.Handle, q.Due, q.Repair = r.transferred.Class, r.transferred.Handle(), r.transferred.Due, r.transferred.Repair
-	}
-	return r.p.cfg.Peers.Request(ctx, t.Worker, q)
-}
-
-// giveUp ends a turn whose attempts all failed, with the reason.
-func (r *run) giveUp(ctx context.Context) error {
-	err := r.fail(ctx, r.trial.Issue())
-	if err == nil {
-		r.endTrial(ctx)
-	}
-	return err
-}
-
-// reachedFairShare reports whether the run has done [fairTurns] turns and the pool is full.
-func (r *run) reachedFairShare() bool {
-	if r.turns < fairTurns {
-		return false
-	}
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	return r.p.capacityLocked(r.class) <= 0
+	r.m.Input(claim)
+	return nil
 }
 
 // claim is the worker's claim of the next turn, or of a turn that it takes over. If this worker cannot build the
@@ -155,7 +64,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return c, r.checkPatience()
 	}
 	r.p.forgetUnbuilt(r.session)
-	entry, err := r.stack.Catalog(&r.state.Catalog)
+	entry, err := r.stack.Catalog(&r.m.State.Catalog)
 	if err != nil {
 		c.Refused = call.IssueOf("plugin", "tool_catalog", err)
 		return c, nil
@@ -204,7 +113,7 @@ func (r *run) protocolIssue(ctx context.Context, in events.TurnInput) (events.Is
 
 // lockedConfig is the session's configuration under the operator's locks, and why they refuse it or the one of the turn.
 func (r *run) lockedConfig(in events.TurnInput) (events.Config, events.Issue) {
-	config, err := r.p.cfg.Worker.Locked(r.state.Config)
+	config, err := r.p.cfg.Worker.Locked(r.m.State.Config)
 	if err == nil {
 		_, err = r.p.cfg.Worker.Locked(in.Generation.Over(config))
 	}
@@ -218,13 +127,13 @@ func (r *run) lockedConfig(in events.TurnInput) (events.Config, events.Issue) {
 // eventsOfClaim are the additional events of a claim that is not refused. A claim that starts a turn notifies the
 // plugins of the start.
 func (r *run) eventsOfClaim(config events.Config) []events.Payload {
-	if r.state.Turn() == nil {
+	if r.m.State.Turn() == nil {
 		if err := r.stack.StartTurn(); err != nil {
 			r.p.warn(r.session, err)
 		}
 	}
 	list := append(r.unsaved(), r.declared()...)
-	if !config.Equal(r.state.Config) {
+	if !config.Equal(r.m.State.Config) {
 		list = append(list, &events.SessionConfigured{Config: config})
 	}
 	return list
@@ -233,11 +142,11 @@ func (r *run) eventsOfClaim(config events.Config) []events.Payload {
 // declared are the monitors that the plugins declare and the history lacks, and the tasks of those that begin with
 // the session.
 func (r *run) declared() []events.Payload {
-	list, err := task.Declare(r.state, r.stack.Monitors())
+	list, err := task.Declare(r.m.State, r.stack.Monitors())
 	if err != nil {
 		r.p.warn(r.session, err)
 	}
-	list = task.OnBehalf(r.state, list, "")
+	list = task.OnBehalf(r.m.State, list, "")
 	payloads := make([]events.Payload, len(list))
 	for i := range list {
 		payloads[i] = list[i].Payload

@@ -1,5 +1,5 @@
-// Package run does the work that sessions need. It fetches wakes from the queue, steps the state machine of a turn,
-// starts effects and appends the events that follow.
+// Package run does the work that sessions need. It fetches wakes from the queue, does what the machine of package work says for
+// each session, starts effects and appends the events that follow.
 //
 // A [Pool] has at most one run for each session. A run stores nothing that is not in the history: the claim of a turn
 // is the event turn.started, and the guarded append is the fence. A run that loses its turn notices it at its next
@@ -8,28 +8,23 @@
 // # The loop of a run
 //
 //	load: the cached state, or the fold of the log
-//	  └─► advance: what does the state need?
-//	        nothing             read the log again if a wake arrived, else ack and end
-//	        a time that is due  append what follows from it
-//	        a turn to branch    create its session, end it here
-//	        a queued turn       claim it: turn.started
-//	        another's turn      transfer the wake, or take the turn over: turn.started, attempt + 1
-//	        effects of our turn start those that do not run yet
-//	  └─► wait: for a result, a wake, a notification, a tick ─► advance
+//	  └─► advance: does what the machine says, step by step
+//	        ├─► wait: for a result, a wake, a notification, a tick ─► advance
+//	        └─► end: the session needs nothing
 //
 // # Files
 //
 //	pool.go           wakes to runs, capacity, start and stop
 //	run.go            one run: load, and the loop
-//	advance.go        what the state needs next
+//	advance.go        the steps of the machine
 //	claim.go          claims and takeovers of turns
 //	attempt.go        attempts that may kill their worker
 //	handover.go       a run gives its session up: to the turn's worker, to the queue, or because the pool stops
 //	finish.go         the wake of a run that ended
 //	commit.go         the batch, its append, and what follows from a conflict
-//	effects.go        starts and stops of model calls, tool calls and hooks; effectresult.go has their results
+//	effects.go        starts of model calls, tool calls and hooks
 //	record.go         events that a running effect needs recorded first
-//	wait.go           what a run waits for; logend.go what it knows of the end of the log
+//	wait.go           what a run waits for, and reads of the log
 //	endcalls.go       calls to plugins about ended turns
 //	stack.go          the plugins of the run's session
 //	branch.go         turns that continue in a session of their own

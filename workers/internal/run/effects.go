@@ -4,21 +4,19 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/session/work"
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
 // start starts every effect that the state needs and that does not run yet. The events that need them are durable, or
 // linger.
-func (r *run) start(ctx context.Context) error {
-	needs := turn.Next(r.state)
+func (r *run) start(ctx context.Context, needs turn.Needs) error {
 	if len(needs.Calls) == 0 {
 		r.stack.ClearMessageSender() // no call runs
 	}
@@ -26,61 +24,42 @@ func (r *run) start(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case needs.Turn == "":
-		return nil
 	case needs.Hooks != "":
-		return r.startHooks(ctx, needs)
+		r.startHooks(ctx, needs)
 	case needs.Model:
 		return r.startModel(ctx, needs)
+	default:
+		r.startTools(ctx, needs)
 	}
-	return r.startTools(ctx, needs)
+	return nil
 }
 
-// hasNewEffect reports whether the state needs an effect that does not run yet.
-func (r *run) hasNewEffect(needs turn.Needs) bool {
-	switch {
-	case needs.Hooks != "":
-		return r.inflight[turn.HookEffect(needs)] == nil
-	case needs.Model:
-		return r.inflight[turn.ModelEffect(needs.Turn, needs.Iteration)] == nil
-	}
-	return slices.ContainsFunc(needs.Calls, func(c turn.Call) bool { return r.inflight[c.Effect] == nil })
-}
-
-// effect is an effect that runs.
-type effect struct {
-	turn   events.TurnID
-	id     events.EffectID
-	cancel context.CancelCauseFunc // see cancelEffects
-	ahead  bool                    // builds on events that are not in the log yet
-	prompt string                  // digest of the prompt of a model call
-	grace  time.Duration           // that the effect has to return after its turn is cancelled; at least [stopGrace]
+// breakTurn ends a turn whose pipeline failed.
+func (r *run) breakTurn(needs turn.Needs, kind, code string, err error) {
+	r.m.Input(turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf(kind, code, err)})
 }
 
 // effectResult is the result of an effect.
 type effectResult struct {
-	effect *effect
+	effect *work.Effect
 	in     turn.Input // nil if the effect was cancelled and has nothing to record
 }
 
 // launch runs an effect once, in a goroutine of its own, which sends the result unless the run has ended. A panic
 // that package call does not recover ends the turn.
-func (r *run) launch(runCtx context.Context, e *effect, at *call.Snapshot, do func(context.Context) turn.Input) {
-	if _, started := r.inflight[e.id]; started {
-		return
-	}
+func (r *run) launch(runCtx context.Context, e *work.Effect, at *call.Snapshot, do func(context.Context) turn.Input) {
 	ctx, rest, release := at.Hold(runCtx)
 	ctx, cancel := context.WithCancelCause(session.WithWaiting(ctx, func() func() {
 		end, back := r.markWaiting(), rest()
 		return func() { back(); end() }
 	}))
-	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
-	r.inflight[e.id] = e
-	iteration := r.state.Turn().Iteration
+	e.Cancel = cancel
+	r.m.Launch(e)
+	iteration := r.m.State.Turn().Iteration
 	r.p.jobs.Go(func() {
 		defer release()
 		defer cancel(nil)
-		in := r.recoverEffect(iteration, e.id, func() turn.Input { return do(ctx) })
+		in := r.recoverEffect(iteration, e.ID, func() turn.Input { return do(ctx) })
 		select {
 		case r.results <- effectResult{e, in}:
 		case <-runCtx.Done():
@@ -98,61 +77,17 @@ func (r *run) recoverEffect(iteration int64, id events.EffectID, effect func() t
 	return effect()
 }
 
-// stopGrace is the time that cancelled effects have to return their results.
-const stopGrace = 500 * time.Millisecond
-
-// stop ends a turn whose cancel was requested: it cancels the effects, records the results that they still return,
-// and ends the rest as cancelled.
-func (r *run) stop(ctx context.Context) error {
-	grace := stopGrace
-	ran := make(map[events.EffectID]bool, len(r.inflight))
-	for _, e := range r.inflight {
-		ran[e.id] = true
-		grace = max(grace, e.grace)
-		e.cancel(nil)
-	}
-	deadline := time.NewTimer(grace)
-	defer deadline.Stop()
-	for len(r.inflight) > 0 {
-		select {
-		case c := <-r.results:
-			if err := r.handleResult(ctx, c); err != nil {
-				return err
-			}
-		case f := <-r.recordRequests:
-			if err := r.handleRecordRequest(ctx, f); err != nil {
-				return err
-			}
-		case <-deadline.C:
-			clear(r.inflight) // an effect that ignores its context is abandoned
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	if !turn.Next(r.state).Stop {
-		return nil // a reply that completed meanwhile ended the turn
-	}
-	notify := r.onAbandoned(ran)
-	if err := r.step(ctx, turn.Stop{}); err != nil {
-		return err
-	}
-	for _, call := range notify {
-		call()
-	}
-	return nil
-}
-
 // onAbandoned lists the callbacks of calls without a result that no effect of this run ran: those that wait for an answer,
 // and those of a node that is gone.
 func (r *run) onAbandoned(ran map[events.EffectID]bool) (list []func()) {
 	if r.stack.Stack == nil {
 		return nil
 	}
-	entry, err := r.stack.Catalog(&r.state.Catalog)
+	entry, err := r.stack.Catalog(&r.m.State.Catalog)
 	if err != nil {
 		return nil // it is a hint
 	}
-	t, at := r.state.Turn(), r.snapshot()
+	t, at := r.m.State.Turn(), r.snapshot()
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		effect := turn.ToolEffect(t.ID, t.Iteration, int64(i))
@@ -170,73 +105,65 @@ func (r *run) onAbandoned(ran map[events.EffectID]bool) (list []func()) {
 }
 
 // snapshot copies the working state for the effects that start together.
-func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.state, r.options()) }
+func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.m.State, r.options()) }
 
 // startHooks calls the plugins at the hook point that the state needs.
-func (r *run) startHooks(ctx context.Context, needs turn.Needs) error {
-	e := &effect{turn: needs.Turn, id: turn.HookEffect(needs)}
-	if _, started := r.inflight[e.id]; started {
-		return nil
-	}
+func (r *run) startHooks(ctx context.Context, needs turn.Needs) {
+	e := &work.Effect{Turn: needs.Turn, ID: turn.HookEffect(needs)}
 	facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
 	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Record: facts}
 	if needs.Hooks == events.PointBeforeTurn {
 		preamble, err := r.preamble()
 		if err != nil {
-			return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("protocol", "protocol_preamble", err)})
+			r.breakTurn(needs, "protocol", "protocol_preamble", err)
+			return
 		}
 		h.Preamble = preamble
 	}
 	r.launch(ctx, e, h.At, h.Run)
-	return nil
 }
 
 func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
-	e := &effect{turn: needs.Turn, id: turn.ModelEffect(needs.Turn, needs.Iteration)}
-	if _, started := r.inflight[e.id]; started {
+	if err := r.recordTools(ctx); err != nil {
+		r.breakTurn(needs, "plugin", "tool_catalog", err)
 		return nil
 	}
-	if err := r.recordTools(ctx); err != nil {
-		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("plugin", "tool_catalog", err)})
-	}
-	prompt, err := r.state.Prompt()
+	prompt, err := r.m.State.Prompt()
 	if err != nil {
 		return err
 	}
 	preamble, err := r.preamble()
 	if err != nil {
-		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("protocol", "protocol_preamble", err)})
+		r.breakTurn(needs, "protocol", "protocol_preamble", err)
+		return nil
 	}
 	m := call.ModelCall{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Prompt: prompt, Preamble: preamble}
-	e.prompt = prompt.Ref.Digest
+	e := &work.Effect{Turn: needs.Turn, ID: turn.ModelEffect(needs.Turn, needs.Iteration), Prompt: prompt.Ref.Digest}
 	r.launch(ctx, e, m.At, m.Run)
 	return nil
 }
 
-func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
-	entry, err := r.stack.Catalog(&r.state.Catalog)
+func (r *run) startTools(ctx context.Context, needs turn.Needs) {
+	entry, err := r.stack.Catalog(&r.m.State.Catalog)
 	if err != nil {
-		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: call.IssueOf("plugin", "tool_catalog", err)})
+		r.breakTurn(needs, "plugin", "tool_catalog", err)
+		return
 	}
-	var at *call.Snapshot
+	at := r.snapshot()
+	r.stack.SetMessageSender(r.p.cfg.Calls.MessageSender(r.session, needs.Turn, needs.Iteration))
 	for _, c := range needs.Calls {
-		if _, started := r.inflight[c.Effect]; started {
+		if r.m.Inflight[c.Effect] != nil {
 			continue
 		}
-		if at == nil {
-			at = r.snapshot()
-			r.stack.SetMessageSender(r.p.cfg.Calls.MessageSender(r.session, needs.Turn, needs.Iteration))
-		}
-		e := &effect{turn: needs.Turn, id: c.Effect}
+		e := &work.Effect{Turn: needs.Turn, ID: c.Effect}
 		record := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
 		t := call.ToolCall{At: at, Stack: r.stack.Stack, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: record}
-		e.grace = t.Grace()
+		e.Grace = t.Grace()
 		if notify := t.OnRecorded(); notify != nil {
 			r.onRecorded[c.Effect] = notify
 		}
 		r.launch(ctx, e, at, t.Run)
 	}
-	return nil
 }
 
 // notifyRecorded notifies the programs that ran calls whose results the log has now.
@@ -257,16 +184,16 @@ func (r *run) assignHolders(p events.Payload) ([]events.Payload, error) {
 	if !ok || r.stack.Stack == nil {
 		return nil, nil
 	}
-	entry, err := r.stack.Catalog(&r.state.Catalog)
+	entry, err := r.stack.Catalog(&r.m.State.Catalog)
 	if err != nil {
 		return nil, err
 	}
-	t := r.state.Turn()
+	t := r.m.State.Turn()
 	holders, terms := make([]string, len(called.Calls)), make([]string, len(called.Calls))
 	held, known := false, false
 	for i, c := range called.Calls {
 		if tool, ok := entry.Find(t.Calls[c].Tool); ok && tool.Holder != nil {
-			holders[i], terms[i] = tool.Holder(r.state.Session, turn.ToolEffect(t.ID, t.Iteration, c))
+			holders[i], terms[i] = tool.Holder(r.m.State.Session, turn.ToolEffect(t.ID, t.Iteration, c))
 			held, known = held || holders[i] != "", known || terms[i] != ""
 		}
 	}
@@ -277,13 +204,6 @@ func (r *run) assignHolders(p events.Payload) ([]events.Payload, error) {
 		called.Terms = terms
 	}
 	states, err := r.stack.Unsaved()
-	r.batch.states = append(r.batch.states, states...)
+	r.states = append(r.states, states...)
 	return states, err
-}
-
-// sorted has the results in the order of the calls in the reply.
-func sorted(in turn.Results) turn.Results {
-	slices.SortFunc(in.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
-	slices.Sort(in.Pending)
-	return in
 }

@@ -49,7 +49,7 @@ func (r *run) withAnnounced(list []events.Event) []events.Event {
 		if !ok || p.End == events.EndFailed { // the effects of a failed turn do not count
 			continue
 		}
-		t := r.state.Turn()
+		t := r.m.State.Turn()
 		due := r.stack.Stack != nil && r.stack.HasLifecycle()
 		if r.stack.Stack == nil && t != nil && t.ID == list[i].Turn {
 			due = t.HasHooks(events.PointAfterTurn) // as of the worker that claimed the turn
@@ -63,11 +63,8 @@ func (r *run) withAnnounced(list []events.Event) []events.Event {
 
 // startEndCalls makes the calls that no worker has made: one after the other, in the order of the history, whichever worker does it.
 func (r *run) startEndCalls(ctx context.Context) error {
-	if len(r.batch.events) > 0 {
-		return nil // plugins learn only of events in the log
-	}
 	r.ownEnds()
-	for _, n := range r.state.Unnotified {
+	for _, n := range r.m.State.Unnotified {
 		switch {
 		case r.endCalls.made[n.Key()]:
 			continue
@@ -104,7 +101,7 @@ const (
 
 // ownEnds makes this run the one that calls plugins about the turns that this worker ended.
 func (r *run) ownEnds() {
-	for _, n := range r.state.Unnotified {
+	for _, n := range r.m.State.Unnotified {
 		if n.Worker == r.p.cfg.ID {
 			r.own(n.Key())
 		}
@@ -120,7 +117,7 @@ func (r *run) own(key projector.NoticeKey) {
 // ownsEndCallLocked reports whether this run calls plugins about a turn's end, or has done so: also of the turn that it
 // runs, whose end may be in the log already.
 func (r *run) ownsEndCallLocked(id events.TurnID) bool {
-	return r.endCalls.owned[projector.NoticeKey{Turn: id}] || r.claimed.turn == id
+	return r.endCalls.owned[projector.NoticeKey{Turn: id}] || r.claimed.Turn == id
 }
 
 // isCalledElsewhere reports whether another worker calls plugins about a turn's end. It asks that worker once a tick.
@@ -151,7 +148,7 @@ func (r *run) canStartEndCall(ctx context.Context, n projector.Notice) (endCallS
 		why = zap.String("why", "the workers that called them died")
 	case r.stack.Stack != nil:
 		return endCallReady, nil
-	case len(r.inflight) > 0:
+	case len(r.m.Inflight) > 0:
 		return endCallLater, nil // the plugins are rebuilt before the turn continues
 	default:
 		if err := r.openStack(ctx); err != nil || r.stack.Stack != nil {
@@ -177,7 +174,7 @@ func noticed(n projector.Notice) string {
 // goroutine of its own. The run does not end before it returns. A hook that fails, or exceeds its time, was called; one that the end of
 // the run cuts off was not: the next worker calls it again.
 func (r *run) startEndCall(ctx context.Context, n projector.Notice, notifies bool) {
-	stack, state, release := r.stack.Stack, r.state.Clone(), r.p.cfg.Worker.HoldStack(r.session)
+	stack, state, release := r.stack.Stack, r.m.State.Clone(), r.p.cfg.Worker.HoldStack(r.session)
 	r.own(n.Key())
 	r.endCalls.running[n.Key()] = true
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
@@ -235,7 +232,7 @@ func (r *run) endCallReturned(ctx context.Context, key projector.NoticeKey) {
 // of the next turn, or alone before the session rests.
 func (r *run) toldEvents() []events.Event {
 	var list []events.Event
-	for _, n := range r.state.Unnotified {
+	for _, n := range r.m.State.Unnotified {
 		switch {
 		case !r.endCalls.made[n.Key()]:
 		case n.Change != nil:

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/workers/internal/wake"
 )
 
 // TestRunAfterLoss loses the commits of a turn that a run has claimed, and puts the stream back without them. The run's turn is superseded, and its plugins are
@@ -37,14 +36,11 @@ func TestRunAfterLoss(t *testing.T) {
 		}
 	}
 	last = bustest.PutBack(t, b.Bus, sid)
-	if err := r.catchUp(t.Context()); !errors.Is(err, wake.ErrSuperseded) {
-		t.Fatalf("got %v, want %v", err, wake.ErrSuperseded)
+	r.age()
+	if done, err := r.advance(t.Context()); !done || err != nil {
+		t.Fatalf("got %v, %v, want that the history which is left needs nothing", done, err)
 	}
-	r.dropTurn(wake.ErrSuperseded)
-	if r.stack.Stack != nil || len(r.inflight) > 0 || r.state.Seq != last || r.state.Turn() != nil {
-		t.Errorf("got %d in flight, sequence %d, turn %+v, want those of the history that is left, which ends at %d", len(r.inflight), r.state.Seq, r.state.Turn(), last)
-	}
-	if err := r.catchUp(t.Context()); err != nil {
-		t.Errorf("got %v, want no error once the state is of the new history", err)
+	if r.stack.Stack != nil || len(r.m.Inflight) > 0 || r.m.State.Seq != last || r.m.State.Turn() != nil {
+		t.Errorf("got %d in flight, sequence %d, turn %+v, want those of the history that is left, which ends at %d", len(r.m.Inflight), r.m.State.Seq, r.m.State.Turn(), last)
 	}
 }

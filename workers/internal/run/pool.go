@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/work"
 	"github.com/lash-go/lash/workers/internal/call"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -273,7 +274,7 @@ func (p *Pool) respond(q *wake.PeerRequest) bool {
 		return r != nil && r.ownsEndCallLocked(q.Turn)
 	case q.Offer && r == nil && (p.draining.Load() || p.capacityLocked(q.Class) <= 0 || p.busier(q.Runs)):
 		return false
-	case !q.Offer && (r == nil || r.claimed != (attempt{q.Turn, q.Attempt})):
+	case !q.Offer && (r == nil || r.claimed != (work.Attempt{Turn: q.Turn, Number: q.Attempt})):
 		return false
 	case q.Handle == "":
 		return true
@@ -327,9 +328,9 @@ func (p *Pool) work(ctx context.Context, r *run) {
 	if ctx.Err() != nil {
 		r.releaseLate()
 	}
-	if err == nil && r.state != nil && len(r.batch.events) == 0 {
-		p.cfg.Worker.ReturnState(ctx, r.state)
-		r.state = nil
+	if err == nil && r.m.State != nil {
+		p.cfg.Worker.ReturnState(ctx, r.m.State)
+		r.m.State = nil
 	}
 	w := p.unregister(r)
 	p.finish(ctx, r, w, err)

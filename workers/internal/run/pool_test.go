@@ -157,8 +157,8 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	b.awaitWakes(1) // the other worker's
 }
 
-// TestPanickedRunEndsItsEffects has a run panic while a model call of it runs. The call ends with the cause that the run has ended, as the turn goes
-// on, in another run.
+// TestPanickedRunEndsItsEffects has a run panic while a model call of it runs, and an effect waits until its events are recorded. Both end with
+// the cause that the run has ended, as the turn goes on, in another run.
 func TestPanickedRunEndsItsEffects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -169,7 +169,11 @@ func TestPanickedRunEndsItsEffects(t *testing.T) {
 	p.mu.Lock()
 	r := p.runs[sid]
 	p.mu.Unlock()
-	r.results <- effectResult{} // of no effect
+	recorded := make(chan error, 1)
+	r.recordRequests <- recordRequest{done: recorded} // of no effect
+	if err := bustest.Receive(t, "an answer", recorded); !errors.Is(err, errRunEnded) {
+		t.Errorf("the request to record got %v, want %v", err, errRunEnded)
+	}
 	if err := bustest.Receive(t, "an event", model.ended); !errors.Is(err, errRunEnded) {
 		t.Errorf("the model call ended with %v, want %v", err, errRunEnded)
 	}

@@ -35,7 +35,7 @@ func (r *run) openStack(ctx context.Context) error {
 			old()
 		}
 	}()
-	p, unrecorded, release, err := r.p.cfg.Worker.Stack(ctx, r.state)
+	p, unrecorded, release, err := r.p.cfg.Worker.Stack(ctx, r.m.State)
 	switch {
 	case err == nil:
 		kept := slices.DeleteFunc(r.stack.unrecorded, isOptions) // from a commit that conflicted
@@ -51,12 +51,12 @@ func (r *run) openStack(ctx context.Context) error {
 
 // openForTurn is openStack for the running turn, or the next one: this node also needs the execution environment that it has.
 func (r *run) openForTurn(ctx context.Context) error {
-	config, err := r.p.cfg.Worker.Locked(r.state.Config)
+	config, err := r.p.cfg.Worker.Locked(r.m.State.Config)
 	if err != nil {
 		return r.openStack(ctx) // the claim is refused for the locks
 	}
 	name := config.Environment
-	if t := r.state.Turn(); t != nil {
+	if t := r.m.State.Turn(); t != nil {
 		name = t.Environment
 	}
 	if _, err = r.p.cfg.Calls.Environments.Find(name); err == nil {
@@ -68,15 +68,20 @@ func (r *run) openForTurn(ctx context.Context) error {
 }
 
 // reopen builds the plugins of a turn that this run has claimed. If this worker cannot, the wake goes to another
-// worker; after [Config.Patience] the turn ends.
+// worker, unless effects of the turn run: they may complete. After [Config.Patience] the turn ends.
 func (r *run) reopen(ctx context.Context, needs turn.Needs) error {
 	if err := r.openForTurn(ctx); err != nil || r.stack.Stack != nil {
 		return err
 	}
-	if err := r.checkPatience(); err != nil {
-		return err
+	err := r.checkPatience()
+	switch {
+	case err == nil:
+		r.m.Input(turn.Broken{Iteration: needs.Iteration, Issue: r.stack.issue})
+	case len(r.m.Inflight) > 0:
+		r.m.Later()
+		return nil
 	}
-	return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: r.stack.issue})
+	return err
 }
 
 // isOptions reports whether a payload is the frame's options, which the next openStack returns again.
@@ -85,8 +90,9 @@ func isOptions(p events.Payload) bool { return events.KindOf(p) == events.KindFr
 func isState(p events.Payload) bool { return events.KindOf(p) == events.KindPluginStateSaved }
 
 func (r *run) closeStack() {
-	r.discard(r.batch.inputs...)
-	r.discard(turn.Facts{Extra: r.stack.unrecorded})
+	if r.stack.Stack != nil {
+		r.stack.Discarded(r.stack.unrecorded)
+	}
 	if r.stack.release != nil {
 		r.stack.ClearMessageSender()
 		r.stack.release()
@@ -97,10 +103,10 @@ func (r *run) closeStack() {
 // providerIssue is the reason why the session's provider is not available. With fallbacks the model call finds out,
 // and uses one.
 func (r *run) providerIssue() events.Issue {
-	if len(r.state.Config.Fallbacks) > 0 {
+	if len(r.m.State.Config.Fallbacks) > 0 {
 		return events.Issue{}
 	}
-	_, err := r.p.cfg.Calls.ProviderFor(r.state.Session, r.state.Config)
+	_, err := r.p.cfg.Calls.ProviderFor(r.m.State.Session, r.m.State.Config)
 	if missing := (*api.ProviderError)(nil); errors.As(err, &missing) {
 		return call.IssueOf("provider", missing.Code(), err)
 	}
@@ -127,16 +133,14 @@ func (r *run) unsaved() []events.Payload {
 }
 
 // discard drops the plugin states that the inputs would have recorded.
-func (r *run) discard(inputs ...turn.Input) {
+func (r *run) discard(ctx context.Context, inputs []turn.Input) {
 	if r.stack.Stack == nil {
 		return
 	}
 	for _, in := range inputs {
-		if in == nil { // events that follow from no input
-			continue
-		}
 		r.stack.Discarded(in.Additional())
 	}
+	r.restoreStack(ctx)
 }
 
 // stackCommitted confirms to the plugins the states that the history has now.
@@ -156,11 +160,7 @@ func (r *run) restoreStack(ctx context.Context) {
 	if r.stack.Stack == nil || !r.stack.HasDiscarded() || ctx.Err() != nil {
 		return
 	}
-	durable := r.state
-	if len(r.batch.events) > 0 {
-		durable = r.batch.durable
-	}
-	if err := r.p.cfg.Worker.FollowStack(ctx, durable, r.stack.Stack); err != nil {
+	if err := r.p.cfg.Worker.FollowStack(ctx, r.m.Durable(), r.stack.Stack); err != nil {
 		r.p.warn(r.session, err)
 	}
 }
@@ -171,7 +171,7 @@ func (r *run) dropStale(ev *events.Event) bool {
 	if !ok {
 		return false
 	}
-	now := r.state.Plugin(fact.Plugin)
+	now := r.m.State.Plugin(fact.Plugin)
 	if now == nil || now.Revision == fact.Base {
 		return false
 	}
@@ -184,7 +184,7 @@ func (r *run) dropStale(ev *events.Event) bool {
 // followOverlay applies a tool overlay of the state to the plugins.
 func (r *run) followOverlay(p events.Payload) {
 	if _, ok := p.(*events.SessionOverlaid); ok && r.stack.Stack != nil {
-		r.stack.FollowOverlay(r.state.Overlay, false)
+		r.stack.FollowOverlay(r.m.State.Overlay, false)
 	}
 }
 
@@ -193,19 +193,19 @@ func (r *run) recordTools(ctx context.Context) error {
 	if r.stack.Stack == nil {
 		return nil
 	}
-	entry, err := r.stack.Catalog(&r.state.Catalog)
+	entry, err := r.stack.Catalog(&r.m.State.Catalog)
 	if err != nil || entry == r.stack.compared {
 		return err
 	}
-	if fact := turn.OfferEvent(&r.state.Catalog, entry.Tools); fact != nil {
+	if fact := turn.OfferEvent(&r.m.State.Catalog, entry.Tools); fact != nil {
 		var list []events.Event
 		for _, part := range fact.Parts() {
-			list = append(list, events.Of(r.state.Turn().ID, part))
+			list = append(list, events.Of(r.m.State.Turn().ID, part))
 		}
-		if err := r.add(ctx, nil, list); err != nil {
+		if err := r.fold(ctx, list); err != nil {
 			return err
 		}
-		entry, err = r.stack.Catalog(&r.state.Catalog)
+		entry, err = r.stack.Catalog(&r.m.State.Catalog)
 	}
 	r.stack.compared = entry
 	return err
@@ -217,21 +217,21 @@ func (r *run) readContracts(ctx context.Context) error {
 		return nil
 	}
 	var here []events.ToolEntry
-	if entry, err := r.stack.Catalog(&r.state.Catalog); err == nil { // else who needs the catalogue tells
+	if entry, err := r.stack.Catalog(&r.m.State.Catalog); err == nil { // else who needs the catalogue tells
 		here = entry.Tools
 	}
-	if slices.EqualFunc(r.state.Catalog.Tools, here, func(a, b events.ToolEntry) bool { return a.Equal(&b) }) {
-		r.state.Catalog.Tools = here
+	if slices.EqualFunc(r.m.State.Catalog.Tools, here, func(a, b events.ToolEntry) bool { return a.Equal(&b) }) {
+		r.m.State.Catalog.Tools = here
 		return nil
 	}
-	if !slices.ContainsFunc(r.state.Catalog.Tools, func(t events.ToolEntry) bool { return t.LacksContract() && !r.stack.lost[t.Contract] }) {
+	if !slices.ContainsFunc(r.m.State.Catalog.Tools, func(t events.ToolEntry) bool { return t.LacksContract() && !r.stack.lost[t.Contract] }) {
 		return nil
 	}
-	tools, err := blob.Contracts(ctx, r.p.cfg.Calls.Blobs, r.state.Catalog.Tools, here)
+	tools, err := blob.Contracts(ctx, r.p.cfg.Calls.Blobs, r.m.State.Catalog.Tools, here)
 	if err != nil {
 		return err
 	}
-	r.state.Catalog.Tools = tools
+	r.m.State.Catalog.Tools = tools
 	for i := range tools {
 		if t := &tools[i]; t.LacksContract() {
 			if r.stack.lost == nil {
@@ -248,14 +248,14 @@ func (r *run) preamble() (plugin.Preamble, error) {
 	if r.stack.Stack == nil {
 		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
 	}
-	return r.stack.Preamble(slices.Clip(r.state.Catalog.Tools), r.options())
+	return r.stack.Preamble(slices.Clip(r.m.State.Catalog.Tools), r.options())
 }
 
 // options are the protocol's options in force.
 func (r *run) options() []byte {
 	var own []byte
-	if t := r.state.Turn(); t != nil {
+	if t := r.m.State.Turn(); t != nil {
 		own = t.Input.Options
 	}
-	return r.stack.TurnOptions(own, r.state.Frame().Options)
+	return r.stack.TurnOptions(own, r.m.State.Frame().Options)
 }

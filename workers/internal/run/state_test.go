@@ -57,7 +57,7 @@ func TestRunReadsOneCommit(t *testing.T) {
 	if err := r.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if q := r.state.Queue; len(q) != 1 || q[0].ID != "t2" {
+	if q := r.m.State.Queue; len(q) != 1 || q[0].ID != "t2" {
 		t.Errorf("got %d turns that wait, want t2", len(q))
 	}
 	if err := b.Bus.Conn().Flush(); err != nil { // waits for the messages before it
