@@ -5,13 +5,8 @@
 //
 //	go test ./integration/sim -rapid.checks=100000 -rapid.seed=7
 //
-// The nodes drive the machine of package session/work, which is the code that workers run, and decide with session/turn, session/task and
-// projector. Between any two steps of a node other processes may act, and the node may freeze or die.
-//
-// Of tasks the nodes take the steps of package workers/internal/task, one for one, under the same names. TestSimulationMatchesTasks compares the
-// steps with the source of that package. It compares names of functions and of the calls that they make, and no conditions: it fails when a
-// function there is added or renamed, or makes other calls of the listed names, or in another order. Of pairs that are
-// marked loose it compares only that both functions exist.
+// The nodes drive the machine of package session/work, which is the code that workers run, and decide about tasks with session/task, as package
+// workers/internal/task does. Between any two steps of a node other processes may act, and the node may freeze or die.
 //
 // A schedule is of one of two kinds:
 //

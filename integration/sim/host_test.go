@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -187,7 +187,7 @@ func (h *host) wake(s *projector.State) (hints []func()) {
 }
 
 func (h *host) wakeTask(s *projector.State, id events.TaskID) []func() {
-	if t, ok := s.Task(id); !ok || !hint.TaskNeedsWorker(t) {
+	if t, ok := s.Task(id); !ok || !task.NeedsWorker(t) {
 		return nil
 	}
 	key := wakeKey{s.Session, id}

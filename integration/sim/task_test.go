@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -150,7 +149,7 @@ func (c *remote) awaited(t *projector.Turn) bool {
 func (w *world) sweepTasks(s *projector.State) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if key := (wakeKey{s.Session, t.ID}); hint.TaskNeedsWorker(t) && !w.queue.has(key) {
+		if key := (wakeKey{s.Session, t.ID}); task.NeedsWorker(t) && !w.queue.has(key) {
 			w.publish(key, "")
 		}
 	}

@@ -121,24 +121,27 @@ func (r *taskRun) compare() {
 		return
 	}
 	rec, ok := r.recordOf(r.session)
-	switch {
-	case !ok:
+	if !ok {
 		r.ackWake()
-	case rec.To != "" && rec.CreatedAt == r.made:
+		return
+	}
+	switch r.claim.OnChange(&rec, r.made) {
+	case task.StepFollow:
 		r.move(rec.To)
-	case rec.Seq != r.claim.Seq: // the id now belongs to another registration
+	case task.StepReturn: // the id now belongs to another registration
 		r.over = true
 		r.returnWake()
 		r.wake = nil
-	case !rec.Live():
+	case task.StepDone:
 		r.ackWake()
 		r.stop(causeCancelled)
-	case rec.Worker != r.claim.Worker || rec.Attempt != r.claim.Attempt:
+	case task.StepYield:
 		r.over, r.listed, r.wake = true, false, nil
 		r.stop(causeSuperseded)
-	case rec.State == events.TaskCancelling:
+	case task.StepCancel:
 		r.stopRequested = true
 		r.stop(causeCancelled)
+	default: // it goes on
 	}
 }
 

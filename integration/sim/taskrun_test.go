@@ -8,7 +8,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -145,18 +144,21 @@ func (r *taskRun) decide() (over bool) {
 		}
 		return false
 	}
+	if !ok {
+		return r.ack()
+	}
 	call, remote := remoteOf(&rec)
-	switch {
-	case !ok:
-		return r.ack()
-	case !rec.Live() && remote:
+	switch task.OnWake(&rec, remote) {
+	case task.StepResolve:
 		return r.resolveEnded()
-	case !hint.TaskNeedsWorker(&rec), rec.Runner == "" && rec.Worker == "":
+	case task.StepNone:
 		return r.ack()
-	case rec.Attempt == 0 && rec.Runner != "":
+	case task.StepStart:
 		r.do = func() bool { return r.startTask(&rec) }
 		return false
-	case !r.gone(&rec):
+	default: // task.StepAsk: no session closes, and no task has a child
+	}
+	if !r.gone(&rec) {
 		return true // the other run has it
 	}
 	if remote {
@@ -220,14 +222,14 @@ func (r *taskRun) gone(rec *projector.Task) bool {
 // takeOver handles a task of a dead worker: the task runs again, or ends with the evidence.
 func (r *taskRun) takeOver(rec *projector.Task) (over bool) {
 	seen := task.ClaimOf(rec)
-	switch {
-	case rec.State == events.TaskCancelling:
+	switch task.OnGone(rec, attempts) {
+	case task.StepCancel:
 		r.do = r.resolveThen(cancelledCall(), func(s *projector.State) ([]events.Event, error) {
 			return task.While(s, seen, func() []events.Event { return task.Cancel(s, r.task, "requested by host") })
 		}, seen)
-	case rec.Restart == events.RestartAlways && rec.Runner != "" && rec.Starts < attempts:
+	case task.StepStart:
 		r.do = func() bool { return r.startTask(rec) }
-	default:
+	default: // task.StepGiveUp and task.StepAbandon
 		r.do = r.resolveThen(events.ToolResult{Outcome: events.OutcomeLost, Text: "lost"}, func(s *projector.State) ([]events.Event, error) {
 			return task.Abandon(s, seen, goneText(rec.Worker))
 		}, seen)

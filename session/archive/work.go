@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -44,7 +44,7 @@ func refuseWork(s *projector.State) error {
 		add("creation", fmt.Sprint(s.Opening))
 	}
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; hint.TaskNeedsWorker(t) {
+		if t := &s.Tasks[i]; task.NeedsWorker(t) {
 			add("task", string(t.ID))
 		}
 	}

@@ -39,12 +39,6 @@ func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
 	return key
 }
 
-// TaskNeedsWorker reports whether a task needs a worker: it lives, and no host runs it or it has to leave its session, or
-// its cancel has to be passed on to its child session.
-func TaskNeedsWorker(t *projector.Task) bool {
-	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.LeavePending()) || t.PassOnPending()
-}
-
 // Hints publishes the hints of a process.
 type Hints struct {
 	b           *bus.Bus
@@ -132,7 +126,7 @@ func Store(ctx context.Context, b *bus.Bus, s *projector.State) error {
 		}
 	}
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; TaskNeedsWorker(t) {
+		if t := &s.Tasks[i]; task.NeedsWorker(t) {
 			if err := b.StoreWake(ctx, TaskKey(s.Session, t), bus.WakeHint{}); err != nil {
 				return err
 			}
@@ -179,7 +173,7 @@ func (h *Hints) passing(s *projector.State, id events.TaskID) {
 
 // Task publishes the wake of a task that needs a worker.
 func (h *Hints) Task(s *projector.State, id events.TaskID) {
-	if t, ok := s.Task(id); ok && TaskNeedsWorker(t) {
+	if t, ok := s.Task(id); ok && task.NeedsWorker(t) {
 		_ = h.b.PublishWake(TaskKey(s.Session, t), bus.WakeHint{})
 	}
 }

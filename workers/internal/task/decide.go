@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -87,17 +86,18 @@ func (t *Service) decide(ctx context.Context, w *bus.Wake) (wakeDecision, error)
 	if finished, err := t.cfg.Worker.FinishTransfer(ctx, w.Session, rec); finished || err != nil {
 		return wakeAgain, err
 	}
-	switch {
-	case rec.LeavePending():
+	switch task.OnWake(&rec, w.Class == bus.ClassTool) {
+	case task.StepLeave:
 		return wakeAgain, t.cfg.Worker.Leave(ctx, w.Session, rec)
-	case !rec.Live() && w.Class == bus.ClassTool:
+	case task.StepResolve:
 		return wakeDone, t.resolveEnded(ctx, w.Session, rec.ID)
-	case rec.PassOnPending():
+	case task.StepPassOn:
 		return t.passCancelOn(ctx, w, rec)
-	case !hint.TaskNeedsWorker(&rec), rec.Runner == "" && rec.Worker == "":
+	case task.StepNone:
 		return wakeDone, nil
-	case rec.Attempt == 0 && rec.Runner != "":
+	case task.StepStart:
 		return t.startTask(ctx, w, &rec)
+	default: // task.StepAsk
 	}
 	gone, err := t.gone(ctx, rec.Worker, w, wake.PeerRequest{
 		Session: w.Session, Task: rec.ID, Created: rec.CreatedAt, Transferred: rec.From != "", Handle: w.Handle(), Class: w.Class,
@@ -125,23 +125,22 @@ func (t *Service) passCancelOn(ctx context.Context, w *bus.Wake, rec projector.T
 
 // takeOver handles a task whose worker is gone: the task runs again, or ends with the reason.
 func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task) (wakeDecision, error) {
-	if rec.State == events.TaskCancelling {
+	switch task.OnGone(rec, int64(t.cfg.Retry.Attempts)) {
+	case task.StepCancel:
 		if w.Class == bus.ClassTool {
 			if err := t.resolve(ctx, w.Session, rec.Args, cancelledCall()); err != nil {
 				return wakeAgain, err
 			}
 		}
 		return wakeDone, t.cfg.Worker.CancelClaimedTask(ctx, w.Session, task.ClaimOf(rec))
-	}
-	restartable := rec.Restart == events.RestartAlways && rec.Runner != ""
-	switch {
-	case restartable && rec.Starts >= int64(t.cfg.Retry.Attempts):
+	case task.StepGiveUp:
 		return wakeDone, t.abandonFailing(ctx, w, rec)
-	case restartable:
+	case task.StepStart:
 		if wait := t.cfg.Retry.Pause(rec.Starts, rec.StartedAt, t.cfg.Bus.Millis(), string(w.Session)); wait > 0 {
 			return wakeLater, wake.SoonError(wait)
 		}
 		return t.startTask(ctx, w, rec)
+	default: // task.StepAbandon
 	}
 	if err := t.resolveLost(ctx, w.Session, w.Class, rec.Args); err != nil {
 		return wakeAgain, err

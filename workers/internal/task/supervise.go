@@ -228,24 +228,33 @@ func (r *taskRun) compare(ctx context.Context) {
 		r.cancel(ErrTaskCancelled)
 	case err != nil:
 		r.t.log.Debug("look at task", zap.Error(err))
-	case rec.To != "" && rec.CreatedAt == r.createdAt:
-		r.move(once, rec.To)
-	case rec.Seq != r.claim.Seq:
+	default:
+		r.follow(once, rec)
+	}
+}
+
+// follow does what a change of the task's record asks for.
+func (r *taskRun) follow(ctx context.Context, rec projector.Task) {
+	switch r.claim.OnChange(&rec, r.createdAt) {
+	case task.StepFollow:
+		r.move(ctx, rec.To)
+	case task.StepReturn:
 		r.returnWake()
-	case rec.LeavePending(): // this worker has the wake of the moving task
-		if err := r.t.cfg.Worker.Leave(once, r.session, rec); err != nil {
+	case task.StepLeave: // this worker has the wake of the moving task
+		if err := r.t.cfg.Worker.Leave(ctx, r.session, rec); err != nil {
 			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next tick retries
 			return
 		}
 		r.notify()
-	case !rec.Live():
+	case task.StepDone:
 		r.ackWake()
 		r.cancel(ErrTaskCancelled)
-	case rec.Worker != r.claim.Worker || rec.Attempt != r.claim.Attempt:
+	case task.StepYield:
 		r.leaveToOwner()
-	case rec.State == events.TaskCancelling:
+	case task.StepCancel:
 		r.cancelled = true
 		r.cancel(ErrTaskCancelled)
+	default: // it goes on
 	}
 }
 

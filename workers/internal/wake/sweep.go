@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -270,7 +271,7 @@ func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.
 func (s *Sweeper) wakeTasks(id events.SessionID, state *projector.State, wakes map[bus.WakeKey]bool) (list []bus.WakeKey, err error) {
 	for i := range state.Tasks {
 		t := &state.Tasks[i]
-		if !hint.TaskNeedsWorker(t) {
+		if !task.NeedsWorker(t) {
 			continue
 		}
 		key := hint.TaskKey(id, t)
