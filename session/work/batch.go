@@ -106,9 +106,6 @@ func (m *Machine) step(q queued) (rd Ready, found bool) {
 func (m *Machine) add(q queued) Ready {
 	m.adding = &q
 	rd := Ready{Do: Add, Events: q.list}
-	if q.in != nil {
-		rd.Inputs = []turn.Input{q.in}
-	}
 	if _, stops := q.in.(turn.Stop); stops {
 		rd.Ran = m.ran
 	}

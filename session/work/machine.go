@@ -67,7 +67,7 @@ type Ready struct {
 	Until  time.Time                // of Wait; zero: without a limit
 	Events []events.Event           // of Add and Append
 	At     events.Millis            // time of the commit of Append
-	Inputs []turn.Input             // of Add: the one that the events follow from, if any; of Reread: those that are decided again
+	Inputs []turn.Input             // of Reread: those that are decided again, if the turn is still this run's; a claim is made again
 	Needs  turn.Needs               // of Open and Start
 	Queued *projector.QueuedTurn    // of Branch
 	Ran    map[events.EffectID]bool // of Add of [turn.Stop]: the effects that ran when the stop began

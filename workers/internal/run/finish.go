@@ -38,36 +38,31 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 		back = func(d time.Duration) { _ = w.Nak(d) }
 	}
 	soon, waits := errors.AsType[wake.SoonError](err)
+	delay := time.Duration(soon)
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, events.ErrNoSession): // which was erased, or never existed
 		r.trial.Clear(ctx)
 		ack()
+		return
 	case errors.Is(err, errDropped):
 		r.trial.Clear(ctx)
-	case waits:
-		r.trial.Withdraw(ctx)
-		back(time.Duration(soon))
-	case errors.Is(err, errPoolStops), ctx.Err() != nil:
-		r.trial.Withdraw(ctx)
-		back(0)
+		return
+	case waits, errors.Is(err, errPoolStops), ctx.Err() != nil:
 	case errors.Is(err, events.ErrLocked): // another worker may have the key; until then the work waits
 		log.Warn("left to a node with the key of the session", zap.Error(err))
-		r.trial.Withdraw(ctx)
-		back(lockedWait)
+		delay = lockedWait
 	case errors.Is(err, errElsewhere):
 		log.Warn("left to another worker", zap.Error(err))
-		r.trial.Withdraw(ctx)
-		back(elsewhereWait)
-	case errors.Is(err, events.ErrNoSession): // it was erased, or never existed
-		r.trial.Clear(ctx)
-		ack()
+		delay = elsewhereWait
 	case events.OfServers(err), errors.Is(err, bus.ErrFull): // a fault of the servers, not of the session
 		log.Warn("run session", zap.Error(err))
-		r.trial.Withdraw(ctx)
-		back(time.Second)
+		delay = time.Second
 	default:
 		p.failed(ctx, r, err, ack, back)
+		return
 	}
+	r.trial.Withdraw(ctx)
+	back(delay)
 }
 
 // failed counts an attempt that ended in an error of its own. At the limit, a session that could not be folded

@@ -313,13 +313,7 @@ func (p *Pool) NeedsWorker(s *projector.State) {
 }
 
 // logMoved makes the session's run read the log, if there is one.
-func (p *Pool) logMoved(id events.SessionID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r := p.runs[id]; r != nil {
-		r.logMovedLocked()
-	}
-}
+func (p *Pool) logMoved(id events.SessionID) { p.reportDue(id, 0) }
 
 // work executes a run and then finishes its wake.
 func (p *Pool) work(ctx context.Context, r *run) {
