@@ -16,24 +16,12 @@ func TestEncoding(t *testing.T) {
 	t.Parallel()
 	var values []any
 	for _, op := range operation.Named() {
-		in, out := op.Types()
-		values = append(values, in, out)
+		values = append(values, op.In, op.Out)
 	}
 	if len(values) < 70 {
 		t.Fatalf("got %d types, want those of all operations", len(values))
 	}
 	eventstest.TestEncoding(t, append(values, plugin.CompletionDelta{})...)
-}
-
-// TestLong lists the operations that take long, which a server limits separately.
-func TestLong(t *testing.T) {
-	t.Parallel()
-	want := []operation.Name{operation.Compact.Name, operation.Complete.Name, operation.InvokeAction.Name}
-	for name, op := range operation.Named() {
-		if got := op.TakesLong(); got != slices.Contains(want, name) {
-			t.Errorf("%s: takes long: got %v, want %v", name, got, !got)
-		}
-	}
 }
 
 // TestRows checks the rules of all rows.

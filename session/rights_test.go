@@ -15,7 +15,7 @@ import (
 // asking is the context of a request by a caller with a scope that reaches every session.
 func asking(ctx context.Context, scope api.Scope, op operation.Name) context.Context {
 	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
-	return api.WithRequestMeta(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, sid), api.RequestMeta{Actor: "bob"})
+	return api.WithRequestMeta(api.WithCaller(ctx, c, operation.Named()[op].Needs, sid), api.RequestMeta{Actor: "bob"})
 }
 
 // TestSystemStays sends every request that moves a conversation with system messages. Without the right to configure,

@@ -157,7 +157,7 @@ func TestLongAdditionsWork(t *testing.T) {
 		"event kind in commands": {"./cmd/lash-replay", "-run", "TestEveryLine"},
 		"hook point":             {"./session/plugin"},
 		"hook point in a turn":   {"./integration/system", "-run", "TestSmokeEveryHookRuns"},
-		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestRows|TestEncoding"},
+		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestForms|TestRows|TestEncoding"},
 		"operation in the suite": {"./integration/system", "-run", "Test(Service(Host|Client)|SmokeServiceHTTP)/(node_count|set_effort)|TestHTTPDocument"},
 		"operation and rights":   {"./integration/security", "-run", "TestSmokeRightsOverNATS|TestReachOverNATS|TestSmokeKeysOfAll|TestLongKeyBelongsToItsRequest"},
 	} {

@@ -61,7 +61,7 @@ func natsBodies() map[operation.Name]any {
 func (f *installation) attacksOverNATS() (list []attack) {
 	for op, body := range natsBodies() {
 		data := f.encoded(api.Request{Session: "mine", Actor: "host", Key: "k"}, body)
-		if operation.Named()[op].Described().Needs != api.RightRead {
+		if operation.Named()[op].Needs != api.RightRead {
 			list = append(list,
 				attack{"NATS outer", "rights", string(op), func() string {
 					a, err := f.rawAnswer("mallory@acme", op, data, nil)

@@ -38,7 +38,7 @@ func TestCopyKeepsRestrictions(t *testing.T) {
 			"fork": fork, "existing": {Start: api.StartExisting, From: id}, "current": {Start: api.StartCurrent, Parent: id},
 			"fork_at": {Start: api.StartExisting, From: id, PathOnly: true, At: free.Seq}, "existing_at": {Start: api.StartExisting, From: id, At: free.Seq},
 		}
-		create := operation.Create.Described().Needs
+		create := operation.Create.Needs
 		for name, req := range requests {
 			for by, send := range map[string]func(api.CreateRequest) string{
 				"host": func(req api.CreateRequest) string {

@@ -63,7 +63,7 @@ func hostileBody(op operation.Name) any {
 	if body, ok := natsBodies()[op]; ok {
 		return body
 	}
-	if in, _ := operation.Named()[op].Types(); in == (operation.None{}) {
+	if operation.Named()[op].In == (operation.None{}) {
 		return &operation.None{}
 	}
 	return nil

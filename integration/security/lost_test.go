@@ -77,7 +77,7 @@ func lostOverNATS(t *testing.T, b *harness.System, want string) {
 			continue // they name no session
 		}
 		if bodies[name] == nil {
-			bodies[name], _ = operation.Named()[name].Types()
+			bodies[name] = operation.Named()[name].In
 		}
 		got := askInside(t, b, name, bodies[name])
 		if got.Error.Code != "commits_lost" || got.Error.Message != want {

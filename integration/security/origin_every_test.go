@@ -84,7 +84,7 @@ func originCases() map[operation.Name]originCase {
 func TestOriginOfEverything(t *testing.T) {
 	t.Parallel()
 	cases := originCases()
-	ops := slices.DeleteFunc(slices.Sorted(maps.Keys(natsBodies())), func(op operation.Name) bool { return operation.Named()[op].Described().Needs == api.RightRead })
+	ops := slices.DeleteFunc(slices.Sorted(maps.Keys(natsBodies())), func(op operation.Name) bool { return operation.Named()[op].Needs == api.RightRead })
 	var script []harness.Step
 	for _, op := range ops {
 		script = append(script, cases[op].steps...)

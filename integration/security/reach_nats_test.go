@@ -123,7 +123,7 @@ func TestReachOverNATS(t *testing.T) {
 				continue // they name no session
 			}
 			if bodies[op] == nil {
-				bodies[op], _ = operation.Named()[op].Types()
+				bodies[op] = operation.Named()[op].In
 			}
 			for m, rights := range [][]events.SessionRight{{}, {"read"}, {"write"}, {"approve"}, {"read", "write", "approve"}} {
 				id := events.SessionID(fmt.Sprintf("%s-%d", op, m))

@@ -52,7 +52,7 @@ func setupActs(t *testing.T) (b *harness.System, id events.SessionID, results ch
 // scoped is a context of a caller with a scope, which reaches every session.
 func scoped(ctx context.Context, scope api.Scope, op operation.Name, id events.SessionID) context.Context {
 	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
-	return api.WithRequestMeta(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, id), api.RequestMeta{Actor: "bob"})
+	return api.WithRequestMeta(api.WithCaller(ctx, c, operation.Named()[op].Needs, id), api.RequestMeta{Actor: "bob"})
 }
 
 // TestReadsAppendNothing sends every request that needs the right to read only, in a session with an armed

@@ -9,13 +9,13 @@ import (
 
 // Query is what a search looks for. Everything that is set must be found.
 type Query struct {
-	Texts   []string // each occurs in a text, without regard to case
-	Tool    string
-	Actor   string // kind and id, such as client:alice, or the id
-	Outcome string
-	Since   events.Millis     // 0: from the beginning
-	Until   events.Millis     // 0: to the end
-	Labels  map[string]string // of the session; an empty value is any
+	Texts   []string          `query:"text"` // each occurs in a text, without regard to case
+	Tool    string            `query:"tool"`
+	Actor   string            `query:"actor"` // kind and id, such as client:alice, or the id
+	Outcome string            `query:"outcome"`
+	Since   events.Millis     `query:"since_ms"` // 0: from the beginning
+	Until   events.Millis     `query:"until_ms"` // 0: to the end
+	Labels  map[string]string `query:"label"`    // of the session; an empty value is any
 }
 
 // IsZero reports whether the query has no condition.

@@ -135,59 +135,28 @@ func (a *activities) ended(e *SessionEvent, otherwise string) string {
 }
 
 func activityOf(e *SessionEvent) ActivityType {
-	switch e.Type {
-	case EventToolCallStart:
-		return either(e.Name == ToolCode, ActivityCodeStarted, ActivityCallStarted)
-	case EventToolCall:
-		return either(e.Name == ToolCode, ActivityCodeCompleted, ActivityCallCompleted)
-	case EventToolOutput:
-		return ActivityCallOutput
-	case EventTurnOutcome:
-		switch e.TurnOutcome.Type { //nolint:exhaustive // other outcomes use the general type
-		case OutcomeSubmittedValue:
-			return ActivitySubmittedValue
-		case OutcomeToolValue:
-			return ActivityToolValue
-		}
-		return ActivityOutcome
-	case EventTextDelta:
-		return ActivityProse
-	case EventReasoningDelta:
-		return ActivityReasoning
-	case EventLLMRequest:
-		return ActivityModelRequest
-	case EventLLMResponse:
-		return ActivityModelResponse
-	case EventTokenUsage:
-		return ActivityUsage
-	case EventChildTokenUsage:
-		return ActivityChildUsage
-	case EventRetryStatus:
-		return ActivityRetry
-	case EventInputAccepted:
-		return ActivityInputAccepted
-	case EventMessagesAdded:
-		return ActivityMessagesAdded
-	case EventPlugin:
-		return ActivityPlugin
-	case EventAttemptReset:
-		return ActivityReset
-	case EventApprovalAsked:
-		return ActivityApprovalAsked
-	case EventApprovalGiven:
-		return ActivityApprovalGiven
-	case EventMessage:
-		return ActivityMessage
-	case EventError:
-		return ActivityError
-	case EventDone:
+	switch code := e.Name == ToolCode; {
+	case e.Type == EventToolCallStart && code:
+		return ActivityCodeStarted
+	case e.Type == EventToolCall && code:
+		return ActivityCodeCompleted
+	case e.Type == EventTurnOutcome && e.TurnOutcome.Type == OutcomeSubmittedValue:
+		return ActivitySubmittedValue
+	case e.Type == EventTurnOutcome && e.TurnOutcome.Type == OutcomeToolValue:
+		return ActivityToolValue
 	}
-	return ActivityDone
+	return activityTypes[e.Type]
 }
 
-func either(is bool, yes, no ActivityType) ActivityType {
-	if is {
-		return yes
-	}
-	return no
+// activityTypes has the activity of each event, where its content makes no other one of it.
+//
+//nolint:gochecknoglobals // read-only
+var activityTypes = map[EventType]ActivityType{
+	EventToolCallStart: ActivityCallStarted, EventToolCall: ActivityCallCompleted, EventToolOutput: ActivityCallOutput,
+	EventTurnOutcome: ActivityOutcome, EventTextDelta: ActivityProse, EventReasoningDelta: ActivityReasoning,
+	EventLLMRequest: ActivityModelRequest, EventLLMResponse: ActivityModelResponse,
+	EventTokenUsage: ActivityUsage, EventChildTokenUsage: ActivityChildUsage, EventRetryStatus: ActivityRetry,
+	EventInputAccepted: ActivityInputAccepted, EventMessagesAdded: ActivityMessagesAdded, EventPlugin: ActivityPlugin,
+	EventAttemptReset: ActivityReset, EventApprovalAsked: ActivityApprovalAsked, EventApprovalGiven: ActivityApprovalGiven,
+	EventMessage: ActivityMessage, EventError: ActivityError, EventDone: ActivityDone,
 }

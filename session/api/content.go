@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,54 +12,42 @@ import (
 // configuration of the session or the words of the system. Empty: none does. A snapshot does, because a caller may
 // have written it.
 func (r *CreateRequest) Configures() string {
-	switch {
-	case len(r.Options) > 0:
-		return "options"
-	case r.Config.Protocol != "":
-		return "config.protocol"
-	case r.Config.Environment != "":
-		return "config.environment"
-	case r.Config.RetainMillis != 0:
-		return "config.retain_ms"
-	case r.Config.Instructions != "":
-		return "config.instructions"
-	case len(r.Config.Layers) > 0:
-		return "config.layers"
-	case !r.Access.IsZero():
-		return "access"
-	case !r.Subagent.IsZero():
-		return "subagent"
-	case r.Start == StartSnapshot:
-		return "snapshot"
-	case !r.Overlay.IsZero():
-		return "overlay"
-	case r.First != nil && r.First.Role == events.RoleSystem:
-		return "first.role"
+	c := &r.Config
+	return cmp.Or(firstGiven(
+		given{"options", len(r.Options) > 0}, given{"config.protocol", c.Protocol != ""}, given{"config.environment", c.Environment != ""},
+		given{"config.retain_ms", c.RetainMillis != 0}, given{"config.instructions", c.Instructions != ""}, given{"config.layers", len(c.Layers) > 0},
+		given{"access", !r.Access.IsZero()}, given{"subagent", !r.Subagent.IsZero()}, given{"snapshot", r.Start == StartSnapshot},
+		given{"overlay", !r.Overlay.IsZero()}, given{"first.role", r.First != nil && r.First.Role == events.RoleSystem},
+	), systemNode(r.Nodes))
+}
+
+// given is a field, and whether a request has it.
+type given struct {
+	field string
+	is    bool
+}
+
+func firstGiven(list ...given) string {
+	for _, g := range list {
+		if g.is {
+			return g.field
+		}
 	}
-	return systemNode(r.Nodes)
+	return ""
 }
 
 // Configures is like [CreateRequest.Configures].
 func (r *TurnRequest) Configures() string {
-	switch in := &r.Input; {
-	case len(in.Plugins) > 0:
-		return "input.plugins"
-	case len(in.Options) > 0:
-		return "input.options"
-	case !in.Extension.IsZero():
-		return "input.extension"
-	case len(in.Layers) > 0: // layers are part of the system prompt
-		return "input.layers"
-	}
-	return ""
+	in := &r.Input
+	return firstGiven(
+		given{"input.plugins", len(in.Plugins) > 0}, given{"input.options", len(in.Options) > 0}, given{"input.extension", !in.Extension.IsZero()},
+		given{"input.layers", len(in.Layers) > 0}, // which are part of the system prompt
+	)
 }
 
 // Configures is like [CreateRequest.Configures].
 func (r *InjectRequest) Configures() string {
-	if r.Role == events.RoleSystem {
-		return "role"
-	}
-	return ""
+	return firstGiven(given{"role", r.Role == events.RoleSystem})
 }
 
 // Configures is like [CreateRequest.Configures].

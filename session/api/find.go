@@ -55,43 +55,45 @@ const MaxQueryLabels = 16
 
 // Page selects a part of a list.
 type Page struct {
-	Cursor string // [SessionPage.Next] of the previous page. Empty: the first page
-	Limit  int    // entries, up to [MaxPage]. Defaults to [DefaultPage]
+	Cursor string `query:"cursor"` // [SessionPage.Next] of the previous page. Empty: the first page
+	Limit  int    `query:"limit"`  // entries, up to [MaxPage]. Defaults to [DefaultPage]
 }
 
 // SessionQuery selects sessions that match all set fields.
 type SessionQuery struct {
 	Page
-	Status projector.Status  // opening, open, closed, erasing or erased. Empty: any of the first three
-	Labels map[string]string // labels of the session, with these values
-	Parent events.SessionID
-	Owner  string
+	Status projector.Status  `query:"status"` // opening, open, closed, erasing or erased. Empty: any of the first three
+	Labels map[string]string `query:"label"`  // labels of the session, with these values
+	Parent events.SessionID  `query:"parent"`
+	Owner  string            `query:"owner"`
 
-	CreatedFrom, CreatedTo events.Millis // the first is inclusive, the second exclusive; 0: no bound
-	UpdatedFrom, UpdatedTo events.Millis // likewise, for the last commit
+	CreatedFrom events.Millis `query:"created_from_ms"` // inclusive; 0: no bound
+	CreatedTo   events.Millis `query:"created_to_ms"`   // exclusive; 0: no bound
+	UpdatedFrom events.Millis `query:"updated_from_ms"` // likewise, for the last commit
+	UpdatedTo   events.Millis `query:"updated_to_ms"`
 }
 
 // SessionSummary is a session as the directory has it.
 type SessionSummary struct {
-	ID        events.SessionID
-	Seq       events.Seq // of the last commit that the row includes
-	Status    projector.Status
-	Parent    events.SessionID
-	Labels    map[string]string
-	Owner     string
-	Turns     int64         // started turns
-	Running   events.TurnID // empty: none
-	Queued    int           // waiting turns
-	Tasks     int           // live tasks
-	Approvals int           // approval requests without an answer
-	CreatedAt events.Millis
-	UpdatedAt events.Millis
+	ID        events.SessionID  `json:"id"`
+	Seq       events.Seq        `json:"seq" jsonschema:"sequence of the last commit that the row includes"`
+	Status    projector.Status  `json:"status"`
+	Parent    events.SessionID  `json:"parent,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Owner     string            `json:"owner,omitempty"`
+	Turns     int64             `json:"turns" jsonschema:"number of turns ever started"`
+	Running   events.TurnID     `json:"running,omitempty"` // empty: none
+	Queued    int               `json:"queued" jsonschema:"number of waiting turns"`
+	Tasks     int               `json:"tasks" jsonschema:"number of tasks that have not ended"`
+	Approvals int               `json:"approvals" jsonschema:"number of calls that wait for an approval"`
+	CreatedAt events.Millis     `json:"created_at_ms"`
+	UpdatedAt events.Millis     `json:"updated_at_ms"`
 }
 
 // SessionPage is a part of a list of sessions.
 type SessionPage struct {
-	Sessions []SessionSummary
-	Next     string // cursor of the next page; empty: this is the last page
+	Sessions []SessionSummary `json:"sessions" jsonschema:"the newest first; rows, and sessions that the caller may read since recently, lag by about a second"`
+	Next     string           `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }
 
 // TurnStatus is the status of a turn.

@@ -21,8 +21,8 @@ type AppendNodesRequest struct {
 
 // AppendedNodes are the ids in request order and the new leaf.
 type AppendedNodes struct {
-	IDs  []events.NodeID `msgpack:"i"`
-	Leaf events.NodeID   `msgpack:"l,omitempty"`
+	IDs  []events.NodeID `msgpack:"i" json:"ids"`
+	Leaf events.NodeID   `msgpack:"l,omitempty" json:"leaf"`
 }
 
 // RewriteMessage is a message of a rewritten history.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -135,15 +136,15 @@ type (
 		Key    events.EffectID   `msgpack:"k"`
 		Result events.ToolResult `msgpack:"r"`
 	}
-	// AvailabilityArgs overrides the level of tools.
+	// AvailabilityArgs overrides the level of tools, all or none.
 	AvailabilityArgs struct {
-		Names []string        `msgpack:"n"`
-		Level events.Override `msgpack:"l,omitempty"`
+		Names []string        `msgpack:"n" json:"names"`
+		Level events.Override `msgpack:"l,omitempty" json:"level" jsonschema:"off, searchable, callable or showcased; empty removes the override"`
 	}
 	// ProgressArgs is a progress message of a task's program.
 	ProgressArgs struct {
-		Task    events.TaskID `msgpack:"t"`
-		Message string        `msgpack:"m"`
+		Task    events.TaskID `msgpack:"t" json:"-" path:"task"`
+		Message string        `msgpack:"m" json:"message" jsonschema:"at most 1000 bytes"`
 	}
 	// EndOwnTaskArgs is how a task ended.
 	EndOwnTaskArgs struct {
@@ -158,22 +159,22 @@ type (
 	}
 	// RequestCancelTaskArgs requests that a task stops by itself.
 	RequestCancelTaskArgs struct {
-		Task   events.TaskID `msgpack:"t"`
-		Reason string        `msgpack:"r,omitempty"`
+		Task   events.TaskID `msgpack:"t" json:"-" path:"task"`
+		Reason string        `msgpack:"r,omitempty" json:"reason,omitempty" jsonschema:"at most 4000 bytes"`
 	}
-	// TransferArgs moves tasks to another session.
+	// TransferArgs moves tasks to another session, all or none.
 	TransferArgs struct {
-		To    events.SessionID `msgpack:"t"`
-		Tasks []events.TaskID  `msgpack:"k"`
+		To    events.SessionID `msgpack:"t" json:"to"`
+		Tasks []events.TaskID  `msgpack:"k" json:"tasks" jsonschema:"ids of tasks; unknown ones are skipped"`
 	}
 	// ProtocolOptionsArgs sets the protocol's options of the current frame, or of all frames.
 	ProtocolOptionsArgs struct {
-		Options []byte `msgpack:"o"` // JSON
-		All     bool   `msgpack:"a,omitempty"`
+		Options json.RawMessage `msgpack:"o" json:"options"`
+		All     bool            `msgpack:"a,omitempty" json:"all_frames,omitempty" jsonschema:"true: for all frames; else for the current one"`
 	}
 	// ActionArgs invokes an action of a plugin.
 	ActionArgs struct {
-		Name string `msgpack:"n"`
-		Args []byte `msgpack:"a,omitempty"` // JSON
+		Name string          `msgpack:"n" json:"name"`
+		Args json.RawMessage `msgpack:"a,omitempty" json:"args,omitempty"`
 	}
 )

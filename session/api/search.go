@@ -23,7 +23,7 @@ const (
 type SearchQuery struct {
 	Page // of sessions: up to [MaxSearchPage]. Defaults to [DefaultSearchPage]
 	index.Query
-	Matches int // turns of a session, the first ones, up to [MaxSearchMatches]. Defaults to [DefaultSearchMatches]
+	Matches int `query:"matches"` // turns of a session, the first ones, up to [MaxSearchMatches]. Defaults to [DefaultSearchMatches]
 }
 
 // Check returns the query with its defaults. It refuses one without a condition, and values out of range.
@@ -79,27 +79,27 @@ func checkSearched(field, value string, most int) error {
 
 // FoundSession is a session with turns that match.
 type FoundSession struct {
-	ID        events.SessionID
-	Labels    map[string]string
-	Model     string
-	UpdatedAt events.Millis // as its index row has it
-	Matches   []Match       // in the order of the history
+	ID        events.SessionID  `json:"id"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Model     string            `json:"model,omitempty"`
+	UpdatedAt events.Millis     `json:"updated_at_ms" jsonschema:"as the index has it, which lags by up to five seconds"`
+	Matches   []Match           `json:"matches" jsonschema:"in the order of the history"`
 }
 
 // Match is a turn that matches, with an event that shows it: the first one with a text of the query.
 type Match struct {
-	Turn  events.TurnID // empty: the event is of no turn
-	Seq   events.Seq    // of the event's commit
-	Pos   int           // of the event in its commit, from 0
-	At    events.Millis
-	Kind  events.Kind
-	Actor string
-	Text  string // the text around what was searched, on one line; empty: the query has no text, or this event shows another condition
+	Turn  events.TurnID `json:"turn,omitempty" jsonschema:"omitted: the event is of no turn"`
+	Seq   events.Seq    `json:"seq" jsonschema:"sequence of the event's commit"`
+	Pos   int           `json:"pos" jsonschema:"place of the event in its commit, from 0"`
+	At    events.Millis `json:"at_ms"`
+	Kind  events.Kind   `json:"kind"`
+	Actor string        `json:"actor"`
+	Text  string        `json:"text,omitempty" jsonschema:"the text around what was searched, on one line"` // empty: the query has no text, or this event shows another condition
 }
 
 // SearchPage is a part of the found sessions. It may be empty and have a next one.
 type SearchPage struct {
-	Sessions []FoundSession
-	Unread   int    // sessions of the page that cannot be read, or not in the time of a page; 0 for a caller that reaches some sessions only
-	Next     string // as in [SessionPage]
+	Sessions []FoundSession `json:"sessions" jsonschema:"the newest first; a page with none may have a next one"`
+	Unread   int            `json:"unread,omitempty" jsonschema:"number of sessions of this page that could not be read, or not in the time of a page"` // 0 for a caller that reaches some sessions only
+	Next     string         `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }

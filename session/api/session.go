@@ -39,8 +39,8 @@ type Overlay struct {
 
 // OverlayTool names a tool that a plugin of the nodes reserves for overlays.
 type OverlayTool struct {
-	Source string `msgpack:"s,omitempty"`
-	Name   string `msgpack:"n"`
+	Source string `msgpack:"s,omitempty" json:"source,omitempty"`
+	Name   string `msgpack:"n" json:"name"`
 }
 
 // IsZero reports whether the overlay is empty.
@@ -99,8 +99,8 @@ type ConfigureRequest struct {
 
 // GrantRequest sets the rights of a caller in a session of another owner. It replaces the caller's earlier grant.
 type GrantRequest struct {
-	To     string                `msgpack:"t"`           // the caller's name: 1 to 64 of A-Z a-z 0-9 _ -
-	Rights []events.SessionRight `msgpack:"r,omitempty"` // of read, write and approve; an empty list revokes the grant
+	To     string                `msgpack:"t" json:"-" path:"caller"` // the caller's name: 1 to 64 of A-Z a-z 0-9 _ -
+	Rights []events.SessionRight `msgpack:"r,omitempty" json:"rights" jsonschema:"any of read, write and approve; an empty list revokes all" required:"is required: an empty list takes back what was granted"`
 }
 
 // FrameRequest opens a frame.

@@ -66,17 +66,17 @@ type MonitorSnapshot struct {
 
 // MonitorEvent is a drained update.
 type MonitorEvent struct {
-	Sequence int64            `msgpack:"q"` // a gap means that updates were dropped before the drain
-	Monitor  events.MonitorID `msgpack:"m"`
-	Message  string           `msgpack:"x,omitempty"`
-	Stderr   bool             `msgpack:"e,omitempty"`
-	Input    events.InputID   `msgpack:"i,omitempty"` // the input that the line became; empty: the line became no input
-	Text     string           `msgpack:"t,omitempty"` // of that input
+	Sequence int64            `msgpack:"q" json:"sequence" jsonschema:"number of the update, over all monitors of the session; a gap means that updates were dropped"`
+	Monitor  events.MonitorID `msgpack:"m" json:"monitor"`
+	Message  string           `msgpack:"x,omitempty" json:"message"`
+	Stderr   bool             `msgpack:"e,omitempty" json:"stderr,omitempty"`
+	Input    events.InputID   `msgpack:"i,omitempty" json:"input,omitempty" jsonschema:"id of the injected message with this line"` // empty: the line became no input
+	Text     string           `msgpack:"t,omitempty" json:"-"`                                                                      // of that input
 }
 
-// MonitorUpdates are the drained updates.
+// MonitorUpdates are the drained updates: no other client gets them.
 type MonitorUpdates struct {
-	Revision int64          `msgpack:"r,omitempty"`
-	Active   int            `msgpack:"a,omitempty"`
-	Events   []MonitorEvent `msgpack:"e,omitempty"`
+	Revision int64          `msgpack:"r,omitempty" json:"revision"`
+	Active   int            `msgpack:"a,omitempty" json:"active" jsonschema:"number of running monitors"`
+	Events   []MonitorEvent `msgpack:"e,omitempty" json:"updates"`
 }

@@ -52,9 +52,9 @@ type LeftOutTool struct {
 
 // ToolSource is a source of tools that a session can have in addition to those of its plugins.
 type ToolSource struct {
-	Name  string `msgpack:"n"`
-	Added bool   `msgpack:"a,omitempty"` // the session has it
-	Known bool   `msgpack:"k,omitempty"` // a plugin of the answering node registers it
+	Name  string `msgpack:"n" json:"name"`
+	Added bool   `msgpack:"a,omitempty" json:"added,omitempty" jsonschema:"true: the session has it"`
+	Known bool   `msgpack:"k,omitempty" json:"known,omitempty" jsonschema:"true: the answering node can add it"`
 }
 
 // SetAvailability overrides a tool's level; "" removes the override. An unknown name is [ErrUnknownTool].

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
@@ -145,9 +146,28 @@ func (c *Client) once(ctx context.Context, name operation.Name, data []byte, out
 	return a.Seq, nil
 }
 
-// Configure implements [api.Service]. The client computes the change, see [operation.Requests.ConfigureOn].
+// Configure implements [api.Service]. The client computes the new configuration from the session's state. The host commits it only if the
+// configuration is still the one that it was computed from. A repeat computes it from the configuration before the commit of the
+// first try.
 func (c *Client) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
-	return c.ConfigureOn(ctx, c, id, req)
+	op := &operation.Configure.Row
+	key := ulid.Make().String()
+	for moved := true; moved; {
+		s, err := c.State(ctx, id)
+		if err != nil {
+			return err
+		}
+		if first, ok, _ := s.FindRequest(cmp.Or(req.IdempotencyKey, key)); ok { // the state is complete, so the search cannot fail
+			if s, err = c.StateAt(ctx, id, first.Seq-1); err != nil {
+				return err
+			}
+		}
+		args := api.ConfigureArgs{Previous: s.Config, Current: req.Change(s.Config), Key: req.IdempotencyKey}
+		if err := c.Send(ctx, op, id, key, &args, &moved); err != nil {
+			return fmt.Errorf("%s: %w", op.Name, err)
+		}
+	}
+	return nil
 }
 
 // TakeMonitorUpdates implements [api.Service]. It drains the updates that exist when it is called: a delayed copy of

@@ -28,12 +28,6 @@ type actionJSON struct {
 	Output      json.RawMessage     `json:"output,omitempty" jsonschema:"JSON schema of its result"`
 }
 
-// invocationJSON invokes an action.
-type invocationJSON struct {
-	Name string          `json:"name"`
-	Args json.RawMessage `json:"args,omitempty"`
-}
-
 // actionResultJSON is the outcome of an action.
 type actionResultJSON struct {
 	Text        string           `json:"text"`
@@ -42,26 +36,4 @@ type actionResultJSON struct {
 	Code        string           `json:"code,omitempty" jsonschema:"code of a failure"`
 	Pending     bool             `json:"pending,omitempty" jsonschema:"true: the result comes later"`
 	Attachments []partJSON       `json:"attachments,omitempty"`
-}
-
-func externalPlugins(list []api.ExternalPlugin) externalPluginsJSON {
-	return externalPluginsJSON{Plugins: list}
-}
-
-func actions(list []plugin.ActionDef) actionsJSON {
-	out := actionsJSON{Actions: make([]actionJSON, len(list))}
-	for i, a := range list {
-		out.Actions[i] = actionJSON{Name: a.Name, Description: a.Description, Kind: a.Kind, Session: a.Session, Needs: a.Needs, Input: a.Input, Output: a.Output}
-	}
-	return out
-}
-
-func (in invocationJSON) args(*httpRequest) (api.ActionArgs, error) {
-	return api.ActionArgs{Name: in.Name, Args: in.Args}, nil
-}
-
-func actionResult(got plugin.Result) actionResultJSON {
-	return actionResultJSON{
-		Text: got.Text, Outcome: givenOutcomeJSON(outcome(got.Outcome)), Class: got.Class, Code: got.Code, Pending: got.Pending, Attachments: parts(got.Attachments),
-	}
 }

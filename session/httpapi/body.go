@@ -60,22 +60,15 @@ func decodeBody(data []byte, into any) error {
 	if rest := bytes.TrimLeft(data[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
 		return notJSON(fmt.Sprintf("something follows the JSON at byte %d: want one value, and nothing after it", len(data)-len(rest)+1))
 	}
-	return checkWords("", reflect.ValueOf(into).Elem())
+	return walk("", reflect.ValueOf(into).Elem(), checkWord)
 }
 
 // notJSON refuses a body that is no JSON. Bytes are counted from 1 on.
-func notJSON(reason string) *problem {
-	p := invalidBody("body: " + reason)
-	p.Details = map[string]string{"field": "body", "reason": reason}
-	return p
-}
+func notJSON(reason string) *problem { return invalid("invalid_body", "body", ": ", reason) }
 
 // wrongType describes the type of a field's value and the expected type, in JSON terms.
 func wrongType(err *json.UnmarshalTypeError) *problem {
-	field, reason := cmp.Or(err.Field, "body"), fmt.Sprintf("is %s, want %s", err.Value, jsonOf(err.Type))
-	p := invalidBody(field + ": " + reason)
-	p.Details = map[string]string{"field": field, "reason": reason}
-	return p
+	return invalid("invalid_body", cmp.Or(err.Field, "body"), ": ", fmt.Sprintf("is %s, want %s", err.Value, jsonOf(err.Type)))
 }
 
 // jsonOf is the JSON type of a Go type.

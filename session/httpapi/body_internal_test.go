@@ -93,8 +93,11 @@ func TestUnknownFieldIsNamed(t *testing.T) {
 func TestNumbersFitJavaScript(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
-	if got := deltaOf(&api.Delta{Call: at}).Call; got >= 1<<53 || got != at/1000 {
-		t.Errorf("got %d, want %d, below 2^53", got, at/1000)
+	seen := func(yield func(api.Observed, error) bool) { yield(api.Observed{Delta: &api.Delta{Call: at}}, nil) }
+	for m, err := range observed(seen, nil) {
+		if got := m.data.(api.Delta).Call; err != nil || got >= 1<<53 || got != at/1000 {
+			t.Errorf("got %d, want %d, below 2^53", got, at/1000)
+		}
 	}
 }
 

@@ -10,18 +10,11 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// completionDeltaJSON is a part of the reply to a direct completion, for display; the result has the final reply.
-type completionDeltaJSON struct {
-	Kind  events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning; no other kind comes in pieces"`
-	Text  string          `json:"text,omitempty"`
-	Reset bool            `json:"reset,omitempty" jsonschema:"true: the try failed; discard all deltas so far"`
-}
-
 // streamCompletion starts a stream once the reply starts, or after a short wait. A refusal before that is a normal
 // response, outside of the stream.
-func streamCompletion(c *httpRequest, in newCompletionJSON) (reply, error) {
-	args, err := in.args(c)
-	if err != nil {
+func streamCompletion(c *httpRequest) (reply, error) {
+	var args operation.CompleteArgs
+	if err := c.read(new(newCompletionJSON), &args); err != nil {
 		return reply{}, err
 	}
 	run := c.startCompletion(args)
@@ -145,10 +138,10 @@ func (run *completionRun) messages(yield func(message, error) bool) {
 			ended = true
 		}
 		for _, p := range run.takeDeltas() {
-			if !yield(message{name: "delta", data: completionDeltaJSON{Kind: p.kind, Text: string(p.text), Reset: p.reset}}, nil) {
+			if !yield(message{name: "delta", data: plugin.CompletionDelta{Kind: p.kind, Text: string(p.text), Reset: p.reset}}, nil) {
 				return
 			}
 		}
 	}
-	yield(message{name: "result", data: completed(run.result)}, run.err)
+	yield(message{name: "result", data: shown(new(completedJSON), run.result)}, run.err)
 }

@@ -1,19 +1,15 @@
 package httpapi
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/operation"
-	"github.com/lash-go/lash/session/plugin"
 )
 
 // newCompletionJSON requests a direct completion of the session's model.
 type newCompletionJSON struct {
-	Source     string             `json:"source,omitempty" jsonschema:"source of this usage in the session's usage ledger; defaults to client"`
+	Source     string             `json:"source,omitempty" default:"client" jsonschema:"source of this usage in the session's usage ledger; defaults to client"`
 	Model      string             `json:"model,omitempty" jsonschema:"defaults to the session's"`
 	Effort     string             `json:"effort,omitempty"`
 	Messages   []givenMessageJSON `json:"messages" jsonschema:"the whole prompt"`
@@ -53,28 +49,4 @@ type completedJSON struct {
 	Stop  events.StopReason `json:"stop,omitempty"`
 	Model string            `json:"model,omitempty"`
 	Usage api.TokenUsage    `json:"usage,omitzero" jsonschema:"missing: the provider did not tell it"`
-}
-
-func (in newCompletionJSON) args(c *httpRequest) (operation.CompleteArgs, error) {
-	req := plugin.CompletionRequest{
-		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
-		Sampling: in.Sampling.toEvents(),
-	}
-	err := c.named(len(in.Messages), func(i int) (string, []givenPartJSON) {
-		return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts
-	})
-	if err != nil {
-		return operation.CompleteArgs{}, err
-	}
-	for _, m := range in.Messages {
-		req.Messages = append(req.Messages, events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)})
-	}
-	for _, t := range in.Tools {
-		req.Tools = append(req.Tools, plugin.CompletionTool{Name: t.Name, Description: t.Description, Schema: t.Schema})
-	}
-	return operation.CompleteArgs{Request: req, Source: cmp.Or(in.Source, "client")}, nil
-}
-
-func completed(got plugin.Completion) completedJSON {
-	return completedJSON{Text: got.Text, Parts: parts(got.Parts), Stop: got.Stop, Model: got.Model, Usage: api.TokenUsage(got.Usage)}
 }

@@ -125,30 +125,25 @@ func (c *Config) complete() error {
 	if c.ProxyHeader != XForwardedFor && c.ProxyHeader != Forwarded {
 		errs = append(errs, fmt.Errorf("ProxyHeader: is %q, want %s or %s", c.ProxyHeader, XForwardedFor, Forwarded))
 	}
-	fill(&errs, "MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes)
-	fill(&errs, "MaxBlobBytes", &c.MaxBlobBytes, events.MaxBlobBytes)
-	c.MaxBlobBytes = min(c.MaxBlobBytes, events.MaxBlobBytes)
 	if c.Memory == nil {
 		c.Memory = memory.Divide(0).Requests
 	}
-	fill(&errs, "MaxHeaderBytes", &c.MaxHeaderBytes, defaultHeaderBytes)
-	fill(&errs, "MaxRequests", &c.MaxRequests, defaultRequests)
-	fill(&errs, "MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1))
-	fill(&errs, "MaxStreams", &c.MaxStreams, defaultStreams)
-	fill(&errs, "MaxStreamsPerCaller", &c.MaxStreamsPerCaller, max(c.MaxStreams/8, 1))
-	fill(&errs, "MaxBytesPerMinute", &c.MaxBytesPerMinute, defaultMinute)
-	fill(&errs, "MaxConnections", &c.MaxConnections, DefaultConnections)
-	fill(&errs, "MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, max(c.MaxConnections/8, 1))
-	fill(&errs, "MaxConnectionsPerCaller", &c.MaxConnectionsPerCaller, max(c.MaxConnections/4, 1))
-	fill(&errs, "AnonymousTimeout", &c.AnonymousTimeout, 10*time.Second)
-	fill(&errs, "ReadHeaderTimeout", &c.ReadHeaderTimeout, 5*time.Second)
-	fill(&errs, "BodyTimeout", &c.BodyTimeout, 30*time.Second)
-	fill(&errs, "RequestTimeout", &c.RequestTimeout, 30*time.Second)
-	fill(&errs, "WriteTimeout", &c.WriteTimeout, 30*time.Second)
-	fill(&errs, "IdleTimeout", &c.IdleTimeout, 2*time.Minute)
-	fill(&errs, "MaxWait", &c.MaxWait, 5*time.Minute)
-	fill(&errs, "Recheck", &c.Recheck, 2*time.Second)
-	fill(&errs, "KeepAlive", &c.KeepAlive, 15*time.Second)
+	errs = append(
+		errs, fill("MaxBodyBytes", &c.MaxBodyBytes, defaultBodyBytes), fill("MaxBlobBytes", &c.MaxBlobBytes, events.MaxBlobBytes),
+		fill("MaxHeaderBytes", &c.MaxHeaderBytes, defaultHeaderBytes), fill("MaxRequests", &c.MaxRequests, defaultRequests),
+		fill("MaxStreams", &c.MaxStreams, defaultStreams), fill("MaxBytesPerMinute", &c.MaxBytesPerMinute, defaultMinute),
+		fill("MaxConnections", &c.MaxConnections, DefaultConnections), fill("AnonymousTimeout", &c.AnonymousTimeout, 10*time.Second),
+		fill("ReadHeaderTimeout", &c.ReadHeaderTimeout, 5*time.Second), fill("BodyTimeout", &c.BodyTimeout, 30*time.Second),
+		fill("RequestTimeout", &c.RequestTimeout, 30*time.Second), fill("WriteTimeout", &c.WriteTimeout, 30*time.Second),
+		fill("IdleTimeout", &c.IdleTimeout, 2*time.Minute), fill("MaxWait", &c.MaxWait, 5*time.Minute),
+		fill("Recheck", &c.Recheck, 2*time.Second), fill("KeepAlive", &c.KeepAlive, 15*time.Second),
+	)
+	errs = append( // the shares of one caller or address
+		errs, fill("MaxRequestsPerCaller", &c.MaxRequestsPerCaller, max(c.MaxRequests/4, 1)), fill("MaxStreamsPerCaller", &c.MaxStreamsPerCaller, max(c.MaxStreams/8, 1)),
+		fill("MaxConnectionsPerAddress", &c.MaxConnectionsPerAddress, max(c.MaxConnections/8, 1)),
+		fill("MaxConnectionsPerCaller", &c.MaxConnectionsPerCaller, max(c.MaxConnections/4, 1)),
+	)
+	c.MaxBlobBytes = min(c.MaxBlobBytes, events.MaxBlobBytes)
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
@@ -186,11 +181,10 @@ func checkOrigins(list []string) error {
 }
 
 // fill sets the default of a zero value, and refuses a negative one.
-func fill[T ~int | ~int64](errs *[]error, name string, v *T, otherwise T) {
-	switch {
-	case *v == 0:
-		*v = otherwise
-	case *v < 0:
-		*errs = append(*errs, fmt.Errorf("%s %v is negative", name, *v))
+func fill[T ~int | ~int64](name string, v *T, otherwise T) error {
+	if *v < 0 {
+		return fmt.Errorf("%s %v is negative", name, *v)
 	}
+	*v = cmp.Or(*v, otherwise)
+	return nil
 }

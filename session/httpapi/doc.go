@@ -1,8 +1,9 @@
 // Package httpapi serves the session service over HTTP: JSON and server-sent events. It reaches sessions only through
 // [operation.Host].
 //
-// The table of operations (session/operation) and the JSON types in routes.go define both the handlers and the
-// OpenAPI document at /v1/openapi.json, so the two always agree.
+// The table of operations (session/operation) and the table in routes.go define both the handlers and the
+// OpenAPI document at /v1/openapi.json, so the two always agree. The types of requests and answers are those of the service. Where their
+// JSON has other values, form.go converts them to a form.
 //
 // The package does not use huma: version 2.37.2, also with RejectUnknownQueryParameters, accepts a repeated
 // parameter, a malformed query, and JSON of any depth. This package refuses these, and checks the size and the time
@@ -48,8 +49,8 @@
 //
 // # Why one package
 //
-// The package has more than 3 000 lines because it has the JSON of every operation: its types, their conversion from
-// and to the Go types, and its handler, and the parts that all handlers share. The document is made from the same
+// The package has more than 3 000 lines because it has the JSON of every operation that differs from its Go types, the handlers that
+// need more than that, and the parts that all handlers share. The document is made from the same
 // routes. What could be cut are the limits of connections, callers and bytes (connections.go, slots.go, traffic.go),
 // and the tokens (tokens.go), together a tenth of the lines. Both export types in [Config] and [Server], so the cut
 // would move names that programs use, and the rest would still have more than 3 000 lines. Callers by signed tokens have other

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"fmt"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,14 +10,14 @@ import (
 
 var allWords = sync.OnceValue(words) //nolint:gochecknoglobals // made once, never changed
 
-// checkWords refuses a word that is not in the enum of its field, by the field's name in the body. An empty word
-// counts as absent.
-func checkWords(at string, v reflect.Value) error {
+// walk visits a value of a body and the values in it, by their field's names in the body, until an error.
+func walk(at string, v reflect.Value, visit func(at string, v reflect.Value) error) error {
+	if err := visit(at, v); err != nil {
+		return err
+	}
 	switch kind := v.Kind(); {
-	case kind == reflect.Pointer:
-		if !v.IsNil() {
-			return checkWords(at, v.Elem())
-		}
+	case kind == reflect.Pointer && !v.IsNil():
+		return walk(at, v.Elem(), visit)
 	case kind == reflect.Struct:
 		for field, inner := range v.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -31,27 +30,26 @@ func checkWords(at string, v reflect.Value) error {
 			if name == "" { // embedded
 				name = at
 			}
-			if err := checkWords(name, inner); err != nil {
+			if err := walk(name, inner, visit); err != nil {
 				return err
 			}
 		}
-	case kind == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8:
+	case kind == reflect.Slice && !isBytes(v.Type()):
 		for i := range v.Len() {
-			if err := checkWords(fmt.Sprintf("%s[%d]", at, i), v.Index(i)); err != nil {
+			if err := walk(fmt.Sprintf("%s[%d]", at, i), v.Index(i), visit); err != nil {
 				return err
 			}
-		}
-	case kind == reflect.String:
-		list, closed := allWords()[v.Type()]
-		if closed && v.String() != "" && !slices.Contains(list, v.String()) {
-			return unknownWord(at, v.String(), list)
 		}
 	}
 	return nil
 }
 
-func unknownWord(field, word string, list []string) *problem {
+// checkWord refuses a word that is not in the enum of its field. An empty word counts as absent.
+func checkWord(at string, v reflect.Value) error {
+	list, closed := allWords()[v.Type()]
+	if !closed || v.String() == "" || slices.Contains(list, v.String()) {
+		return nil
+	}
 	list = slices.DeleteFunc(slices.Clone(list), func(w string) bool { return w == "" })
-	reason := fmt.Sprintf("unknown %.100q: it is one of %s", word, strings.Join(list, ", "))
-	return &problem{Status: http.StatusBadRequest, Code: "invalid", Detail: field + ": " + reason, Details: map[string]string{"field": field, "reason": reason}}
+	return invalid("invalid", at, ": ", fmt.Sprintf("unknown %.100q: it is one of %s", v.String(), strings.Join(list, ", ")))
 }

@@ -92,24 +92,34 @@ func words() map[reflect.Type][]string {
 		typeOf[endStateJSON]():        {"completed", "failed", "cancelled"},
 		typeOf[liveStateJSON]():       {"running", "waiting"},
 	}
-	for word, row := range map[reflect.Type]struct {
-		of   reflect.Type
-		zero string
-	}{
-		typeOf[outcomeJSON]():       {typeOf[events.Outcome](), "success"},
-		typeOf[effectsJSON]():       {typeOf[events.Effects](), "non_idempotent"},
-		typeOf[levelJSON]():         {typeOf[events.Availability](), "showcased"},
-		typeOf[taskKindJSON]():      {typeOf[events.TaskKind](), "other"},
-		typeOf[pendingStatusJSON](): {typeOf[api.TurnStatus](), "pending"},
-		typeOf[taskStateJSON]():     {typeOf[events.TaskState](), "pending"},
-		typeOf[cancelPolicyJSON]():  {typeOf[events.CancelPolicy](), "cooperative"},
-		typeOf[closePolicyJSON]():   {typeOf[events.ClosePolicy](), "keep"},
-		typeOf[monitorStateJSON]():  {typeOf[events.MonitorState](), "idle"},
-	} {
-		list[word] = append(slices.Clone(list[row.of]), row.zero)
+	for word, row := range zeroWords {
+		if row.of != nil {
+			list[word] = append(slices.Clone(list[row.of]), row.zero)
+		}
 	}
 	list[typeOf[events.Override]()] = append(slices.Clone(list[typeOf[levelJSON]()]), "") // the empty value removes the override
 	return list
+}
+
+// zeroWord is the name of a type's zero value, which has none in the format.
+type zeroWord struct {
+	of   reflect.Type // has the other words; nil: words lists all
+	zero string
+}
+
+//nolint:gochecknoglobals // read-only
+var zeroWords = map[reflect.Type]zeroWord{
+	typeOf[outcomeJSON]():       {typeOf[events.Outcome](), "success"},
+	typeOf[givenOutcomeJSON]():  {nil, "success"},
+	typeOf[effectsJSON]():       {typeOf[events.Effects](), "non_idempotent"},
+	typeOf[levelJSON]():         {typeOf[events.Availability](), "showcased"},
+	typeOf[taskKindJSON]():      {typeOf[events.TaskKind](), "other"},
+	typeOf[ownKindJSON]():       {nil, "other"},
+	typeOf[pendingStatusJSON](): {typeOf[api.TurnStatus](), "pending"},
+	typeOf[taskStateJSON]():     {typeOf[events.TaskState](), "pending"},
+	typeOf[cancelPolicyJSON]():  {typeOf[events.CancelPolicy](), "cooperative"},
+	typeOf[closePolicyJSON]():   {typeOf[events.ClosePolicy](), "keep"},
+	typeOf[monitorStateJSON]():  {typeOf[events.MonitorState](), "idle"},
 }
 
 // leaves are the hand-written schemas.

@@ -2,14 +2,11 @@ package httpapi
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"net/http"
+	"reflect"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/memory"
 )
 
@@ -19,12 +16,6 @@ type newNodesJSON struct {
 	RequiresAncestor events.NodeID   `json:"requires_ancestor,omitempty" jsonschema:"node that must be on the active branch; else the response is 409 stale_branch"`
 }
 
-// appendedNodesJSON are the nodes' ids in their order.
-type appendedNodesJSON struct {
-	IDs  []events.NodeID `json:"ids"`
-	Leaf events.NodeID   `json:"leaf"`
-}
-
 // branchJSON moves the leaf.
 type branchJSON struct {
 	Node events.NodeID `json:"node" jsonschema:"node that becomes the leaf; empty: the graph before its first node"`
@@ -32,7 +23,7 @@ type branchJSON struct {
 
 // newFrameJSON opens a frame: an empty prompt over the same graph.
 type newFrameJSON struct {
-	ID     events.FrameID  `json:"id" jsonschema:"id of the new frame, unique in the session"`
+	Frame  events.FrameID  `json:"id" jsonschema:"id of the new frame, unique in the session"`
 	Reason string          `json:"reason,omitempty"`
 	Keep   events.NodeID   `json:"keep,omitempty" jsonschema:"first node of the active branch that stays visible, with all after it; omitted: none"`
 	Nodes  []givenNodeJSON `json:"nodes,omitempty"`
@@ -47,14 +38,14 @@ type openedJSON struct {
 type viewJSON struct {
 	Session  events.SessionID  `json:"session"`
 	Seq      events.Seq        `json:"seq" jsonschema:"sequence of the last commit in the view: a cursor"`
-	Frame    events.FrameID    `json:"frame,omitempty"`
+	Frame    events.FrameID    `json:"frame,omitempty" from:"Frame.ID"`
 	Config   sessionConfigJSON `json:"config"`
-	Messages []messageJSON     `json:"messages" jsonschema:"of the page"`
+	Messages []messageJSON     `json:"messages" from:"-" jsonschema:"of the page"`
 	From     int               `json:"from" jsonschema:"index of the page's first message in the conversation"`
 	Of       int               `json:"of" jsonschema:"messages of the conversation"`
 	Next     int               `json:"next,omitempty" jsonschema:"from of the page that follows; omitted: there is none"`
-	Nodes    []nodeJSON        `json:"nodes" jsonschema:"nodes of the active branch that the frame shows, in order: those of the page's messages, and what follows each"`
-	Standing standingJSON      `json:"standing" jsonschema:"settings and plugin state at this sequence"`
+	Nodes    []nodeJSON        `json:"nodes" from:"-" jsonschema:"nodes of the active branch that the frame shows, in order: those of the page's messages, and what follows each"`
+	Standing standingJSON      `json:"standing" from:"." jsonschema:"settings and plugin state at this sequence"`
 }
 
 // nodeJSON is a node of the graph.
@@ -62,48 +53,45 @@ type nodeJSON struct {
 	ID      events.NodeID    `json:"id"`
 	Kind    events.NodeKind  `json:"kind"`
 	Turn    events.TurnID    `json:"turn,omitempty"`
-	Message events.MessageID `json:"message,omitempty" jsonschema:"id of the message, of nodes of kind message"`
+	Message events.MessageID `json:"message,omitempty" from:"Message.ID" jsonschema:"id of the message, of nodes of kind message"`
 	Type    string           `json:"type,omitempty" jsonschema:"type of the body, of other nodes"`
 	Body    json.RawMessage  `json:"body,omitempty" jsonschema:"JSON, of other nodes"`
 	Blob    *blobJSON        `json:"blob,omitempty" jsonschema:"in place of a large body"`
 	At      events.Millis    `json:"at_ms"`
 }
 
+// viewQuery selects a view, and its page.
+type viewQuery struct {
+	At    int64 `query:"at"`
+	From  int   `query:"from"`
+	Limit int   `query:"limit"`
+	Last  int   `query:"last"`
+}
+
 func getView(c *httpRequest) (reply, error) {
-	from, err := c.number("from", math.MaxInt)
-	if err != nil {
-		return reply{}, err
-	}
-	limit, err := c.number("limit", math.MaxInt)
-	if err != nil {
-		return reply{}, err
-	}
-	last, err := c.number("last", math.MaxInt)
-	if err != nil {
+	var in viewQuery
+	if err := c.readFields(reflect.ValueOf(&in).Elem()); err != nil {
 		return reply{}, err
 	}
 	if q := c.URL.Query(); q.Has("last") && (q.Has("from") || q.Has("limit")) {
 		return reply{}, invalidParam("last", "excludes from and limit")
 	}
-	v, err := c.view()
+	v, err := c.view(events.Seq(in.At))
 	if err != nil {
 		return reply{}, err
 	}
-	nodes, first, end := viewPage(&v, int(from), int(limit), int(last)) //nolint:gosec // within int
+	nodes, first, end := viewPage(&v, in.From, in.Limit, in.Last)
 	if size := bytesOf(nodes); size > smallBody {
 		if err := memory.Take(c.Context(), copiesOfJSON*size); err != nil {
 			return reply{}, err
 		}
 	}
-	out := viewJSON{
-		Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: configOf(v.Config), Standing: standingOf(&v),
-		Messages: messages(v.Messages[first:end]), From: first, Of: len(v.Messages), Nodes: make([]nodeJSON, len(nodes)),
-	}
+	out := shown(&viewJSON{From: first, Of: len(v.Messages)}, v)
+	page := v.Messages[first:end]
+	assign(&out.Messages, &page)
+	assign(&out.Nodes, &nodes)
 	if end < len(v.Messages) {
 		out.Next = end
-	}
-	for i, n := range nodes {
-		out.Nodes[i] = nodeOf(n)
 	}
 	return reply{status: http.StatusOK, body: out}, nil
 }
@@ -154,13 +142,9 @@ func bytesOf(nodes []*projector.Node) (n int64) {
 }
 
 // view is the conversation now, or at the sequence in the request.
-func (c *httpRequest) view() (v projector.ReadView, err error) {
+func (c *httpRequest) view(at events.Seq) (v projector.ReadView, err error) {
 	if !c.URL.Query().Has("at") {
 		return c.s.cfg.Service.View(c.Context(), c.session)
-	}
-	seq, err := c.number("at", math.MaxInt64)
-	if err != nil {
-		return v, err
 	}
 	now, err := c.s.cfg.Service.State(c.Context(), c.session)
 	if err != nil {
@@ -171,40 +155,11 @@ func (c *httpRequest) view() (v projector.ReadView, err error) {
 		return v, err
 	}
 	err = c.compute(func() error {
-		v, err = c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
+		v, err = c.s.cfg.Service.ViewAt(c.Context(), c.session, at)
 		return err
 	})
 	return v, err
 }
-
-func nodeOf(n *projector.Node) nodeJSON {
-	out := nodeJSON{ID: n.ID, Kind: n.Kind, Turn: n.Turn, Message: n.Message.ID, Type: n.Type, Blob: blob(n.Blob), At: n.At}
-	if len(n.Body) > 0 {
-		out.Body = eventjson.Raw(n.Body)
-	}
-	return out
-}
-
-func (in newNodesJSON) args(c *httpRequest) (api.AppendNodesRequest, error) {
-	nodes, err := c.nodes(in.Nodes)
-	return api.AppendNodesRequest{Nodes: nodes, RequiresAncestor: in.RequiresAncestor}, err
-}
-
-func appended(got api.AppendedNodes) appendedNodesJSON {
-	return appendedNodesJSON{IDs: orNone(got.IDs), Leaf: got.Leaf}
-}
-
-func (in branchJSON) args(*httpRequest) (events.NodeID, error) { return in.Node, nil }
-
-func (in newFrameJSON) args(c *httpRequest) (req api.FrameRequest, err error) {
-	if err := events.CheckToken("id", in.ID); err != nil {
-		return req, err
-	}
-	nodes, err := c.nodes(in.Nodes)
-	return api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: nodes}, err
-}
-
-func opened(was bool) openedJSON { return openedJSON{was} }
 
 // rewrittenJSON is the new list of messages of the history.
 type rewrittenJSON struct {
@@ -219,12 +174,4 @@ type rewrittenMessageJSON struct {
 	Transient bool             `json:"transient,omitempty" jsonschema:"true: never stored"`
 }
 
-func (in rewrittenJSON) args(c *httpRequest) ([]api.RewriteMessage, error) {
-	target := make([]api.RewriteMessage, len(in.Messages))
-	for i, m := range in.Messages {
-		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}, Transient: m.Transient}
-	}
-	return target, c.named(len(in.Messages), func(i int) (string, []givenPartJSON) {
-		return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts
-	})
-}
+func (in *newFrameJSON) complete(*httpRequest, any) error { return events.CheckToken("id", in.Frame) }

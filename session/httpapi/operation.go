@@ -55,7 +55,7 @@ func (o *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve handles the request. It returns a refusal, where nothing has been written.
 func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) error {
-	c := &httpRequest{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller, memory: o.s.cfg.Memory.Account(caller.Name, o.s.cfg.RequestTimeout/memoryShare)}
+	c := &httpRequest{Request: r, s: o.s, route: o.route, w: w, session: events.SessionID(r.PathValue("session")), caller: caller, memory: o.s.cfg.Memory.Account(caller.Name, o.s.cfg.RequestTimeout/memoryShare)}
 	if err := o.parameters(c); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -45,25 +46,23 @@ func forbidden(needs api.Right) *problem {
 	return &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the caller lacks the right " + string(needs), Details: map[string]string{"right": string(needs), "scope": string(needs.Least())}}
 }
 
-func invalidBody(why string) *problem {
-	return &problem{Status: http.StatusBadRequest, Code: "invalid_body", Detail: why, Details: map[string]string{"field": "body", "reason": why}}
+// invalid refuses a field of a request. The link stands between its name and the reason in the text for people.
+func invalid(code, field, link, reason string) *problem {
+	return &problem{Status: http.StatusBadRequest, Code: code, Detail: field + link + reason, Details: map[string]string{"field": field, "reason": reason}}
 }
 
-// invalidField refuses a field of a body.
-func invalidField(name, why string) *problem {
-	p := invalidBody(name + " " + why)
-	p.Details = map[string]string{"field": name, "reason": why}
+// invalidBody refuses a body as a whole.
+func invalidBody(why string) *problem {
+	p := invalidField("body", why)
+	p.Detail = why
 	return p
 }
 
-// missingField reports a required field that a body does not have.
-func missingField(name string) *problem { return invalidField(name, "is required") }
+// invalidField refuses a field of a body.
+func invalidField(name, why string) *problem { return invalid("invalid_body", name, " ", why) }
 
-func invalidParam(name, why string) *problem {
-	return &problem{
-		Status: http.StatusBadRequest, Code: "invalid_parameter", Detail: name + " " + why, Details: map[string]string{"field": name, "reason": why},
-	}
-}
+// invalidParam refuses a parameter or a header.
+func invalidParam(name, why string) *problem { return invalid("invalid_parameter", name, " ", why) }
 
 // problemOf converts an error of the service. An unknown error is internal, and its text is not sent.
 func problemOf(err error) *problem {
@@ -75,39 +74,28 @@ func problemOf(err error) *problem {
 	}
 	code, class := api.Code(err)
 	b := api.EncodeError(err)
-	p := &problem{Status: statusOf(class), Code: code, Detail: b.Message, Details: b.Details}
+	p := &problem{Status: cmp.Or(statuses[class], http.StatusInternalServerError), Code: code, Detail: b.Message, Details: b.Details}
 	if p.Status == http.StatusServiceUnavailable || class == api.ClassBusy && p.Details["what"] != api.OpenSessions && p.Details["what"] != api.StoredBytes {
 		p.retry = retryAfter
 	}
 	return p
 }
 
-// statusOf maps classes of errors to statuses. It is the only place that does.
-func statusOf(class api.Class) int {
-	switch class {
-	case api.ClassInvalid:
-		return http.StatusBadRequest
-	case api.ClassTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case api.ClassForbidden:
-		return http.StatusForbidden
-	case api.ClassNotFound:
-		return http.StatusNotFound
-	case api.ClassConflict, api.ClassLost: // after 5xx generic clients retry
-		return http.StatusConflict
-	case api.ClassFailed:
-		return http.StatusUnprocessableEntity
-	case api.ClassUnavailable:
-		return http.StatusServiceUnavailable
-	case api.ClassUnknown: // not 503, after which generic clients retry: the request may have had an effect
-		return http.StatusGatewayTimeout
-	case api.ClassBusy:
-		return http.StatusTooManyRequests
-	case api.ClassStorage:
-		return http.StatusInsufficientStorage
-	case api.ClassInternal:
-	}
-	return http.StatusInternalServerError
+// statuses are the statuses of the classes of errors; of others it is 500. It is the only place that maps them.
+//
+//nolint:gochecknoglobals // read-only
+var statuses = map[api.Class]int{
+	api.ClassInvalid:     http.StatusBadRequest,
+	api.ClassTooLarge:    http.StatusRequestEntityTooLarge,
+	api.ClassForbidden:   http.StatusForbidden,
+	api.ClassNotFound:    http.StatusNotFound,
+	api.ClassConflict:    http.StatusConflict,
+	api.ClassLost:        http.StatusConflict, // after 5xx generic clients retry
+	api.ClassFailed:      http.StatusUnprocessableEntity,
+	api.ClassUnavailable: http.StatusServiceUnavailable,
+	api.ClassUnknown:     http.StatusGatewayTimeout, // not 503, after which generic clients retry: the request may have had an effect
+	api.ClassBusy:        http.StatusTooManyRequests,
+	api.ClassStorage:     http.StatusInsufficientStorage,
 }
 
 // reportProblem is the problem that the client receives for an error. The whole text goes to the log where the client does not

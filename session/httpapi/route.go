@@ -35,6 +35,10 @@ type route struct {
 	unknownAllowed bool                    // an unknown session is no error
 	extraErrors    []int                   // statuses in addition to those of every operation
 	handle         func(*httpRequest) (reply, error)
+
+	// Of a route that an operation handles.
+	in, out reflect.Type // forms of its types; nil: those types
+	made    string       // collection in which it creates a resource
 }
 
 // param is a query parameter or a header.
@@ -62,6 +66,7 @@ type reply struct {
 type httpRequest struct {
 	*http.Request // its context ends at the deadline of the response, or when the server drains
 	s             *Server
+	route         *route
 	w             http.ResponseWriter
 	session       events.SessionID // from the path; empty: the path has none
 	caller        Caller           // zero: the operation needs no caller
@@ -69,17 +74,6 @@ type httpRequest struct {
 	maxWait       time.Duration    // how long the request waits
 	waitEnd       time.Time        // end of the wait; zero: the request does not wait
 	memory        *memory.Account
-}
-
-// withBody wraps a handler that needs a decoded JSON body.
-func withBody[T any](f func(*httpRequest, T) (reply, error)) func(*httpRequest) (reply, error) {
-	return func(c *httpRequest) (reply, error) {
-		var in T
-		if err := c.decode(&in); err != nil {
-			return reply{}, err
-		}
-		return f(c, in)
-	}
 }
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

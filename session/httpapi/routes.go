@@ -3,12 +3,12 @@ package httpapi
 import (
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 // Parameters that several operations share.
@@ -40,52 +40,110 @@ func number(name, about string) param {
 // idSchema is the schema of an id.
 func idSchema() object { return object{"type": "string", "pattern": tokenPattern} }
 
-// routes returns the rows of the table of operations with an HTTP path. A row whose JSON differs from its Go types is
-// one of [ownRoutes]. The others are [plain].
+// routes returns the rows of the table of operations with an HTTP path.
 func routes() []route {
-	document := route{
+	list := []route{{
 		name: "document", summary: "This document", method: http.MethodGet, path: "/v1/openapi.json",
 		responses: response[map[string]any](http.StatusOK), handle: getDocument,
-	}
-	return slices.Concat([]route{document}, ownRoutes(), jsonRoutes())
-}
-
-func ownRoutes() []route {
-	return slices.Concat(sessionRoutes(), turnRoutes(), graphRoutes(), toolRoutes(), taskRoutes())
-}
-
-// jsonRoutes returns the routes of the rows without one of [ownRoutes].
-func jsonRoutes() (list []route) {
-	own, named := ownRoutes(), operation.Named()
+	}}
+	own := ownRoutes()
 	for _, row := range operation.All() {
-		if op := named[row.Name]; op != nil && row.Route != "" && !slices.ContainsFunc(own, func(r route) bool { return r.name == row.ID }) {
-			list = append(list, jsonRoute(op))
+		if row.Route != "" {
+			list = append(list, own[row].of(row))
 		}
 	}
 	return list
 }
 
-func sessionRoutes() []route {
-	return []route{
-		createRoute(operation.Create, newSessionJSON.args, madeSession, sessionPath).withErrors(http.StatusNotFound),
-		createRoute(operation.Fork, newSessionJSON.fork, madeSession, sessionPath),
-		plainRoute(operation.State, noArgs, sessionOf),
-		fromRow(operation.Snapshot, route{responses: response[snapshotJSON](http.StatusOK), handle: getSnapshot}),
-		fromRow(&operation.Configure.Row, route{request: typeOf[configChangeJSON](), responses: noContent(), handle: withBody(configureSession)}),
-		plainRouteNoReply(operation.CloseSession, (*httpRequest).reason).withQuery(text("reason", "kept in the history")).allowUnknown(),
-		bodyRouteNoReply(operation.Grant, grantJSON.args),
-		bodyRouteNoReply(operation.SetProtocolOptions, protocolOptionsJSON.args),
-		bodyRouteNoReply(operation.ApplyExtension, extensionJSON.args),
-		bodyRouteNoReply(operation.ReplaceExtensions, extensionsJSON.args),
-		fromRow(operation.View, route{responses: response[viewJSON](http.StatusOK), handle: getView}).
-			withQuery(number("at", "sequence of the view, from 1 to that of the last commit; an omitted one is the end. With it the server folds the history from its beginning"),
-				number("from", "index of the page's first message; defaults to 0"), number("limit", "largest number of messages; defaults to as many as have 4 MiB"),
-				number("last", "the last so many messages, in place of from and limit")),
-		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")}}).
-			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).
-			withEvents(map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[deltaJSON](), "gap": typeOf[gapJSON](), "problem": typeOf[problem]()}),
-		plainRoute(operation.Sessions, (*httpRequest).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
-		plainRoute(operation.Search, (*httpRequest).searchQuery, searched).withQuery(searchParams()...).withRepeated(textParam, labelParam),
+// ownRoutes has what the rows do not say: forms, parameters, and handlers of their own. A row whose JSON is that of its Go types is
+// not here.
+func ownRoutes() map[*operation.Row]route {
+	ended := map[int]reflect.Type{http.StatusOK: typeOf[api.AssembledTurn](), http.StatusAccepted: typeOf[pendingTurnJSON]()}
+	failed := []int{http.StatusUnprocessableEntity}
+	return map[*operation.Row]route{
+		&operation.Create.Row:            {in: typeOf[newSessionJSON](), out: typeOf[madeJSON](), made: "/v1/sessions/", extraErrors: []int{http.StatusNotFound}},
+		&operation.Fork.Row:              {in: typeOf[newSessionJSON](), out: typeOf[madeJSON](), made: "/v1/sessions/"},
+		&operation.State.Row:             {out: typeOf[sessionJSON]()},
+		operation.Snapshot:               {responses: response[snapshotJSON](http.StatusOK), handle: getSnapshot},
+		&operation.Configure.Row:         {request: typeOf[configChangeJSON](), responses: map[int]reflect.Type{http.StatusNoContent: nil}, handle: withBody(configureSession)},
+		&operation.CloseSession.Row:      {in: typeOf[closeQuery](), query: []param{text("reason", "kept in the history")}, unknownAllowed: true},
+		&operation.ApplyExtension.Row:    {in: typeOf[extensionJSON]()},
+		&operation.ReplaceExtensions.Row: {in: typeOf[extensionsJSON]()},
+		operation.View: {responses: response[viewJSON](http.StatusOK), handle: getView, query: []param{
+			number("at", "sequence of the view, from 1 to that of the last commit; an omitted one is the end. With it the server folds the history from its beginning"),
+			number("from", "index of the page's first message; defaults to 0"), number("limit", "largest number of messages; defaults to as many as have 4 MiB"),
+			number("last", "the last so many messages, in place of from and limit"),
+		}},
+		operation.Observe: {
+			handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")},
+			query:  []param{number("cursor", "sequence of the last commit received; defaults to 0: all commits")},
+			events: map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[api.Delta](), "gap": typeOf[api.Gap](), "problem": typeOf[problem]()},
+		},
+		&operation.Sessions.Row: {query: sessionParams(), repeatable: []string{labelParam}},
+		&operation.Search.Row:   {query: searchParams(), repeatable: []string{textParam, labelParam}},
+
+		&operation.Submit.Row: {header: []param{preferParam}, query: []param{waitParam}, mayWait: true, request: typeOf[newTurnJSON](), responses: ended, handle: submitTurn},
+		operation.Turn:        {header: []param{preferParam}, query: []param{waitParam}, mayWait: true, responses: ended, handle: getTurn},
+		&operation.Turns.Row:  {out: typeOf[turnsJSON](), query: []param{limitParam, cursorParam}},
+		&operation.Cancel.Row: {in: typeOf[cancelTurnJSON](), out: typeOf[cancelledJSON]()},
+		operation.WatchTurn: {
+			handle: watchTurn, query: []param{text("as", "activity: events in the form that apps display, with correlation ids; omitted: the events themselves")},
+			events: map[string]reflect.Type{"event": typeOf[api.SessionEvent](), "activity": typeOf[api.TurnActivity](), "problem": typeOf[problem]()},
+		},
+		&operation.Inject.Row: {in: typeOf[newInputJSON](), out: typeOf[madeJSON](), made: "/inputs/"},
+		&operation.CancelInputs.Row: {
+			responses: response[cancelledInputJSON](http.StatusOK), handle: cancelInput,
+			query: []param{{name: "following", schema: object{"type": "boolean"}, description: "true: cancel also all that were injected after it"}},
+		},
+		&operation.TakeFirstTurnInput.Row: {out: typeOf[firstInputJSON](), unknownAllowed: true},
+		&operation.Complete.Row:           {in: typeOf[newCompletionJSON](), out: typeOf[completedJSON](), long: true, extraErrors: failed},
+		operation.StreamCompletion: {
+			request: typeOf[newCompletionJSON](), handle: streamCompletion, long: true, extraErrors: failed,
+			events: map[string]reflect.Type{"delta": typeOf[plugin.CompletionDelta](), "result": typeOf[completedJSON](), "problem": typeOf[problem]()},
+		},
+
+		&operation.AppendNodes.Row: {in: typeOf[newNodesJSON]()},
+		&operation.BranchTo.Row:    {in: typeOf[branchJSON]()},
+		&operation.OpenFrame.Row:   {in: typeOf[newFrameJSON](), out: typeOf[openedJSON]()},
+		&operation.Rewrite.Row:     {in: typeOf[rewrittenJSON]()},
+		&operation.Compact.Row:     {out: typeOf[openedJSON]()},
+		&operation.StoreBlob.Row:   {rawRequest: true, responses: response[blobJSON](http.StatusCreated), handle: storeBlob},
+		operation.ReadBlob:         {rawResponse: true, responses: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob},
+
+		&operation.Approvals.Row:        {out: typeOf[approvalsJSON]()},
+		&operation.PendingApprovals.Row: {out: typeOf[pendingApprovalsJSON](), query: []param{limitParam, cursorParam}},
+		&operation.Approve.Row:          {in: typeOf[answerJSON]()},
+		&operation.ResolveTool.Row:      {in: typeOf[callResultJSON]()},
+		&operation.ToolOutput.Row: {responses: response[callOutputJSON](http.StatusOK), handle: getOutput, query: []param{{
+			name: "call", schema: object{"type": "string"}, required: true,
+			description: "id of a call that has returned, TURN/ITERATION/INDEX: iterations of the turn and calls of one reply, both from 0",
+		}}},
+		&operation.ToolState.Row:            {out: typeOf[toolsJSON]()},
+		&operation.ApplyToolState.Row:       {in: typeOf[toolsJSON](), out: typeOf[generationJSON]()},
+		&operation.SetToolsAvailability.Row: {out: typeOf[generationJSON]()},
+		&operation.ToolCatalog.Row:          {out: typeOf[toolCatalogJSON]()},
+		&operation.ToolSources.Row:          {out: typeOf[toolSourcesJSON]()},
+		&operation.AddToolSource.Row:        {in: typeOf[toolSourcePath](), out: typeOf[generationJSON]()},
+		&operation.RemoveToolSource.Row:     {in: typeOf[toolSourcePath](), out: typeOf[generationJSON]()},
+		&operation.RefreshCatalog.Row:       {out: typeOf[generationJSON]()},
+		&operation.ExternalPlugins.Row:      {out: typeOf[externalPluginsJSON]()},
+		&operation.Actions.Row:              {out: typeOf[actionsJSON]()},
+		&operation.InvokeAction.Row:         {out: typeOf[actionResultJSON](), long: true, extraErrors: failed},
+
+		&operation.Tasks.Row:              {out: typeOf[tasksJSON](), unknownAllowed: true},
+		&operation.Task.Row:               {in: typeOf[taskPath](), out: typeOf[taskJSON]()},
+		&operation.RegisterTask.Row:       {in: typeOf[newTaskJSON](), out: typeOf[taskJSON](), made: "/tasks/"},
+		&operation.ProgressTask.Row:       {out: typeOf[taskJSON]()},
+		&operation.EndOwnTask.Row:         {in: typeOf[taskEndJSON](), out: typeOf[taskJSON]()},
+		&operation.TransitionOwnTask.Row:  {in: typeOf[taskMoveJSON](), out: typeOf[taskJSON]()},
+		&operation.UnregisterOwnTask.Row:  {in: typeOf[taskPath]()},
+		&operation.RequestCancelTask.Row:  {out: typeOf[taskJSON]()},
+		&operation.CancelTask.Row:         {in: typeOf[taskPath](), out: typeOf[taskJSON]()},
+		&operation.CancelTasks.Row:        {in: typeOf[cancelTasksJSON](), out: typeOf[cancelledTasksJSON]()},
+		&operation.MonitorSnapshot.Row:    {out: typeOf[monitorsJSON]()},
+		&operation.StartMonitor.Row:       {in: typeOf[monitorSpecJSON]()},
+		&operation.StopMonitor.Row:        {in: typeOf[monitorPath]()},
+		&operation.TakeMonitorUpdates.Row: {responses: response[api.MonitorUpdates](http.StatusOK), handle: takeUpdates},
 	}
 }
 
@@ -103,86 +161,4 @@ func sessionParams() []param {
 		number("updated_to_ms", to),
 		limitParam, cursorParam,
 	}
-}
-
-func turnRoutes() []route {
-	ended := map[int]reflect.Type{http.StatusOK: typeOf[api.AssembledTurn](), http.StatusAccepted: typeOf[pendingTurnJSON]()}
-	return []route{
-		fromRow(&operation.Submit.Row, route{header: []param{preferParam}, mayWait: true, request: typeOf[newTurnJSON](), responses: ended, handle: withBody(submitTurn)}).withQuery(waitParam),
-		fromRow(operation.Turn, route{header: []param{preferParam}, mayWait: true, responses: ended, handle: getTurn}).withQuery(waitParam),
-		plainRoute(operation.Turns, (*httpRequest).page, turns).withQuery(limitParam, cursorParam),
-		bodyRoute(operation.Cancel, cancelTurnJSON.args, cancelled),
-		fromRow(operation.WatchTurn, route{handle: watchTurn}).
-			withQuery(text("as", "activity: events in the form that apps display, with correlation ids; omitted: the events themselves")).
-			withEvents(map[string]reflect.Type{"event": typeOf[api.SessionEvent](), "activity": typeOf[api.TurnActivity](), "problem": typeOf[problem]()}),
-		createRoute(operation.Inject, newInputJSON.args, madeInput, inputPath),
-		fromRow(&operation.CancelInputs.Row, route{responses: response[cancelledInputJSON](http.StatusOK), handle: cancelInput}).withQuery(param{name: "following", schema: object{"type": "boolean"}, description: "true: cancel also all that were injected after it"}),
-		plainRoute(operation.TakeFirstTurnInput, noArgs, firstInput).allowUnknown(),
-		bodyRoute(operation.Complete, newCompletionJSON.args, completed).takesLong().withErrors(http.StatusUnprocessableEntity),
-		fromRow(operation.StreamCompletion, route{request: typeOf[newCompletionJSON](), handle: withBody(streamCompletion)}).takesLong().withErrors(http.StatusUnprocessableEntity).
-			withEvents(map[string]reflect.Type{"delta": typeOf[completionDeltaJSON](), "result": typeOf[completedJSON](), "problem": typeOf[problem]()}),
-	}
-}
-
-func graphRoutes() []route {
-	return []route{
-		bodyRoute(operation.AppendNodes, newNodesJSON.args, appended),
-		bodyRouteNoReply(operation.BranchTo, branchJSON.args),
-		bodyRoute(operation.OpenFrame, newFrameJSON.args, opened),
-		bodyRouteNoReply(operation.Rewrite, rewrittenJSON.args),
-		plainRoute(operation.Compact, noArgs, opened),
-		fromRow(&operation.StoreBlob.Row, route{rawRequest: true, responses: response[blobJSON](http.StatusCreated), handle: storeBlob}),
-		fromRow(operation.ReadBlob, route{rawResponse: true, responses: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
-	}
-}
-
-func toolRoutes() []route {
-	return []route{
-		plainRoute(operation.Approvals, noArgs, approvals),
-		plainRoute(operation.PendingApprovals, (*httpRequest).page, pendingApprovals).withQuery(limitParam, cursorParam),
-		bodyRouteNoReply(operation.Approve, answerJSON.args),
-		bodyRouteNoReply(operation.ResolveTool, callResultJSON.args),
-		outputRoute(),
-		plainRoute(operation.ToolState, noArgs, tools),
-		bodyRoute(operation.ApplyToolState, toolsJSON.args, generation),
-		bodyRoute(operation.SetToolsAvailability, toolLevelJSON.args, generation),
-		plainRoute(operation.ToolCatalog, noArgs, toolCatalog),
-		plainRoute(operation.ToolSources, noArgs, toolSources),
-		plainRoute(operation.AddToolSource, infallible((*httpRequest).source), generation),
-		plainRoute(operation.RemoveToolSource, infallible((*httpRequest).source), generation),
-		plainRoute(operation.RefreshCatalog, noArgs, generation),
-		plainRoute(operation.ExternalPlugins, noArgs, externalPlugins),
-		plainRoute(operation.Actions, noArgs, actions),
-		bodyRoute(operation.InvokeAction, invocationJSON.args, actionResult).takesLong().withErrors(http.StatusUnprocessableEntity),
-	}
-}
-
-func taskRoutes() []route {
-	return []route{
-		plainRoute(operation.Tasks, noArgs, tasks).allowUnknown(),
-		plainRoute(operation.Task, infallible((*httpRequest).task), taskOf),
-		createRoute(operation.RegisterTask, newTaskJSON.args, taskOf, taskPath),
-		bodyRoute(operation.ProgressTask, taskProgressJSON.args, taskOf),
-		bodyRoute(operation.EndOwnTask, taskEndJSON.args, taskOf),
-		bodyRoute(operation.TransitionOwnTask, taskMoveJSON.args, taskOf),
-		plainRouteNoReply(operation.UnregisterOwnTask, (*httpRequest).task),
-		bodyRoute(operation.RequestCancelTask, stopTaskJSON.args, taskOf),
-		plainRoute(operation.CancelTask, infallible((*httpRequest).task), taskOf),
-		bodyRoute(operation.CancelTasks, cancelTasksJSON.args, cancelledTasks),
-		bodyRouteNoReply(operation.TransferTasks, transferTasksJSON.args),
-		plainRoute(operation.MonitorSnapshot, noArgs, monitors),
-		bodyRouteNoReply(operation.StartMonitor, monitorSpecJSON.args),
-		plainRouteNoReply(operation.StopMonitor, (*httpRequest).monitor),
-		fromRow(&operation.TakeMonitorUpdates.Row, route{responses: response[monitorUpdatesJSON](http.StatusOK), handle: takeUpdates}),
-	}
-}
-
-// outputRoute responds with the call and its output.
-func outputRoute() route {
-	r := operationRoute(operation.ToolOutput, (*httpRequest).outputOf, func(c *httpRequest, text string) reply {
-		name, _ := c.outputOf()
-		return reply{status: http.StatusOK, body: callOutputJSON{Call: name, Output: text}}
-	})
-	r.responses = response[callOutputJSON](http.StatusOK)
-	return r.withQuery(param{name: "call", schema: text("", "").schema, description: "id of a call that has returned, TURN/ITERATION/INDEX: iterations of the turn and calls of one reply, both from 0", required: true})
 }

@@ -24,10 +24,16 @@ func newDescriber() *describer {
 }
 
 // renamed are the names in the document of types that are named like a type of browsers, which TypeScript that is generated from the
-// document would hide.
+// document would hide, and of types whose names in Go need their package.
 //
 //nolint:gochecknoglobals // read-only
-var renamed = map[string]string{"Blob": "BlobRef", "Event": "HistoryEvent", "Node": "GraphNode"}
+var renamed = map[string]string{
+	"Blob": "BlobRef", "Event": "HistoryEvent", "Node": "GraphNode",
+
+	"GrantRequest": "Grant", "ProtocolOptionsArgs": "ProtocolOptions", "ActionArgs": "Invocation", "AvailabilityArgs": "ToolLevel",
+	"ProgressArgs": "TaskProgress", "RequestCancelTaskArgs": "StopTask", "TransferArgs": "TransferTasks", "MonitorEvent": "MonitorUpdate",
+	"SessionPage": "Sessions", "SessionSummary": "ListedSession", "SearchPage": "Searched", "RetryStatus": "Retry",
+}
 
 // ref is a reference to the schema of a type.
 func (d *describer) ref(t reflect.Type) object {

@@ -21,7 +21,7 @@ type newSessionJSON struct {
 
 	Start    api.Start         `json:"start,omitempty" jsonschema:"content that the session starts with: current_session (that of the parent), existing_session (that of from) or snapshot; omitted: none. A fork starts with the session in the path"`
 	From     events.SessionID  `json:"from,omitempty" jsonschema:"source session of start existing_session; with no other start"`
-	Snapshot *snapshotJSON     `json:"snapshot,omitempty" jsonschema:"content of start snapshot; with no other start"`
+	Copy     *snapshotJSON     `json:"snapshot,omitempty" jsonschema:"content of start snapshot; with no other start"`
 	Relation events.Relation   `json:"relation,omitempty" jsonschema:"relation to the parent; defaults to child"`
 	Plugins  api.PluginSource  `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins start with the parent's state and tools; omitted: without state. A session that starts with a conversation has the state and tools of that"`
 	First    *givenMessageJSON `json:"first,omitempty" jsonschema:"input of the first turn, stored until a client takes it with POST first-input"`
@@ -32,15 +32,9 @@ type newSessionJSON struct {
 
 // newOverlayJSON names the overlay of a new session.
 type newOverlayJSON struct {
-	Tools         []overlayToolJSON  `json:"tools,omitempty" jsonschema:"each replaces the session's own tool of its name"`
+	Tools         []api.OverlayTool  `json:"tools,omitempty" jsonschema:"each replaces the session's own tool of its name"`
 	Contributions []contributionJSON `json:"contributions,omitempty" jsonschema:"contributions to the prompt of every turn"`
 	WithoutBase   bool               `json:"without_base,omitempty" jsonschema:"true: the session's own tools are not offered"`
-}
-
-// overlayToolJSON names a tool that a plugin of the nodes reserves for overlays.
-type overlayToolJSON struct {
-	Source string `json:"source,omitempty"`
-	Name   string `json:"name"`
 }
 
 // snapshotJSON is a session's state in the form that clients store.
@@ -62,11 +56,6 @@ type toolAccessJSON struct {
 	Hidden []string `json:"hidden,omitempty" jsonschema:"names of tools that are never offered, whatever tools says"`
 }
 
-// grantJSON is a caller's rights in a session of another owner.
-type grantJSON struct {
-	Rights []events.SessionRight `json:"rights" jsonschema:"any of read, write and approve; an empty list revokes all"`
-}
-
 // grantedJSON is a grant with its caller.
 type grantedJSON struct {
 	To     string                `json:"to"`
@@ -80,7 +69,7 @@ type madeJSON struct {
 
 // sessionJSON is the state of a session.
 type sessionJSON struct {
-	ID        events.SessionID  `json:"id"`
+	Session   events.SessionID  `json:"id"`
 	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit: a cursor"`
 	Status    projector.Status  `json:"status"`
 	Config    sessionConfigJSON `json:"config"`
@@ -90,9 +79,9 @@ type sessionJSON struct {
 	Owner     string            `json:"owner,omitempty" jsonschema:"caller that owns the session; omitted: no owner, so only callers with access to every session have access"`
 	Grants    []grantedJSON     `json:"grants" jsonschema:"rights of other callers, by caller"`
 	Leaf      events.NodeID     `json:"leaf,omitempty" jsonschema:"last node of the active branch"`
-	Frame     events.FrameID    `json:"frame,omitempty"`
+	Frame     events.FrameID    `json:"frame,omitempty" from:"-"`
 	Turns     int64             `json:"turns" jsonschema:"number of turns ever started"`
-	Running   *runningTurnJSON  `json:"running,omitempty"`
+	Running   *runningTurnJSON  `json:"running,omitempty" from:"-"`
 	Queue     []events.TurnID   `json:"queue" jsonschema:"ids of waiting turns, in order"`
 	Inputs    []events.InputID  `json:"inputs" jsonschema:"ids of injected messages that no turn has taken, in order"`
 	CreatedAt events.Millis     `json:"created_at_ms"`
@@ -101,7 +90,7 @@ type sessionJSON struct {
 	ToolSources []string        `json:"tool_sources,omitempty" jsonschema:"sources of tools, in the order in which they were added"`
 	Extensions  []extensionJSON `json:"extensions,omitempty" jsonschema:"extensions of the protocol, in order"`
 
-	Usage []sourceUsageJSON `json:"usage" jsonschema:"the usage ledger, by source and model"`
+	Usage []sourceUsageJSON `json:"usage" from:"-" jsonschema:"the usage ledger, by source and model"`
 }
 
 // sourceUsageJSON is what a source of usage used of a model.
@@ -140,109 +129,38 @@ type configChangeJSON struct {
 	Fallbacks *[]fallbackJSON `json:"fallbacks,omitempty" jsonschema:"replaces all fallbacks"`
 }
 
-func sessionOf(s *projector.State) sessionJSON {
-	out := sessionJSON{
-		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: configOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
-		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]grantedJSON, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
-		ToolSources: s.ToolSources,
-		Usage: orNone(converted(s.Usage().Entries, func(e projector.LedgerEntry) sourceUsageJSON {
-			return sourceUsageJSON{Source: e.Source, Model: e.Model, Usage: api.TokenUsage(e.Usage)}
-		})),
-	}
-	for _, e := range s.Extensions {
-		out.Extensions = append(out.Extensions, extensionJSON{Type: e.Type, Body: e.Body})
-	}
+func (out *sessionJSON) adjust(from any) {
+	s := from.(*projector.State)
+	out.Frame = s.Frame().ID
 	if t := s.Turn(); t != nil {
-		out.Running = &runningTurnJSON{ID: t.ID, Iteration: t.Iteration, Attempt: t.Attempt, Cancelled: t.Cancelled, StartedAt: t.StartedAt}
+		out.Running = shown(new(runningTurnJSON), t)
 	}
-	for i, g := range s.Grants {
-		out.Grants[i] = grantedJSON(g)
-	}
-	for i := range s.Queue {
-		out.Queue = append(out.Queue, s.Queue[i].ID)
-	}
-	for i := range s.Inputs {
-		out.Inputs = append(out.Inputs, s.Inputs[i].ID)
-	}
-	return out
+	usage := s.Usage().Entries
+	assign(&out.Usage, &usage)
 }
 
 func (in *configChangeJSON) apply(cfg events.Config) events.Config {
-	set(&cfg.Provider, in.Provider)
-	set(&cfg.Model, in.Model)
-	set(&cfg.Effort, in.Effort)
-	set(&cfg.MaxOutputTokens, in.MaxOutputTokens)
-	set(&cfg.ContextWindow, in.ContextWindow)
-	set(&cfg.MaxIterations, in.MaxIterations)
-	set(&cfg.SilenceMillis, in.SilenceMillis)
-	set(&cfg.Protocol, in.Protocol)
-	set(&cfg.Environment, in.Environment)
-	set(&cfg.Instructions, in.Instructions)
-	if in.Sampling != nil {
-		cfg.Sampling = in.Sampling.toEvents()
-	}
-	if in.Layers != nil {
-		cfg.Layers = eventLayers(*in.Layers)
-	}
-	if in.Fallbacks != nil {
-		cfg.Fallbacks = eventFallbacks(*in.Fallbacks)
-	}
+	assign(&cfg, in)
 	return cfg
 }
 
-func set[T any](field, to *T) {
-	if to != nil {
-		*field = *to
-	}
-}
-
-func (in newSessionJSON) args(c *httpRequest) (args api.CreateArgs, err error) {
-	nodes, err := newNodes("nodes", in.Nodes)
-	if err != nil {
-		return args, err
-	}
-	args.Request = api.CreateRequest{
-		Config: in.Config.toEvents(), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
-		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
-		Subagent: events.Subagent(in.Subagent), Usage: in.Usage, Overlay: in.Overlay.overlay(),
-	}
+func (in *newSessionJSON) complete(c *httpRequest, to any) (err error) {
+	args := to.(*api.CreateArgs)
 	if args.Request.ID, err = idempotencyKey(c, "id", in.ID); err != nil {
-		return args, err
-	}
-	if m := in.First; m != nil {
-		_, err = newNodes("first", []givenNodeJSON{{Message: m}})
-		args.Request.First = &events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}
+		return err
 	}
 	switch {
-	case err != nil:
+	case c.session != "" && in.Start != "":
+		return invalidField("start", "is not for forks, which begin with the session in the path")
 	case in.From != "" && in.Start != api.StartExisting:
-		err = invalidField("from", "is allowed with start existing_session only")
-	case (in.Snapshot != nil) != (in.Start == api.StartSnapshot):
-		err = invalidField("snapshot", "is required with start snapshot, and allowed only there")
-	case in.Snapshot != nil:
-		args.Head, args.Segments = in.Snapshot.Head, in.Snapshot.Segments
+		return invalidField("from", "is allowed with start existing_session only")
+	case (in.Copy != nil) != (in.Start == api.StartSnapshot):
+		return invalidField("snapshot", "is required with start snapshot, and allowed only there")
+	case in.Copy != nil:
+		args.Head, args.Segments = in.Copy.Head, in.Copy.Segments
 	}
-	return args, err
+	return nil
 }
-
-func (in newOverlayJSON) overlay() api.Overlay {
-	return api.Overlay{
-		Tools:         converted(in.Tools, func(t overlayToolJSON) api.OverlayTool { return api.OverlayTool(t) }),
-		Contributions: converted(in.Contributions, func(c contributionJSON) events.Contribution { return events.Contribution(c) }),
-		WithoutBase:   in.WithoutBase,
-	}
-}
-
-func (in newSessionJSON) fork(c *httpRequest) (api.CreateArgs, error) {
-	if in.Start != "" {
-		return api.CreateArgs{}, invalidField("start", "is not for forks, which begin with the session in the path")
-	}
-	return in.args(c)
-}
-
-func madeSession(id events.SessionID) madeJSON { return madeJSON{string(id)} }
-
-func sessionPath(_ *httpRequest, id events.SessionID) string { return "/v1/sessions/" + string(id) }
 
 // getSnapshot responds with the session's state in the form that a new session starts from.
 func getSnapshot(c *httpRequest) (reply, error) {
@@ -261,9 +179,11 @@ func getSnapshot(c *httpRequest) (reply, error) {
 		head, fresh, err = s.Snapshot()
 		return err
 	})
-	return reply{status: http.StatusOK, body: snapshotJSON{
-		Head: head, Segments: converted(fresh, func(s projector.Segment) []byte { return s.Data }),
-	}}, err
+	out := snapshotJSON{Head: head}
+	for _, segment := range fresh {
+		out.Segments = append(out.Segments, segment.Data)
+	}
+	return reply{status: http.StatusOK, body: out}, err
 }
 
 func configureSession(c *httpRequest, in configChangeJSON) (reply, error) {
@@ -271,24 +191,12 @@ func configureSession(c *httpRequest, in configChangeJSON) (reply, error) {
 	return reply{status: http.StatusNoContent}, err
 }
 
-func (in grantJSON) args(c *httpRequest) (req api.GrantRequest, err error) {
-	if in.Rights == nil {
-		err = invalidField("rights", "is required: an empty list takes back what was granted")
-	}
-	return api.GrantRequest{To: c.PathValue("caller"), Rights: in.Rights}, err
-}
-
-// reason is the reason of a close.
-func (c *httpRequest) reason() string { return c.URL.Query().Get("reason") }
-
 // firstInputJSON is the first turn's input.
 type firstInputJSON struct {
-	Message *messageJSON `json:"message,omitempty" jsonschema:"omitted: there is none, or another request took it"`
+	Message *messageJSON `json:"message,omitempty" from:"." jsonschema:"omitted: there is none, or another request took it"`
 }
 
-func firstInput(first events.Message) (out firstInputJSON) {
-	if !first.IsZero() {
-		out.Message = &messages([]events.Message{first})[0]
-	}
-	return out
+// closeQuery has the reason of a close.
+type closeQuery struct {
+	Reason string `query:"reason"`
 }

@@ -8,24 +8,23 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session/api"
 )
 
 // standingJSON is a session's settings and plugin states: the inputs of turns, except the conversation.
 type standingJSON struct {
-	Tools         toolsJSON          `json:"tools" jsonschema:"the session's own tools, with their overrides"`
-	Access        toolAccessJSON     `json:"access,omitzero"`
-	ToolSources   []string           `json:"tool_sources,omitempty" jsonschema:"sources added to the tools of its plugins, in order"`
-	Overlay       *overlayJSON       `json:"overlay,omitempty" jsonschema:"tools and contributions over the session's own; omitted: none"`
-	Contributions []contributionJSON `json:"contributions,omitempty" jsonschema:"contributions of plugins to prompts"`
+	Tools         toolsJSON          `json:"tools" from:"Standing.Catalog" jsonschema:"the session's own tools, with their overrides"`
+	Access        toolAccessJSON     `json:"access,omitzero" from:"Standing.Access"`
+	ToolSources   []string           `json:"tool_sources,omitempty" from:"Standing.ToolSources" jsonschema:"sources added to the tools of its plugins, in order"`
+	Overlay       *overlayJSON       `json:"overlay,omitempty" from:"Standing.Overlay" jsonschema:"tools and contributions over the session's own; omitted: none"`
+	Contributions []contributionJSON `json:"contributions,omitempty" from:"Standing.Contributions" jsonschema:"contributions of plugins to prompts"`
 
-	Options       json.RawMessage `json:"options,omitempty" jsonschema:"options of the protocol in the current frame"`
-	Extensions    []extensionJSON `json:"extensions,omitempty" jsonschema:"extensions of the protocol, in order"`
-	Execution     []byte          `json:"execution,omitempty" jsonschema:"base64: state of the protocol's code executor in the current frame"`
-	ExecutionBlob *blobJSON       `json:"execution_blob,omitempty" jsonschema:"in place of execution, if that is large"`
+	Options       json.RawMessage `json:"options,omitempty" from:"Frame.Options" jsonschema:"options of the protocol in the current frame"`
+	Extensions    []extensionJSON `json:"extensions,omitempty" from:"Standing.Extensions" jsonschema:"extensions of the protocol, in order"`
+	Execution     []byte          `json:"execution,omitempty" from:"Frame.State" jsonschema:"base64: state of the protocol's code executor in the current frame"`
+	ExecutionBlob *blobJSON       `json:"execution_blob,omitempty" from:"Frame.Blob" jsonschema:"in place of execution, if that is large"`
 
-	PluginOptions []pluginOptionsJSON `json:"plugin_options,omitempty" jsonschema:"options that the session was created with, by plugin id"`
-	Plugins       []pluginStateJSON   `json:"plugins,omitempty" jsonschema:"saved states, by plugin id"`
+	PluginOptions []pluginOptionsJSON `json:"plugin_options,omitempty" from:"-" jsonschema:"options that the session was created with, by plugin id"`
+	Plugins       []pluginStateJSON   `json:"plugins,omitempty" from:"Standing.Plugins" jsonschema:"saved states, by plugin id"`
 }
 
 // overlayJSON is the tools and contributions on top of a session's own.
@@ -68,49 +67,9 @@ type pluginArtifactJSON struct {
 	Blob *blobJSON `json:"blob,omitempty" jsonschema:"in place of large data"`
 }
 
-func standingOf(v *projector.ReadView) standingJSON {
-	s := &v.Standing
-	out := standingJSON{
-		Tools: tools(api.ToolState{Generation: s.Catalog.Generation, Tools: s.Catalog.Tools}), Access: toolAccessJSON(s.Access), ToolSources: s.ToolSources, Contributions: contributions(s.Contributions),
-		Execution: v.Frame.State, ExecutionBlob: blob(v.Frame.Blob),
+func (out *standingJSON) adjust(from any) {
+	options := from.(*projector.ReadView).Standing.PluginOptions
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		out.PluginOptions = append(out.PluginOptions, pluginOptionsJSON{name, eventjson.Raw([]byte(options[name]))})
 	}
-	if o := s.Overlay; !o.IsZero() {
-		out.Overlay = &overlayJSON{Tools: tools(api.ToolState{Tools: o.Tools}).Tools, Contributions: contributions(o.Contributions), WithoutBase: o.WithoutBase}
-	}
-	if len(v.Frame.Options) > 0 {
-		out.Options = eventjson.Raw(v.Frame.Options)
-	}
-	for _, e := range s.Extensions {
-		shown := extensionJSON{Type: e.Type}
-		if len(e.Body) > 0 {
-			shown.Body = eventjson.Raw(e.Body)
-		}
-		out.Extensions = append(out.Extensions, shown)
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.PluginOptions)) {
-		out.PluginOptions = append(out.PluginOptions, pluginOptionsJSON{name, eventjson.Raw([]byte(s.PluginOptions[name]))})
-	}
-	for i := range s.Plugins {
-		out.Plugins = append(out.Plugins, pluginStateOf(&s.Plugins[i]))
-	}
-	return out
-}
-
-func pluginStateOf(p *projector.PluginState) pluginStateJSON {
-	out := pluginStateJSON{Plugin: p.Plugin, Version: p.Version, Revision: p.Revision, Blob: blob(p.Blob)}
-	if len(p.State) > 0 {
-		out.State = eventjson.Raw(p.State)
-	}
-	for _, a := range p.Artifacts {
-		out.Artifacts = append(out.Artifacts, pluginArtifactJSON{a.Name, a.Data, blob(a.Blob)})
-	}
-	return out
-}
-
-func contributions(list []events.Contribution) []contributionJSON {
-	var out []contributionJSON
-	for _, c := range list {
-		out = append(out, contributionJSON(c))
-	}
-	return out
 }

@@ -5,14 +5,13 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
-	"github.com/lash-go/lash/session/api"
 )
 
 // partJSON is a part of a message.
 type partJSON struct {
-	Type      events.PartKind `json:"type" jsonschema:"text, reasoning, tool_call, tool_result or attachment"`
+	Kind      events.PartKind `json:"type" jsonschema:"text, reasoning, tool_call, tool_result or attachment"`
 	Text      string          `json:"text,omitempty"`
-	CallID    events.CallID   `json:"call_id,omitempty" jsonschema:"id from the model; may repeat"`
+	Call      events.CallID   `json:"call_id,omitempty" jsonschema:"id from the model; may repeat"`
 	Tool      string          `json:"tool,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty" jsonschema:"arguments of a tool call; a JSON string if the model's JSON is broken"`
 	Outcome   outcomeJSON     `json:"outcome,omitempty" jsonschema:"outcome of a tool result"`
@@ -37,7 +36,7 @@ type messageJSON struct {
 
 // givenPartJSON is a part of a message in a request.
 type givenPartJSON struct {
-	Type      givenTypeJSON `json:"type"`
+	Kind      givenTypeJSON `json:"type"`
 	Text      string        `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
 	MediaType string        `json:"media_type,omitempty" jsonschema:"of an attachment"`
 	Blob      *blobJSON     `json:"blob,omitempty" jsonschema:"in place of text: a body that this session's history refers to, for example one from POST /blobs"`
@@ -81,70 +80,13 @@ type sessionConfigJSON struct {
 	Fallbacks []fallbackJSON `json:"fallbacks,omitempty" jsonschema:"models to try in order, if a model call fails in a way that another model may not: at most 8"`
 }
 
-func eventParts(list []givenPartJSON) []events.Part {
-	parts := make([]events.Part, len(list))
-	for i, p := range list {
-		parts[i] = events.Part{Kind: events.PartKind(p.Type), Text: p.Text, MediaType: p.MediaType}
-		if p.Blob != nil {
-			parts[i].Blob = events.BlobRef(*p.Blob)
-		}
+func (out *partJSON) adjust(from any) {
+	p := from.(*events.Part)
+	out.Args = nil
+	if p.Kind == events.PartToolCall && p.Blob.IsZero() {
+		out.Args = eventjson.Raw(p.Args) // also without text
 	}
-	return parts
-}
-
-func apiNodes(list []givenNodeJSON) []api.AppendNode {
-	nodes := make([]api.AppendNode, len(list))
-	for i, n := range list {
-		nodes[i] = api.AppendNode{Transient: n.Transient, Kind: n.Kind, ID: n.ID, Type: n.Type, Body: n.Body}
-		if m := n.Message; m != nil {
-			nodes[i].Message = &events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}
-		}
+	if p.Kind != events.PartToolResult {
+		out.Outcome = ""
 	}
-	return nodes
-}
-
-func messages(list []events.Message) []messageJSON {
-	out := make([]messageJSON, len(list))
-	for i := range list {
-		m := &list[i]
-		out[i] = messageJSON{ID: m.ID, Role: m.Role, Origin: m.Origin, Stop: m.Stop, Parts: parts(m.Parts)}
-	}
-	return out
-}
-
-func parts(list []events.Part) []partJSON {
-	out := make([]partJSON, len(list))
-	for i := range list {
-		p := &list[i]
-		out[i] = partJSON{Type: p.Kind, Text: p.Text, CallID: p.Call, Tool: p.Tool, MediaType: p.MediaType, Blob: blob(p.Blob)}
-		if p.Kind == events.PartToolCall && p.Blob.IsZero() {
-			out[i].Args = eventjson.Raw(p.Args)
-		}
-		if p.Kind == events.PartToolResult {
-			out[i].Outcome = outcome(p.Outcome)
-		}
-	}
-	return out
-}
-
-func outcome(o events.Outcome) outcomeJSON {
-	if o == events.OutcomeSuccess {
-		return "success"
-	}
-	return outcomeJSON(o)
-}
-
-func blob(ref events.BlobRef) *blobJSON {
-	if ref.IsZero() {
-		return nil
-	}
-	return &blobJSON{Digest: ref.Digest, Size: ref.Size}
-}
-
-// orNone returns an empty list for nil, so that JSON has a list.
-func orNone[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

@@ -1,12 +1,10 @@
 package httpapi
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -19,7 +17,7 @@ type tasksJSON struct {
 // taskJSON is a background task.
 type taskJSON struct {
 	ID          events.TaskID    `json:"id"`
-	Kind        taskKindJSON     `json:"kind"`
+	Of          taskKindJSON     `json:"kind"`
 	State       taskStateJSON    `json:"state"`
 	Producer    string           `json:"producer,omitempty"`
 	Child       events.SessionID `json:"child,omitempty" jsonschema:"session that does the work"`
@@ -27,7 +25,7 @@ type taskJSON struct {
 	Runner      string           `json:"runner,omitempty"`
 	Args        json.RawMessage  `json:"args,omitempty"`
 	Attempt     int64            `json:"attempt" jsonschema:"rises with each claim by a worker; 0: not claimed yet"`
-	MovedTo     events.SessionID `json:"moved_to,omitempty" jsonschema:"session to which the task was moved"`
+	To          events.SessionID `json:"moved_to,omitempty" jsonschema:"session to which the task was moved"`
 	Message     string           `json:"message,omitempty" jsonschema:"last reported progress"`
 	Reason      string           `json:"reason,omitempty" jsonschema:"reason of its cancel"`
 	Summary     string           `json:"summary,omitempty" jsonschema:"summary of the result"`
@@ -44,6 +42,7 @@ type monitorsJSON struct {
 
 // monitorSpecJSON is the command of a monitor and its settings.
 type monitorSpecJSON struct {
+	ID               events.MonitorID  `json:"-" path:"monitor"`
 	Command          string            `json:"command" jsonschema:"command line, run by bash -lc"`
 	Environment      string            `json:"environment,omitempty" jsonschema:"where it runs, if not in the environment of the session"`
 	Cwd              string            `json:"cwd,omitempty" jsonschema:"below the directory of the environment, or absolute"`
@@ -56,84 +55,28 @@ type monitorSpecJSON struct {
 
 // monitorJSON is a monitored command and its state.
 type monitorJSON struct {
-	ID        events.MonitorID `json:"id"`
-	Command   string           `json:"command"`
+	ID        events.MonitorID `json:"id" from:"Spec.ID"`
+	Command   string           `json:"command" from:"Spec.Command"`
 	State     monitorStateJSON `json:"state"`
 	Armed     bool             `json:"armed" jsonschema:"true: the command runs, or will be started"`
-	Lines     int64            `json:"lines" jsonschema:"number of lines on standard output in all runs"`
-	LastLine  string           `json:"last_line,omitempty"`
+	Lines     int64            `json:"lines" from:"Events" jsonschema:"number of lines on standard output in all runs"`
+	LastLine  string           `json:"last_line,omitempty" from:"LastEvent"`
 	LastError string           `json:"last_error,omitempty"`
 	Exit      *int64           `json:"exit,omitempty" jsonschema:"exit status of the last run; -1: a signal ended it"`
 }
 
-// monitorUpdatesJSON are drained updates: no other client gets them.
-type monitorUpdatesJSON struct {
-	Revision int64               `json:"revision"`
-	Active   int                 `json:"active" jsonschema:"number of running monitors"`
-	Updates  []monitorUpdateJSON `json:"updates"`
-}
-
-// monitorUpdateJSON is a line of a monitor, or a change of its state.
-type monitorUpdateJSON struct {
-	Sequence int64            `json:"sequence" jsonschema:"number of the update, over all monitors of the session; a gap means that updates were dropped"`
-	Monitor  events.MonitorID `json:"monitor"`
-	Message  string           `json:"message"`
-	Stderr   bool             `json:"stderr,omitempty"`
-	Input    events.InputID   `json:"input,omitempty" jsonschema:"id of the injected message with this line"`
-}
-
-// task is the task id in the path.
-func (c *httpRequest) task() events.TaskID { return events.TaskID(c.PathValue("task")) }
-
-func taskOf(t projector.Task) taskJSON {
-	out := taskJSON{
-		ID: t.ID, Kind: taskKindJSON(cmp.Or(t.Of, "other")), State: taskStateJSON(cmp.Or(t.State, "pending")), Producer: t.Producer, Child: t.Child, Parent: t.Parent,
-		Runner: t.Runner, Attempt: t.Attempt, MovedTo: t.To, Message: t.Message, Reason: t.Reason, Summary: t.Summary,
-		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt,
+func (out *monitorJSON) adjust(from any) {
+	if m := from.(*projector.Monitor); m.Exited {
+		out.Exit = &m.Exit
 	}
-	if len(t.Args) > 0 {
-		out.Args = eventjson.Raw(t.Args)
-	}
-	return out
 }
 
-// monitor is the monitor id in the path.
-func (c *httpRequest) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
-
-func tasks(list []projector.Task) tasksJSON {
-	out := tasksJSON{Tasks: make([]taskJSON, len(list))}
-	for i := range list {
-		out.Tasks[i] = taskOf(list[i])
-	}
-	return out
-}
-
-func (in monitorSpecJSON) args(c *httpRequest) (events.MonitorSpec, error) {
-	return events.MonitorSpec{
-		ID: c.monitor(), Command: in.Command, Environment: in.Environment, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
-		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
-	}, nil
+// monitorPath names the monitor of a request without a body.
+type monitorPath struct {
+	Monitor events.MonitorID `path:"monitor"`
 }
 
 func takeUpdates(c *httpRequest) (reply, error) {
 	u, err := c.s.cfg.Service.TakeMonitorUpdates(c.Context(), c.session)
-	out := monitorUpdatesJSON{Revision: u.Revision, Active: u.Active, Updates: make([]monitorUpdateJSON, len(u.Events))}
-	for i, e := range u.Events {
-		out.Updates[i] = monitorUpdateJSON{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input}
-	}
-	return reply{status: http.StatusOK, body: out}, err
-}
-
-func monitors(s api.MonitorSnapshot) monitorsJSON {
-	out := monitorsJSON{Revision: s.Revision, Monitors: make([]monitorJSON, len(s.Monitors))}
-	for i := range s.Monitors {
-		m := &s.Monitors[i]
-		out.Monitors[i] = monitorJSON{
-			ID: m.Spec.ID, Command: m.Spec.Command, State: monitorStateJSON(cmp.Or(m.State, "idle")), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
-		}
-		if m.Exited {
-			out.Monitors[i].Exit = &m.Exit
-		}
-	}
-	return out
+	return reply{status: http.StatusOK, body: shown(new(api.MonitorUpdates), u)}, err
 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // newTurnJSON requests a turn: with a text or parts as input, or without new input.
@@ -38,20 +40,23 @@ type pendingTurnJSON struct {
 
 // cancelTurnJSON requests that a turn stops.
 type cancelTurnJSON struct {
-	ID     string `json:"id,omitempty" jsonschema:"id of this request; defaults to a new one"`
-	Reason string `json:"reason,omitempty" jsonschema:"stored in the history, at most 1000 bytes"`
+	Turn   events.TurnID `json:"-" path:"turn"`
+	ID     string        `json:"id,omitempty" jsonschema:"id of this request; defaults to a new one"`
+	Reason string        `json:"reason,omitempty" jsonschema:"stored in the history, at most 1000 bytes"`
 }
 
 // cancelledJSON is the outcome of a cancel.
 type cancelledJSON struct {
 	Receipt api.CancelReceipt `json:"receipt"`
-	ID      string            `json:"id,omitempty" jsonschema:"id of the cancel request that took effect"`
-	Origin  string            `json:"origin,omitempty"`
-	Reason  string            `json:"reason,omitempty"`
+	ID      string            `json:"id,omitempty" from:"Evidence.ID" jsonschema:"id of the cancel request that took effect"`
+	Origin  string            `json:"origin,omitempty" from:"Evidence.Origin"`
+	Reason  string            `json:"reason,omitempty" from:"Evidence.Reason"`
 }
 
-func submitTurn(c *httpRequest, in newTurnJSON) (reply, error) {
-	req, err := in.request(c)
+func submitTurn(c *httpRequest) (reply, error) {
+	var in newTurnJSON
+	var req api.TurnRequest
+	err := c.read(&in, &req)
 	if err != nil {
 		return reply{}, err
 	}
@@ -69,14 +74,7 @@ func submitTurn(c *httpRequest, in newTurnJSON) (reply, error) {
 		return c.pending(req.ID), nil
 	}
 	c.memory.GiveBack() // the turn has its input, and the wait may last
-	out, err := c.ended(req.ID, func(ctx context.Context) (err error) {
-		if in.At > 0 {
-			_, err = c.s.cfg.Service.Await(ctx, c.session, req.ID)
-		} else { // a repeat attaches to the turn, waits, and compares the input
-			_, err = c.s.cfg.Service.Run(ctx, c.session, req)
-		}
-		return err
-	})
+	out, err := c.ended(req.ID)
 	if _, class := api.Code(err); err != nil && (class == api.ClassUnknown || class == api.ClassBusy) { // the turn was accepted, and only its end is unknown
 		return c.pending(req.ID), nil
 	}
@@ -89,37 +87,10 @@ func (c *httpRequest) mayRead(ctx context.Context) bool {
 	return !errors.Is(err, api.ErrForbidden)
 }
 
-func (in *newTurnJSON) request(c *httpRequest) (api.TurnRequest, error) {
-	given := 0
-	for _, some := range []bool{in.Text != "", len(in.Parts) > 0, in.Continue} {
-		if some {
-			given++
-		}
-	}
-	if given != 1 {
-		return api.TurnRequest{}, invalidBody("give one of text, parts and continue")
-	}
-	if in.At < 0 {
-		return api.TurnRequest{}, invalidField("at_ms", "must not be negative")
-	}
-	parts, err := c.parts("parts", in.Parts)
-	if err != nil {
-		return api.TurnRequest{}, err
-	}
-	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension(), Generation: in.Generation.toEvents()}
-	input.Output = events.OutputForm{Name: in.Output.Name, Schema: in.Output.Schema, Strict: in.Output.Strict}
-	input.Layers = eventLayers(in.Layers)
-	if in.Text != "" {
-		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
-	}
-	id, err := idempotencyKey(c, "id", in.ID)
-	return api.TurnRequest{ID: id, Input: input, WhenBusy: in.WhenBusy}, err
-}
-
 func (c *httpRequest) pending(turn events.TurnID) reply {
 	return reply{
 		status: http.StatusAccepted, body: pendingTurnJSON{Turn: turn, Status: "pending"},
-		location: "/v1/sessions/" + string(c.session) + "/turns/" + string(turn),
+		location: c.locate("/turns/", string(turn)),
 	}
 }
 
@@ -148,13 +119,15 @@ func (c *httpRequest) unfinished(turn events.TurnID) reply {
 	return out
 }
 
-// ended waits for a turn for the request's wait, and responds with its end, or that it has not ended.
-func (c *httpRequest) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
+// ended waits for a turn for the request's wait, and responds with its end, or that it has not ended. A turn that was rejected is a
+// conflict for its requester; for others that is how it ended.
+func (c *httpRequest) ended(turn events.TurnID) (reply, error) {
 	ctx, cancel := context.WithDeadline(c.Context(), c.waitEnd)
 	defer cancel()
-	err := wait(ctx)
+	_, err := c.s.cfg.Service.Await(ctx, c.session, turn)
+	_, rejected := errors.AsType[*api.TurnRejectedError](err)
 	switch {
-	case err == nil || errors.Is(err, api.ErrTurnFailed):
+	case err == nil || errors.Is(err, api.ErrTurnFailed) || rejected && c.Method != http.MethodPost:
 		out, err := c.assembled(turn)
 		if errors.Is(err, context.DeadlineExceeded) { // the turn has ended and is large, or the servers do not answer
 			return c.unfinished(turn), nil
@@ -180,15 +153,8 @@ func (c *httpRequest) assembled(turn events.TurnID) (reply, error) {
 const queuedTurnWait = 100 * time.Millisecond
 
 func getTurn(c *httpRequest) (reply, error) {
-	await := func(ctx context.Context) error {
-		_, err := c.s.cfg.Service.Await(ctx, c.session, c.turn())
-		if _, rejected := errors.AsType[*api.TurnRejectedError](err); rejected {
-			return nil // the requester gets it as a conflict; here it is how the turn ended
-		}
-		return err
-	}
 	if c.maxWait > 0 {
-		return c.ended(c.turn(), await)
+		return c.ended(c.turn())
 	}
 	out, err := c.assembled(c.turn())
 	switch {
@@ -196,7 +162,7 @@ func getTurn(c *httpRequest) (reply, error) {
 		return c.unfinished(c.turn()), nil
 	case errors.Is(err, api.ErrUnknownTurn):
 		c.startWait(queuedTurnWait) // only a wait finds a request that is still in the queue
-		return c.ended(c.turn(), await)
+		return c.ended(c.turn())
 	}
 	return out, err
 }
@@ -219,54 +185,69 @@ type cancelledInputJSON struct {
 	Cancelled []events.InputID `json:"cancelled" jsonschema:"ids of all cancelled messages"`
 }
 
+// cancelledInput names an input, and says whether the request is about all later ones too.
+type cancelledInput struct {
+	Input     events.InputID `path:"input"`
+	Following bool           `query:"following"`
+}
+
 func cancelInput(c *httpRequest) (reply, error) {
-	input := events.InputID(c.PathValue("input"))
-	var out cancelledInputJSON
-	var err error
-	switch text := c.URL.Query().Get("following"); text {
-	case "true":
-		out.Receipt, out.Cancelled, err = c.s.cfg.Service.CancelInputsFrom(c.Context(), c.session, input)
-	case "", "false":
-		var receipts []api.InputReceipt
-		if receipts, err = c.s.cfg.Service.CancelInputs(c.Context(), c.session, input); err == nil {
-			out.Receipt = receipts[0]
-		}
-		if out.Receipt == api.InputCancelled {
-			out.Cancelled = []events.InputID{input}
-		}
-	default:
-		return reply{}, invalidParam("following", "must be true or false")
+	var in cancelledInput
+	err := c.readFields(reflect.ValueOf(&in).Elem())
+	if err != nil {
+		return reply{}, err
 	}
-	out.Cancelled = orNone(out.Cancelled)
+	out := cancelledInputJSON{Cancelled: []events.InputID{}}
+	if in.Following {
+		got, err := operation.CancelInputsFrom.Do(c.Context(), c.s.cfg.Service, c.session, in.Input)
+		return reply{status: http.StatusOK, body: shown(&out, got)}, err
+	}
+	receipts, err := c.s.cfg.Service.CancelInputs(c.Context(), c.session, in.Input)
+	if err == nil {
+		out.Receipt = receipts[0]
+	}
+	if out.Receipt == api.InputCancelled {
+		out.Cancelled = append(out.Cancelled, in.Input)
+	}
 	return reply{status: http.StatusOK, body: out}, err
 }
 
-func (in cancelTurnJSON) args(c *httpRequest) (api.CancelArgs, error) {
-	id, err := idempotencyKey(c, "id", in.ID)
-	return api.CancelArgs{Turn: c.turn(), Request: api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason}}, err
+func (in *newTurnJSON) complete(c *httpRequest, to any) (err error) {
+	given := 0
+	for _, some := range []bool{in.Text != "", len(in.Parts) > 0, in.Continue} {
+		if some {
+			given++
+		}
+	}
+	if given != 1 {
+		return invalidBody("give one of text, parts and continue")
+	}
+	if in.At < 0 {
+		return invalidField("at_ms", "must not be negative")
+	}
+	req := to.(*api.TurnRequest)
+	if in.Text != "" {
+		req.Input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
+	}
+	req.ID, err = idempotencyKey(c, "id", in.ID)
+	return err
 }
 
-func cancelled(a api.CancelResponse) cancelledJSON {
-	return cancelledJSON{Receipt: a.Receipt, ID: a.Evidence.ID, Origin: a.Evidence.Origin, Reason: a.Evidence.Reason}
-}
-
-func (in newInputJSON) args(c *httpRequest) (req api.InjectRequest, err error) {
+func (in *newInputJSON) complete(c *httpRequest, to any) (err error) {
 	if (in.Text == "") == (len(in.Parts) == 0) {
-		return req, invalidBody("give one of text and parts")
+		return invalidBody("give one of text and parts")
 	}
-	req.Role, req.Boundary = in.Role, in.Boundary
-	if req.Parts, err = c.parts("parts", in.Parts); err != nil {
-		return req, err
-	}
+	req := to.(*api.InjectRequest)
 	if in.Text != "" {
 		req.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}
 	req.ID, err = idempotencyKey(c, "id", in.ID)
-	return req, err
+	return err
 }
 
-func madeInput(id events.InputID) madeJSON { return madeJSON{string(id)} }
-
-func inputPath(c *httpRequest, id events.InputID) string {
-	return sessionPath(c, c.session) + "/inputs/" + string(id)
+func (in *cancelTurnJSON) complete(c *httpRequest, to any) (err error) {
+	args := to.(*api.CancelArgs)
+	args.Request.Origin = c.caller.Name
+	args.Request.ID, err = idempotencyKey(c, "id", in.ID)
+	return err
 }

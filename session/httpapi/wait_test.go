@@ -103,7 +103,7 @@ func (f *forgetful) Submit(_ context.Context, _ events.SessionID, req api.TurnRe
 	return req.ID, nil
 }
 
-func (f *forgetful) Run(ctx context.Context, _ events.SessionID, _ api.TurnRequest) (r api.TurnResult, err error) {
+func (f *forgetful) Await(ctx context.Context, _ events.SessionID, _ events.TurnID) (r api.TurnResult, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	stop()
 	give, err := f.pool.Take(ctx, "me", 1<<20)

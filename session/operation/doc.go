@@ -10,8 +10,8 @@
 // The suite integration/internal/servicetest has a case for each row with a name.
 //
 // A new operation is a method of [api.Service] and of the host, a row here with its method of [Requests], and a case of
-// the suite. Over HTTP its JSON is that of its Go types, or it has a route of its own in httpapi. The compiler finds
-// missing methods. Tests find the rest: TestPlainRoutes a type without JSON names, TestServiceLateRepeat the case,
+// the suite. Over HTTP its JSON is that of its Go types, or it has a form or a handler of its own in httpapi. The compiler finds
+// missing methods, and a row without rights. Tests find the rest: TestForms a type without JSON names, TestServiceLateRepeat the case,
 // TestHTTPDocument each documented status. An operation that changes something also has its right in the tables of
 // TestSmokeRightsOverNATS and TestHTTPDocument, and its requests with a key in that of TestSmokeKeysOfAll.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -42,6 +41,13 @@ type Row struct {
 	Repeat  Repeat
 	Route   string // over HTTP: the method, and the path below that of a session; empty: another row's route leads to it
 	Summary string // one or two sentences, without the last period
+
+	Long    bool // a request can take as long as a model call or a plugin's action: servers limit such requests separately
+	Streams bool // clients can receive the answer in deltas
+
+	In, Out any // the zero values of the request and the answer; nil: only HTTP serves the row, with a handler of its own
+
+	perform func(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error)
 }
 
 // sessionPath is the path of a session over HTTP.
@@ -62,67 +68,28 @@ func (r *Row) anywhere() bool {
 	return !strings.HasPrefix(path, sessionPath)
 }
 
-// Op is an operation with request type In and answer type Out.
+// Perform decodes a request with the function, performs it, and returns a pointer to the answer.
+func (r *Row) Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error) {
+	return r.perform(ctx, h, id, decode)
+}
+
+// Serve decodes the body of a request, performs it, and encodes the answer.
+func (r *Row) Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error) {
+	out, err := r.perform(ctx, h, id, func(in any) error { return api.DecodeStrict(body, in) })
+	if err != nil {
+		return nil, err
+	}
+	return events.EncodePayload(out)
+}
+
+// Op is a row with request type In and answer type Out.
 type Op[In, Out any] struct {
 	Row
-	Do      func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
-	streams bool
-	long    bool // see [Served]
+	Do func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
 }
 
 // None is the type of an absent argument or result.
 type None struct{}
-
-// Served is an operation as a NATS server uses it.
-type Served interface {
-	// Described is the row.
-	Described() *Row
-	// TakesLong reports whether a request can take as long as a model call or a plugin's action. A server limits such
-	// requests separately.
-	TakesLong() bool
-	// Serve decodes the body of a request, performs it, and encodes the result.
-	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
-	// Perform decodes a request with the function, performs it, and returns the result.
-	Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error)
-	// Streams reports whether clients can receive the answer in deltas.
-	Streams() bool
-	// Types returns the zero values of the request and answer types.
-	Types() (in, out any)
-}
-
-// Described implements [Served].
-func (o *Op[In, Out]) Described() *Row { return &o.Row }
-
-// Streams implements [Served].
-func (o *Op[In, Out]) Streams() bool { return o.streams }
-
-// TakesLong implements [Served].
-func (o *Op[In, Out]) TakesLong() bool { return o.long }
-
-// Types implements [Served].
-func (o *Op[In, Out]) Types() (in, out any) { return *new(In), *new(Out) }
-
-// Serve implements [Served].
-func (o *Op[In, Out]) Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error) {
-	out, err := o.perform(ctx, h, id, func(in any) error { return api.DecodeStrict(body, in) })
-	if err != nil {
-		return nil, err
-	}
-	return events.EncodePayload(&out)
-}
-
-// Perform implements [Served].
-func (o *Op[In, Out]) Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error) {
-	return o.perform(ctx, h, id, decode)
-}
-
-func (o *Op[In, Out]) perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (out Out, err error) {
-	var in In
-	if err := decode(&in); err != nil {
-		return out, err
-	}
-	return o.Do(ctx, h, id, in)
-}
 
 // Host is the host of a process, on which operations are performed.
 type Host interface {
@@ -158,64 +125,65 @@ func StreamOf(ctx context.Context) func(plugin.CompletionDelta) {
 	return stream
 }
 
-// What the table below makes while the package is initialised, and nothing changes later.
+// rows is what the table makes while the package is initialised, and nothing changes later.
 //
 //nolint:gochecknoglobals // read-only
-var (
-	rows  []*Row
-	named = make(map[Name]Served)
-)
+var rows []*Row
 
-func register[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
+// register adds a row. A row without rights does not compile.
+func register[In, Out any](needs api.Right, r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
 	o := &Op[In, Out]{Row: r, Do: do}
-	rows = append(rows, &o.Row)
-	if r.Name != "" {
-		named[r.Name] = o
+	o.Needs, o.In, o.Out = needs, *new(In), *new(Out)
+	o.perform = func(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error) {
+		var in In
+		if err := decode(&in); err != nil {
+			return nil, err
+		}
+		out, err := do(ctx, h, id, in)
+		return &out, err
 	}
-	return o
-}
-
-// streamed marks an operation whose answer clients can receive in deltas.
-func streamed[In, Out any](o *Op[In, Out]) *Op[In, Out] {
-	o.streams = true
-	return o
-}
-
-// longRunning marks an operation that takes long, see [Served].
-func longRunning[In, Out any](o *Op[In, Out]) *Op[In, Out] {
-	o.long = true
+	rows = append(rows, &o.Row)
 	return o
 }
 
 // httpOnly is a row that only HTTP serves, with a handler of its own: its parameters, stream or bytes have no Go type
 // in the host.
-func httpOnly(r Row) *Row {
+func httpOnly(needs api.Right, r Row) *Row {
+	r.Needs = needs
 	rows = append(rows, &r)
 	return &r
 }
 
 // withInput is a row of a host method with a request and an answer.
-func withInput[In, Out any](r Row, do func(Host, context.Context, events.SessionID, In) (Out, error)) *Op[In, Out] {
-	return register(r, func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error) { return do(h, ctx, id, in) })
+func withInput[In, Out any](needs api.Right, r Row, do func(Host, context.Context, events.SessionID, In) (Out, error)) *Op[In, Out] {
+	return register(needs, r, func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error) { return do(h, ctx, id, in) })
 }
 
 // withoutResult is a row of a host method without an answer.
-func withoutResult[In any](r Row, do func(Host, context.Context, events.SessionID, In) error) *Op[In, None] {
-	return register(r, func(ctx context.Context, h Host, id events.SessionID, in In) (None, error) {
+func withoutResult[In any](needs api.Right, r Row, do func(Host, context.Context, events.SessionID, In) error) *Op[In, None] {
+	return register(needs, r, func(ctx context.Context, h Host, id events.SessionID, in In) (None, error) {
 		return None{}, do(h, ctx, id, in)
 	})
 }
 
 // withoutInput is a row of a host method without a request body.
-func withoutInput[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
-	return register(r, func(ctx context.Context, h Host, id events.SessionID, _ None) (Out, error) { return do(h, ctx, id) })
+func withoutInput[Out any](needs api.Right, r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
+	return register(needs, r, func(ctx context.Context, h Host, id events.SessionID, _ None) (Out, error) { return do(h, ctx, id) })
 }
 
 // All returns the rows.
 func All() []*Row { return slices.Clone(rows) }
 
 // Named returns the rows that are served over NATS.
-func Named() map[Name]Served { return maps.Clone(named) }
+func Named() map[Name]*Row {
+	named := make(map[Name]*Row)
+	for _, r := range rows {
+		if r.Name != "" {
+			named[r.Name] = r
+		}
+	}
+	return named
+}
 
 // Short names for the table.
 const (

@@ -28,17 +28,12 @@ type Requests struct{ Transport }
 
 func newID[ID ~string](given ID) ID { return cmp.Or(given, ID(ulid.Make().String())) }
 
-// send sends a request with a new key.
+// send sends a request, with a new key where its repeats are recognised by that.
 func send[In, Out any](ctx context.Context, r Requests, op *Op[In, Out], id events.SessionID, in In) (out Out, err error) {
 	key := ""
 	if op.Repeat == ByKey {
 		key = newID("")
 	}
-	return sendWithKey(ctx, r, op, id, key, in)
-}
-
-// sendWithKey sends a request with a key.
-func sendWithKey[In, Out any](ctx context.Context, r Requests, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
 	if !op.anywhere() {
 		err = events.CheckToken("session", id)
 	}
@@ -87,35 +82,6 @@ func (r Requests) Create(ctx context.Context, req api.CreateRequest) (events.Ses
 func (r Requests) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
 	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
 	return r.Create(ctx, req)
-}
-
-// Reader reads the state that a change is made from.
-type Reader interface {
-	State(ctx context.Context, id events.SessionID) (*projector.State, error)
-	StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error)
-}
-
-// ConfigureOn is Configure of [api.Service]. The caller computes the new configuration from the reader's state. The
-// host commits it only if the configuration is still the one that it was computed from. A repeat computes it from the
-// configuration before the commit of the first try.
-func (r Requests) ConfigureOn(ctx context.Context, on Reader, id events.SessionID, req api.ConfigureRequest) error {
-	key := newID("")
-	for moved := true; moved; {
-		s, err := on.State(ctx, id)
-		if err != nil {
-			return err
-		}
-		if first, ok, _ := s.FindRequest(cmp.Or(req.IdempotencyKey, key)); ok { // the state is complete, so the search cannot fail
-			if s, err = on.StateAt(ctx, id, first.Seq-1); err != nil {
-				return err
-			}
-		}
-		args := api.ConfigureArgs{Previous: s.Config, Current: req.Change(s.Config), Key: req.IdempotencyKey}
-		if moved, err = sendWithKey(ctx, r, Configure, id, key, args); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // CloseSession implements [api.Service].

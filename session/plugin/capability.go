@@ -124,9 +124,9 @@ const MaxDeltaBytes = 64 << 10
 
 // CompletionDelta is a part of a streamed reply. Only the recorded reply is authoritative.
 type CompletionDelta struct {
-	Kind  events.PartKind `msgpack:"k,omitempty"` // text or reasoning
-	Text  string          `msgpack:"t,omitempty"` // complete UTF-8 characters, 1 to [MaxDeltaBytes] bytes
-	Reset bool            `msgpack:"r,omitempty"` // set alone: discards all earlier deltas, because the attempt failed
+	Kind  events.PartKind `msgpack:"k,omitempty" json:"kind,omitempty" jsonschema:"text or reasoning; no other kind comes in pieces"`
+	Text  string          `msgpack:"t,omitempty" json:"text,omitempty"`                                                               // complete UTF-8 characters, 1 to [MaxDeltaBytes] bytes
+	Reset bool            `msgpack:"r,omitempty" json:"reset,omitempty" jsonschema:"true: the try failed; discard all deltas so far"` // set alone
 }
 
 // Completion is a model's reply to a [CompletionRequest].

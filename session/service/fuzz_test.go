@@ -2,10 +2,13 @@ package service
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
@@ -25,7 +28,8 @@ func FuzzAnswer(f *testing.F) {
 	if _, err := h.Create(f.Context(), api.CreateRequest{ID: "s1"}); err != nil {
 		f.Fatal(err)
 	}
-	d := &server{host: h, log: zap.NewNop()}
+	core, logged := observer.New(zap.ErrorLevel)
+	d := &server{host: h, log: zap.New(core)}
 	operations := operation.Named()
 	for op, in := range map[operation.Name]any{
 		operation.Create.Name: &api.CreateArgs{Head: []byte{1}}, operation.Configure.Name: &api.ConfigureArgs{}, operation.Submit.Name: &api.TurnRequest{ID: "t1"},
@@ -58,26 +62,16 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		for _, data := range [][]byte{body, proper} {
-			out, code := d.handle(ctx, watched{operations[op], t}, "", data)
+			out, code := d.handle(ctx, operations[op], "", data)
 			var a api.Response
 			if err := events.DecodePayload(out, &a); err != nil || a.Error.Code != code {
 				t.Errorf("%s: got %x counted under %q and %v, want an answer of that code", op, out, code, err)
 			}
+			for _, entry := range logged.TakeAll() {
+				if text := fmt.Sprint(entry.ContextMap()["error"]); strings.Contains(text, errPanicked.Error()) {
+					t.Errorf("%s: got a panic: %s", op, text)
+				}
+			}
 		}
 	})
-}
-
-// watched fails the test where the operation panics, because [server.perform] recovers the panic.
-type watched struct {
-	operation.Served
-	t *testing.T
-}
-
-func (w watched) Serve(ctx context.Context, h operation.Host, session events.SessionID, body []byte) ([]byte, error) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.t.Errorf("got a panic: %v", p)
-		}
-	}()
-	return w.Served.Serve(ctx, h, session, body)
 }

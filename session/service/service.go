@@ -25,7 +25,7 @@ import (
 // Config is the input of [Serve]. Every field has a default.
 type Config struct {
 	// Concurrency is the number of concurrent short requests. The same number of long ones runs in addition, see
-	// [operation.Served], and one user has at most a quarter of those. Defaults to 64.
+	// [operation.Row], and one user has at most a quarter of those. Defaults to 64.
 	Concurrency int
 	// Scopes are the rights of users of other accounts, by the server's name of the user; nil gives all of them every
 	// right except command. Users of the nodes' own account have every right.
@@ -48,7 +48,7 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	answers := make(map[string]bus.HandlerFunc)
 	var long []string
 	for name, op := range operation.Named() {
-		if op.TakesLong() {
+		if op.Long {
 			long = append(long, string(name))
 		}
 		answers[string(name)] = func(ctx context.Context, r bus.Incoming) ([]byte, string) {
@@ -100,9 +100,9 @@ type server struct {
 
 // limitUser limits a user to its share of the long requests, so that other users do not wait for it. The limit does not
 // apply to users of the nodes' own account.
-func (s *server) limitUser(ctx context.Context, op operation.Served) (release func(), err error) {
+func (s *server) limitUser(ctx context.Context, op *operation.Row) (release func(), err error) {
 	c, ok := api.CallerOf(ctx)
-	if !ok || !op.TakesLong() {
+	if !ok || !op.Long {
 		return func() {}, nil
 	}
 	if !s.acquire(c.Name) {
@@ -140,20 +140,19 @@ func (s *server) caller(user string) (c api.Caller, err error) {
 }
 
 // handle performs a request and encodes its answer. data may be any bytes.
-func (s *server) handle(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
-	row := op.Described()
-	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
+func (s *server) handle(ctx context.Context, op *operation.Row, from string, data []byte) ([]byte, string) {
+	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(op.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
 	body, seq, err := s.perform(ctx, op, from, data, &record)
 	a := api.Response{Body: body, Seq: seq}
 	if err != nil {
-		a = api.Response{Error: s.encodeError(row, err)}
+		a = api.Response{Error: s.encodeError(op, err)}
 	}
 	out, err := events.EncodePayload(&a)
 	if err == nil && len(out) > api.MaxRequestBytes {
 		err = &events.FieldError{Field: "answer", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(out), api.MaxRequestBytes), Err: events.ErrTooLarge}
 	}
 	if err != nil {
-		a = api.Response{Error: s.encodeError(row, err)}
+		a = api.Response{Error: s.encodeError(op, err)}
 		out, _ = events.EncodePayload(&a) // an error body has a few short texts
 	}
 	if s.access != nil {
@@ -175,15 +174,14 @@ func (s *server) encodeError(r *operation.Row, err error) api.ErrorBody {
 // errPanicked reports a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (s *server) perform(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
-	row := op.Described()
+func (s *server) perform(ctx context.Context, op *operation.Row, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v\n%s", row.Name, errPanicked, p, debug.Stack()) // an internal error: only the log has its text
+			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v\n%s", op.Name, errPanicked, p, debug.Stack()) // an internal error: only the log has its text
 		}
 	}()
-	if operation.StreamOf(ctx) != nil && !op.Streams() {
-		return nil, 0, &events.FieldError{Field: bus.StreamHeader, Reason: fmt.Sprintf("is not for %s, whose answer has no pieces", row.Name), Err: events.ErrInvalid}
+	if operation.StreamOf(ctx) != nil && !op.Streams {
+		return nil, 0, &events.FieldError{Field: bus.StreamHeader, Reason: fmt.Sprintf("is not for %s, whose answer has no pieces", op.Name), Err: events.ErrInvalid}
 	}
 	r, err := api.DecodeRequest(data)
 	if err != nil {
@@ -192,13 +190,13 @@ func (s *server) perform(ctx context.Context, op operation.Served, from string, 
 	record.Session = accesslog.SessionOf(string(r.Session))
 	if from != "" {
 		c, err := s.caller(from)
-		if err == nil && !c.Scope.Has(row.Needs) { // checked before the session is read, so the answer reveals nothing of it
-			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, row.Name, row.Needs, from)
+		if err == nil && !c.Scope.Has(op.Needs) { // checked before the session is read, so the answer reveals nothing of it
+			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, op.Name, op.Needs, from)
 		}
 		if err != nil {
 			return nil, 0, err
 		}
-		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, row.Needs, r.Session)
+		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, op.Needs, r.Session)
 	}
 	ctx, receipt := api.WithReceipt(api.WithRequestMeta(ctx, api.RequestMeta{Actor: r.Actor, Key: r.Key}), r.Session)
 	release, err := s.limitUser(ctx, op)

@@ -23,11 +23,11 @@ func TestPiecesOfEveryOperation(t *testing.T) {
 			if err := events.DecodePayload(out, &a); err != nil {
 				t.Fatal(err)
 			}
-			if refused := a.Error.Details["field"] == "Lash-Stream"; refused == op.Streams() {
+			if refused := a.Error.Details["field"] == "Lash-Stream"; refused == op.Streams {
 				t.Errorf("%s with %s: got %+v", name, what, a.Error)
 			}
 		}
-		if op.Streams() {
+		if op.Streams {
 			streams++
 		}
 	}

@@ -60,7 +60,7 @@ func (t *Talk) lacks(ctx context.Context) lack {
 	}
 	ctx, cancel := context.WithTimeout(ctx, absentWait)
 	defer cancel()
-	if err := t.Servers.Serves(ctx, string(operation.ToolCatalog.Described().Name)); errors.Is(err, bus.ErrNoResponder) {
+	if err := t.Servers.Serves(ctx, string(operation.ToolCatalog.Name)); errors.Is(err, bus.ErrNoResponder) {
 		return lacksNode
 	}
 	return lacksNothing

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/session/memory"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // maxAnswer limits an answer of the API that is read.
@@ -26,27 +27,49 @@ type client struct {
 	http *http.Client
 }
 
-// do performs a request. body is JSON; nil: none. One without an id of what it makes has a key, so that no retry below
-// this client performs it twice. Errors: what the API says, as a text for a model.
-func (c *client) do(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
-	var data io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		data = bytes.NewReader(text)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, c.base+"/v1"+path, data)
+// perform performs an operation. The fields of in are its arguments, by their names in JSON: in the path where that has the name, else in
+// the query of a read, and in the body of a change. A change without an id of what it makes has a key, so that no retry below this
+// client performs it twice. Errors: what the API says, as a text for a model.
+func (c *client) perform(ctx context.Context, row *operation.Row, in any) (json.RawMessage, error) {
+	data, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
-	if body != nil {
+	var args map[string]json.RawMessage
+	if err := json.Unmarshal(data, &args); err != nil {
+		return nil, err
+	}
+	method, path := row.HTTP()
+	query := make(url.Values)
+	for name, value := range args {
+		text := string(value)
+		if err := json.Unmarshal(value, &text); err != nil {
+			text = string(value) // a number
+		}
+		if full := strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(text)); full != path {
+			path = full
+			delete(args, name)
+		} else if method == http.MethodGet {
+			query.Set(name, text)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	if method != http.MethodGet {
+		body, _ := json.Marshal(args) // which is JSON
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		r.Header.Set("Content-Type", "application/json")
+		if args["id"] == nil {
+			r.Header.Set("Idempotency-Key", "mcp-"+rand.Text())
+		}
 	}
-	if _, named := body.(identified); body != nil && !named {
-		r.Header.Set("Idempotency-Key", "mcp-"+rand.Text())
-	}
+	return c.answer(ctx, r)
+}
+
+// answer sends a request, and reads its answer.
+func (c *client) answer(ctx context.Context, r *http.Request) (json.RawMessage, error) {
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("the node does not answer: %w", err)
@@ -57,15 +80,12 @@ func (c *client) do(ctx context.Context, method, path string, body any) (json.Ra
 	case err != nil:
 		return nil, fmt.Errorf("the node's answer ended: %w", err)
 	case len(text) > maxAnswer:
-		return nil, fmt.Errorf("the answer has more than %d bytes, the limit of this server: %s /v1%s of the HTTP API has all of it", maxAnswer, method, path)
+		return nil, fmt.Errorf("the answer has more than %d bytes, the limit of this server: %s %s of the HTTP API has all of it", maxAnswer, r.Method, r.URL.RequestURI())
 	case answer.StatusCode >= http.StatusMultipleChoices:
 		return nil, refusal(answer.StatusCode, text)
 	}
 	return text, memory.Take(ctx, copiesOfAnswer*int64(len(text)))
 }
-
-// identified is the body of a request with the id of what it makes.
-type identified interface{ identified() }
 
 // refusal is a problem of the API.
 func refusal(status int, text []byte) error {
@@ -74,13 +94,4 @@ func refusal(status int, text []byte) error {
 		return fmt.Errorf("status %d", status)
 	}
 	return fmt.Errorf("%s: %s", problem.Code, strings.TrimSpace(problem.Detail))
-}
-
-// session is the path of a session.
-func session(id string, more ...string) string {
-	path := "/sessions/" + url.PathEscape(id)
-	for _, part := range more {
-		path += "/" + url.PathEscape(part)
-	}
-	return path
 }

@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/session/memory"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // defaultMessages limits the messages of read_history where the agent gives no limit.
@@ -41,21 +39,29 @@ func (a *api) history(ctx context.Context, _ *mcp.CallToolRequest, in part) (jso
 	if in.Limit < 0 {
 		return nil, errors.New("limit: is negative")
 	}
-	limit := strconv.Itoa(cmp.Or(in.Limit, defaultMessages))
-	q := url.Values{"last": {limit}}
+	limit := cmp.Or(in.Limit, defaultMessages)
+	view := viewed{Session: in.Session, Last: limit}
 	if in.From != nil {
-		q = url.Values{"from": {strconv.Itoa(*in.From)}, "limit": {limit}}
+		view = viewed{Session: in.Session, From: in.From, Limit: limit}
 	}
-	out, err := a.conversation(ctx, in.Session, q)
+	out, err := a.conversation(ctx, view)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(&out)
 }
 
+// viewed selects a page of the messages of a session.
+type viewed struct {
+	Session string `json:"session"`
+	From    *int   `json:"from,omitempty"`
+	Limit   int    `json:"limit,omitempty"`
+	Last    int    `json:"last,omitempty"`
+}
+
 // conversation reads a page of the messages of a session.
-func (a *api) conversation(ctx context.Context, id string, query url.Values) (page messages, err error) {
-	data, err := a.do(ctx, http.MethodGet, session(id, "view")+"?"+query.Encode(), nil)
+func (a *api) conversation(ctx context.Context, view viewed) (page messages, err error) {
+	data, err := a.perform(ctx, operation.View, view)
 	if err != nil {
 		return page, err
 	}
@@ -77,20 +83,6 @@ type searched struct {
 	Cursor  string `json:"cursor,omitempty" jsonschema:"without session: next of the page before"`
 }
 
-// everywhere is the query of a search in all sessions; empty where the arguments have nothing of it.
-func (s *searched) everywhere() string {
-	q := make(url.Values)
-	for name, value := range map[string]string{"tool": s.Tool, "actor": s.Actor, "outcome": s.Outcome, "label": s.Label, "cursor": s.Cursor} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	if s.Limit != 0 && s.Session == "" {
-		q.Set("limit", strconv.Itoa(s.Limit))
-	}
-	return q.Encode()
-}
-
 // found is a message that has the text.
 type found struct {
 	Index   int             `json:"index"` // in the conversation
@@ -98,17 +90,16 @@ type found struct {
 }
 
 func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (json.RawMessage, error) {
-	others := in.everywhere()
+	others := in
+	others.Session, others.Text, others.From, others.Limit = "", "", 0, 0
 	switch {
 	case in.From < 0 || in.Limit < 0:
 		return nil, errors.New("from, limit: one is negative")
 	case in.Session == "" && in.From != 0:
 		return nil, errors.New("from: needs session")
-	case in.Session == "" && in.Text == "":
-		return a.do(ctx, http.MethodGet, "/search?"+others, nil)
 	case in.Session == "":
-		return a.do(ctx, http.MethodGet, "/search?text="+url.QueryEscape(in.Text)+"&"+others, nil)
-	case others != "":
+		return a.perform(ctx, &operation.Search.Row, in)
+	case others != searched{}:
 		return nil, errors.New("session: excludes every other argument than text")
 	case in.Text == "":
 		return nil, errors.New("text: is empty")
@@ -122,7 +113,7 @@ func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (
 	ofPage, part := memory.Part(ctx)
 	defer part.Close()
 	for from := in.From; ; {
-		page, err := a.conversation(ofPage, in.Session, url.Values{"from": {strconv.Itoa(from)}})
+		page, err := a.conversation(ofPage, viewed{Session: in.Session, From: &from})
 		if err != nil {
 			return nil, err
 		}

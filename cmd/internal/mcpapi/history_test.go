@@ -63,6 +63,25 @@ func connectedTo(t *testing.T, cfg mcpapi.Config) *mcp.ClientSession {
 	return c
 }
 
+// TestCreateSessionSetsItsModel: the model and the instructions are settings of the session.
+func TestCreateSessionSetsItsModel(t *testing.T) {
+	t.Parallel()
+	body := make(chan string, 1)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		body <- string(data)
+		_, _ = io.WriteString(w, `{"id":"s1"}`)
+	}))
+	t.Cleanup(api.Close)
+	args := map[string]any{"id": "s1", "model": "m", "instructions": "be kind"}
+	if _, err := connected(t, api.URL).CallTool(t.Context(), &mcp.CallToolParams{Name: "create_session", Arguments: args}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-body, `{"config":{"model":"m","instructions":"be kind"},"id":"s1"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestSearchPaths: without a session search_history is a search of the API in all sessions; with one it takes a text alone.
 func TestSearchPaths(t *testing.T) {
 	t.Parallel()
@@ -75,7 +94,7 @@ func TestSearchPaths(t *testing.T) {
 		args map[string]any
 		text string
 	}{
-		{map[string]any{"text": "a&b ü"}, `"url":"/v1/search?text=a%26b+%C3%BC&"`},
+		{map[string]any{"text": "a&b ü"}, `"url":"/v1/search?text=a%26b+%C3%BC"`},
 		{map[string]any{"tool": "t", "actor": "client:me", "outcome": "lost", "label": "a=b", "limit": 7, "cursor": "c"}, `"url":"/v1/search?actor=client%3Ame&cursor=c&label=a%3Db&limit=7&outcome=lost&tool=t"`},
 		{map[string]any{}, `"url":"/v1/search?"`}, // the API refuses it
 		{map[string]any{"session": "s1", "text": "x"}, `{"found":[],"of":0}`},

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -16,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	lash "github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 )
 
 // Config of a server. Base and Transport are required.
@@ -45,11 +45,11 @@ func New(cfg Config) *mcp.Server {
 	}
 	t := &tools{s, make(map[string]reflect.Type), cfg.results}
 	add(t, "create_session", "Creates a session. Returns its id.", nil, a.create)
-	add(t, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
-	add(t, "read_session", "Returns a session's state, without its messages: its settings, the turn that runs, what waits, and the tokens used, by source and model.", reads, a.state)
+	add(t, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, performs[sessionPage](a, &operation.Sessions.Row))
+	add(t, "read_session", "Returns a session's state, without its messages: its settings, the turn that runs, what waits, and the tokens used, by source and model.", reads, performs[oneSession](a, &operation.State.Row))
 	add(t, "run_turn", "Asks a session for a turn, and waits for its end. If it takes longer, the status says so: wait_turn continues, and answer_approval answers a call that waits.", nil, a.run)
 	add(t, "wait_turn", "Waits for the end of a turn.", reads, a.wait)
-	add(t, "cancel_turn", "Asks a turn to stop.", &mcp.ToolAnnotations{IdempotentHint: true}, a.cancel)
+	add(t, "cancel_turn", "Asks a turn to stop.", &mcp.ToolAnnotations{IdempotentHint: true}, performs[stopped](a, &operation.Cancel.Row))
 	add(t, "list_approvals", "Lists the calls that wait for an approval: of a session, or of all.", reads, a.approvals)
 	add(t, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
 	add(t, "read_history", "Returns messages of a session's conversation: the last ones, or those from an index on.", reads, a.history)
@@ -74,6 +74,13 @@ func add[In any](t *tools, name, description string, annotations *mcp.ToolAnnota
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}, StructuredContent: data}, nil, nil
 	})
+}
+
+// performs makes a tool that performs an operation with its arguments.
+func performs[In any](a *api, row *operation.Row) func(context.Context, *mcp.CallToolRequest, In) (json.RawMessage, error) {
+	return func(ctx context.Context, _ *mcp.CallToolRequest, in In) (json.RawMessage, error) {
+		return a.perform(ctx, row, in)
+	}
 }
 
 // tools are the tools of a server, and the types of their arguments.
@@ -131,11 +138,21 @@ type newSession struct {
 	Parent       string            `json:"parent,omitempty" jsonschema:"session that this one belongs to"`
 }
 
-func (newSession) identified() {}
+// opened is the request of a session.
+type opened struct {
+	ID     string            `json:"id"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Parent string            `json:"parent,omitempty"`
+	Config struct {
+		Model        string `json:"model,omitempty"`
+		Instructions string `json:"instructions,omitempty"`
+	} `json:"config,omitzero"`
+}
 
 func (a *api) create(ctx context.Context, _ *mcp.CallToolRequest, in newSession) (json.RawMessage, error) {
-	in.ID = cmp.Or(in.ID, newID())
-	return a.do(ctx, http.MethodPost, "/sessions", in)
+	out := opened{ID: cmp.Or(in.ID, newID()), Labels: in.Labels, Parent: in.Parent}
+	out.Config.Model, out.Config.Instructions = in.Model, in.Instructions
+	return a.perform(ctx, &operation.Create.Row, out)
 }
 
 type sessionPage struct {
@@ -145,25 +162,8 @@ type sessionPage struct {
 	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
 }
 
-func (a *api) list(ctx context.Context, _ *mcp.CallToolRequest, in sessionPage) (json.RawMessage, error) {
-	q := make(url.Values)
-	for name, value := range map[string]string{"label": in.Label, "parent": in.Parent, "cursor": in.Cursor} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	if in.Limit > 0 {
-		q.Set("limit", strconv.Itoa(in.Limit))
-	}
-	return a.do(ctx, http.MethodGet, "/sessions?"+q.Encode(), nil)
-}
-
 type oneSession struct {
 	Session string `json:"session"`
-}
-
-func (a *api) state(ctx context.Context, _ *mcp.CallToolRequest, in oneSession) (json.RawMessage, error) {
-	return a.do(ctx, http.MethodGet, session(in.Session), nil)
 }
 
 type pendingPage struct {
@@ -173,13 +173,9 @@ type pendingPage struct {
 
 func (a *api) approvals(ctx context.Context, _ *mcp.CallToolRequest, in pendingPage) (json.RawMessage, error) {
 	if in.Session != "" {
-		return a.do(ctx, http.MethodGet, session(in.Session, "approvals"), nil)
+		return a.perform(ctx, &operation.Approvals.Row, oneSession{in.Session})
 	}
-	path := "/approvals"
-	if in.Cursor != "" {
-		path += "?cursor=" + url.QueryEscape(in.Cursor)
-	}
-	return a.do(ctx, http.MethodGet, path, nil)
+	return a.perform(ctx, &operation.PendingApprovals.Row, in)
 }
 
 type approval struct {
@@ -190,7 +186,7 @@ type approval struct {
 }
 
 func (a *api) approve(ctx context.Context, _ *mcp.CallToolRequest, in approval) (json.RawMessage, error) {
-	_, err := a.do(ctx, http.MethodPost, session(in.Session, "approvals"), map[string]any{"call": in.Call, "granted": in.Granted, "reason": in.Reason})
+	_, err := a.perform(ctx, &operation.Approve.Row, in)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +200,7 @@ func (a *api) resource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.Re
 	if !ok || id == "" || err != nil {
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
 	}
-	data, err := a.do(ctx, http.MethodGet, session(id, "view"), nil)
+	data, err := a.perform(ctx, operation.View, oneSession{id})
 	if err != nil {
 		return nil, err
 	}

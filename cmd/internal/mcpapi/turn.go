@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/session/operation"
 )
 
 // Waits for the end of a turn, in seconds.
@@ -30,7 +33,7 @@ type newTurn struct {
 
 func (a *api) run(ctx context.Context, r *mcp.CallToolRequest, in newTurn) (json.RawMessage, error) {
 	in.Turn = cmp.Or(in.Turn, newID())
-	if _, err := a.do(ctx, http.MethodPost, session(in.Session, "turns"), submitted{in.Turn, in.Text}); err != nil {
+	if _, err := a.perform(ctx, &operation.Submit.Row, submitted{in.Session, in.Turn, in.Text}); err != nil {
 		return nil, err
 	}
 	data, err := a.wait(ctx, r, awaited{Session: in.Session, Turn: in.Turn, Wait: in.Wait})
@@ -42,11 +45,17 @@ func (a *api) run(ctx context.Context, r *mcp.CallToolRequest, in newTurn) (json
 
 // submitted is the request of a turn.
 type submitted struct {
-	ID   string `json:"id"`
-	Text string `json:"text"`
+	Session string `json:"session"`
+	ID      string `json:"id"`
+	Text    string `json:"text"`
 }
 
-func (submitted) identified() {}
+// waiting is the request of a turn's end.
+type waiting struct {
+	Session string `json:"session"`
+	Turn    string `json:"turn"`
+	Wait    int    `json:"wait"` // in seconds
+}
 
 // newID is a new id of a session or turn.
 func newID() string { return strings.ToLower(rand.Text()) }
@@ -70,11 +79,11 @@ func (a *api) wait(ctx context.Context, r *mcp.CallToolRequest, in awaited) (jso
 	shown, stop := context.WithCancel(ctx)
 	defer stop()
 	if token := r.Params.GetProgressToken(); token != nil {
-		go a.progress(shown, r.Session, token, session(in.Session, "turns", in.Turn, "stream")) // ends with the call
+		go a.progress(shown, r.Session, token, in) // ends with the call
 	}
 	for end := time.Now().Add(time.Duration(seconds) * time.Second); ; {
 		left := min(max(int(time.Until(end).Round(time.Second).Seconds()), 0), oneWait)
-		data, err := a.do(ctx, http.MethodGet, fmt.Sprintf("%s?wait=%d", session(in.Session, "turns", in.Turn), left), nil)
+		data, err := a.perform(ctx, operation.Turn, waiting{in.Session, in.Turn, left})
 		if err != nil || !runs(data) || time.Now().After(end) || left == 0 {
 			return data, err
 		}
@@ -88,8 +97,8 @@ func runs(data []byte) bool {
 }
 
 // progress sends a notification for each event of a turn that people would want to see.
-func (a *api) progress(ctx context.Context, to *mcp.ServerSession, token any, path string) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+"/v1"+path, nil)
+func (a *api) progress(ctx context.Context, to *mcp.ServerSession, token any, of awaited) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+"/v1/sessions/"+url.PathEscape(of.Session)+"/turns/"+url.PathEscape(of.Turn)+"/stream", http.NoBody)
 	if err != nil {
 		return
 	}
@@ -126,8 +135,4 @@ type stopped struct {
 	Session string `json:"session"`
 	Turn    string `json:"turn"`
 	Reason  string `json:"reason,omitempty" jsonschema:"for the history, at most 1000 bytes"`
-}
-
-func (a *api) cancel(ctx context.Context, _ *mcp.CallToolRequest, in stopped) (json.RawMessage, error) {
-	return a.do(ctx, http.MethodPost, session(in.Session, "turns", in.Turn, "cancel"), map[string]string{"reason": in.Reason})
 }
