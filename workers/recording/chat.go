@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,21 +9,47 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// addChat reads a line with a whole chat.
-func (f *file) addChat(line int, o object) error {
-	id, err := o.identifier("id")
+// chat is a line with a whole conversation.
+type chat struct {
+	ID       identifier        `json:"id"`
+	Messages []json.RawMessage `json:"messages"`
+}
+
+type chatMessage struct {
+	Role       string          `json:"role"`
+	Content    json.RawMessage `json:"content"`
+	Thought    string          `json:"reasoning_content"`
+	Reasoning  string          `json:"reasoning"`
+	Refusal    string          `json:"refusal"`
+	Calls      []chatCall      `json:"tool_calls"`
+	LegacyCall *chatFunction   `json:"function_call"`
+	CallID     *events.CallID  `json:"tool_call_id"`
+	Name       string          `json:"name"`
+}
+
+type chatCall struct {
+	ID       events.CallID `json:"id"`
+	Function *chatFunction `json:"function"`
+	Custom   *chatFunction `json:"custom"` // has text as its input instead of JSON
+}
+
+// chatFunction has a call's arguments: a string, as in the format, or an object, as some exporters write it.
+type chatFunction struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Input     json.RawMessage `json:"input"`
+}
+
+func (f *file) addChat(line int, raw []byte) error {
+	c, err := into[chat](raw)
+	if err == nil && len(c.Messages) == 0 {
+		err = errors.New("messages: empty")
+	}
 	if err != nil {
 		return err
 	}
-	all, err := o.list("messages")
-	if err != nil || all == nil {
-		return errors.New("messages: not an array")
-	}
-	if len(all) == 0 {
-		return errors.New("messages: empty")
-	}
-	s := f.open(FormatChat, id, line)
-	for i, raw := range all {
+	s := f.open(FormatChat, string(c.ID), line)
+	for i, raw := range c.Messages {
 		if err := s.addChatMessage(line, raw); err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
@@ -31,168 +58,70 @@ func (f *file) addChat(line int, o object) error {
 }
 
 func (s *script) addChatMessage(line int, raw json.RawMessage) error {
-	o, err := parseObject(raw)
+	m, err := into[chatMessage](raw)
 	if err != nil {
 		return err
 	}
-	role, err := o.must("role")
-	if err != nil {
-		return err
-	}
+	parts, err := content(m.Content, false)
 	e := Entry{Line: line}
-	switch role {
+	switch m.Role {
 	case "system", "developer":
-		e.Kind = EntrySystem
-		e.Message, err = chatMessage(o, events.RoleSystem)
+		e.Kind, e.Message = EntrySystem, events.Message{Role: events.RoleSystem, Parts: parts}
 	case "user":
-		e.Kind = EntryUser
-		e.Message, err = chatMessage(o, events.RoleUser)
+		e.Kind, e.Message = EntryUser, events.Message{Role: events.RoleUser, Parts: parts}
 	case "assistant":
-		e.Kind = EntryReply
-		e.Reply, err = chatReply(o)
-	case "tool":
-		e.Kind = EntryResult
-		e.Result, err = chatToolResult(o)
-	case "function":
-		e.Kind = EntryResult
-		e.Result, err = chatFunctionResult(o)
+		calls, wrong := m.calls()
+		err = errors.Join(err, wrong)
+		e.Kind, e.Reply = EntryReply, m.reply(parts, calls)
+	case "tool", "function":
+		e.Kind, e.Result.Tool = EntryResult, m.Name
+		e.Result.Text, e.Result.Attachments = splitResult(parts)
+		switch {
+		case m.CallID != nil:
+			e.Result.Call = *m.CallID
+		case m.Role == "tool":
+			return errors.New("no tool_call_id")
+		default:
+			s.resolve(&e.Result, func(c openCall) bool { return c.tool == m.Name })
+			s.append(e)
+			return err
+		}
 	default:
-		err = fmt.Errorf("unknown role %q", role)
+		return fmt.Errorf("unknown role %q", m.Role)
 	}
-	if err != nil {
-		return err
-	}
-	s.add(e, role == "function")
-	return nil
+	s.add(e)
+	return err
 }
 
-func chatMessage(o object, role events.Role) (events.Message, error) {
-	parts, err := content(o, chatPart)
-	return events.Message{Role: role, Parts: parts}, err
-}
-
-// chatReply orders the parts: reasoning, content, refusal, calls.
-func chatReply(o object) (Reply, error) {
-	f := fields{o: o}
-	reasoning, refusal := f.text("reasoning_content"), f.text("refusal")
-	if other := f.text("reasoning"); reasoning == "" {
-		reasoning = other
-	}
-	body, err := content(o, chatPart)
-	f.setError(err)
-	calls, err := chatCalls(o)
-	f.setError(err)
-	if f.err != nil {
-		return Reply{}, f.err
-	}
+// reply orders the parts: reasoning, content, refusal, calls.
+func (m *chatMessage) reply(body, calls []events.Part) Reply {
 	r := Reply{Stop: events.StopEnd}
-	if reasoning != "" {
-		r.Parts = append(r.Parts, events.Part{Kind: events.PartReasoning, Text: reasoning})
+	if thought := cmp.Or(m.Thought, m.Reasoning); thought != "" {
+		r.Parts = append(r.Parts, events.Part{Kind: events.PartReasoning, Text: thought})
 	}
 	r.Parts = append(r.Parts, body...)
-	if refusal != "" {
-		r.Parts = append(r.Parts, textPart(refusal))
+	if m.Refusal != "" {
+		r.Parts = append(r.Parts, textPart(m.Refusal))
 	}
 	if len(calls) > 0 {
 		r.Stop = events.StopToolUse
 	}
 	r.Parts = append(r.Parts, calls...)
-	return r, nil
+	return r
 }
 
-// chatCalls reads tool_calls and the legacy function_call.
-func chatCalls(o object) ([]events.Part, error) {
-	all, err := o.list("tool_calls")
-	if err != nil {
-		return nil, err
+// calls are tool_calls and the legacy function_call.
+func (m *chatMessage) calls() ([]events.Part, error) {
+	if m.LegacyCall != nil {
+		m.Calls = append(m.Calls, chatCall{Function: m.LegacyCall})
 	}
 	var parts []events.Part
-	for i, raw := range all {
-		p, err := chatCall(raw)
-		if err != nil {
-			return nil, fmt.Errorf("tool_calls[%d]: %w", i, err)
+	for i, c := range m.Calls {
+		f := cmp.Or(c.Function, c.Custom)
+		if f == nil || f.Name == "" {
+			return nil, fmt.Errorf("call %d: no name of a function", i)
 		}
-		parts = append(parts, p)
+		parts = append(parts, events.Part{Kind: events.PartToolCall, Call: c.ID, Tool: f.Name, Args: argsOf(f.Arguments, f.Input)})
 	}
-	legacy, err := o.object("function_call")
-	if err != nil || legacy == nil {
-		return parts, err
-	}
-	p, err := chatFunction(legacy, "arguments")
-	if err != nil {
-		return nil, fmt.Errorf("function_call: %w", err)
-	}
-	return append(parts, p), nil
-}
-
-func chatCall(raw json.RawMessage) (events.Part, error) {
-	o, err := parseObject(raw)
-	if err != nil {
-		return events.Part{}, err
-	}
-	id, _, err := o.str("id")
-	if err != nil {
-		return events.Part{}, err
-	}
-	kind, _, err := o.str("type")
-	if err != nil {
-		return events.Part{}, err
-	}
-	at, args := "function", "arguments"
-	if kind == "custom" { // text input instead of JSON
-		at, args = "custom", "input"
-	}
-	inner, err := o.object(at)
-	if err != nil {
-		return events.Part{}, err
-	}
-	if inner == nil {
-		return events.Part{}, fmt.Errorf("no %s", at)
-	}
-	p, err := chatFunction(inner, args)
-	p.Call = events.CallID(id)
-	return p, err
-}
-
-// chatFunction reads the name of a call and its arguments: a string, as in the format, whose bytes stay, or an
-// object, as some exporters write it.
-func chatFunction(o object, args string) (events.Part, error) {
-	name, err := o.must("name")
-	if err != nil {
-		return events.Part{}, err
-	}
-	p := events.Part{Kind: events.PartToolCall, Tool: name}
-	if kindOf(o[args]) == '{' {
-		p.Args = compact(o[args])
-		return p, nil
-	}
-	text, _, err := o.str(args)
-	p.Args = bytesOf(text)
-	return p, err
-}
-
-func chatToolResult(o object) (Result, error) {
-	id, err := o.must("tool_call_id")
-	if err != nil {
-		return Result{}, err
-	}
-	name, _, err := o.str("name")
-	if err != nil {
-		return Result{}, err
-	}
-	return chatResult(o, Result{Call: events.CallID(id), Tool: name})
-}
-
-func chatFunctionResult(o object) (Result, error) {
-	name, err := o.must("name")
-	if err != nil {
-		return Result{}, err
-	}
-	return chatResult(o, Result{Tool: name})
-}
-
-func chatResult(o object, r Result) (Result, error) {
-	parts, err := content(o, chatPart)
-	r.Text, r.Attachments = splitResult(parts)
-	return r, err
+	return parts, nil
 }

@@ -2,6 +2,7 @@ package recording
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -10,6 +11,32 @@ import (
 
 // FormatClaude is a transcript of Claude Code, one message, or one block of a reply, in each line.
 const FormatClaude Format = "claude"
+
+// claudeLine is a line of any type.
+type claudeLine struct {
+	ID            string          `json:"uuid"`
+	Parent        string          `json:"parentUuid"`
+	LogicalParent string          `json:"logicalParentUuid"`
+	Session       string          `json:"sessionId"`
+	Side          bool            `json:"isSidechain"`
+	Agent         string          `json:"agentId"`
+	Subtype       string          `json:"subtype"`
+	IsSummary     bool            `json:"isCompactSummary"`
+	IsError       bool            `json:"isApiErrorMessage"`
+	Details       json.RawMessage `json:"toolUseResult"`
+	Compaction    struct {
+		Kept struct {
+			First string `json:"headUuid"`
+		} `json:"preservedSegment"`
+	} `json:"compactMetadata"`
+	Message *struct {
+		ID      string          `json:"id"`
+		Model   string          `json:"model"`
+		Stop    string          `json:"stop_reason"`
+		Content json.RawMessage `json:"content"`
+		Usage   usage           `json:"usage"`
+	} `json:"message"`
+}
 
 // claudeReader reads the lines of one conversation.
 type claudeReader struct {
@@ -25,131 +52,103 @@ func isClaude(o object) bool {
 	return kindOf(o["sessionId"]) == '"' || kindOf(o["leafUuid"]) == '"' || snapshot
 }
 
-func (f *file) addClaude(line int, o object, kind string) error {
-	l := fields{o: o}
-	id, parent := l.text("uuid"), cmp.Or(l.text("logicalParentUuid"), l.text("parentUuid"))
-	session, side := l.text("sessionId"), l.flag("isSidechain")
-	if side {
-		session += "-" + cmp.Or(l.text("agentId"), "sidechain")
+func (f *file) addClaude(line int, raw []byte, kind string) error {
+	l, err := into[claudeLine](raw)
+	if l.Side {
+		l.Session += "-" + cmp.Or(l.Agent, "sidechain")
 	}
-	if l.err != nil {
-		return l.err
-	}
+	parent := cmp.Or(l.LogicalParent, l.Parent)
 	r := f.claudeBy[parent] // a line continues the conversation of its parent, also after a resume under another id
-	if r == nil || r.s.side != side {
-		r = f.claude[session]
+	if r == nil || r.s.side != l.Side {
+		r = f.claude[l.Session]
 	}
-	if r == nil && kind != "user" && kind != "assistant" {
-		f.lose(kind + " lines")
+	speaks := kind == "user" || kind == "assistant"
+	if r == nil && !speaks {
+		f.lost[kind+" lines"]++
 		return nil
 	}
 	if r == nil {
-		r = &claudeReader{s: f.open(FormatClaude, session, line), kept: map[string]string{}, replies: map[string]int{}}
-		f.claude[session] = r
-		r.s.side = side
+		r = &claudeReader{s: f.open(FormatClaude, l.Session, line), kept: map[string]string{}, replies: map[string]int{}}
+		f.claude[l.Session] = r
+		r.s.side = l.Side
 	}
 	f.last = r.s
-	if _, again := r.kept[id]; again {
-		r.s.lose("repeated lines")
+	if _, again := r.kept[l.ID]; again {
+		r.s.conv.Lost["repeated lines"]++
 		return nil
 	}
 	if known, ok := r.kept[parent]; ok {
 		parent = known
 	}
-	var err error
-	switch kind {
-	case "user":
-		err = r.user(&l, line, id, parent)
-	case "assistant":
-		err = r.reply(&l, line, id, parent)
+	switch {
+	case speaks && l.Message == nil:
+		return errors.Join(err, errors.New("no message"))
+	case kind == "user":
+		err = errors.Join(err, r.user(&l, line, parent))
+	case kind == "assistant":
+		err = errors.Join(err, r.reply(&l, line, parent))
+	case l.Subtype == "compact_boundary":
+		r.keptFirst = l.Compaction.Kept.First
+		r.stand(&l, parent)
 	default:
-		if l.text("subtype") == "compact_boundary" {
-			r.keptFirst = keptSegment(o)
-		} else {
-			r.s.lose(kind + " lines")
-		}
-		r.stand(id, parent)
+		r.s.conv.Lost[kind+" lines"]++
+		r.stand(&l, parent)
+		err = nil // whatever else the line has
 	}
-	f.claudeBy[id] = r
-	return errors.Join(err, l.err)
-}
-
-// keptSegment is the first line that a compaction keeps; empty for none.
-func keptSegment(o object) string {
-	meta, _ := o.object("compactMetadata")
-	segment, _ := meta.object("preservedSegment")
-	head, _, _ := segment.str("headUuid")
-	return head
+	f.claudeBy[l.ID] = r
+	return err
 }
 
 // stand lets an entry stand for a line.
-func (r *claudeReader) stand(line, entry string) {
-	if line != "" {
-		r.kept[line] = entry
+func (r *claudeReader) stand(l *claudeLine, entry string) {
+	if l.ID != "" {
+		r.kept[l.ID] = entry
 	}
 }
 
 // put adds an entry below its parent.
 func (r *claudeReader) put(e Entry, parent string) string {
 	e.Parent = parent
-	r.s.add(e, false)
+	r.s.add(e)
 	return e.ID
 }
 
 // user reads a message, with the results in it as entries of their own.
-func (r *claudeReader) user(l *fields, line int, id, parent string) error {
-	m, err := l.o.mustObject("message")
-	if err != nil {
-		return err
+func (r *claudeReader) user(l *claudeLine, line int, parent string) error {
+	if kindOf(l.Details) != 'n' {
+		r.s.conv.Lost["details of results"]++
 	}
-	if kindOf(l.o["toolUseResult"]) != 'n' {
-		r.s.lose("details of results")
+	message := Entry{Kind: EntryUser, Line: line, ID: l.ID, Message: events.Message{Role: events.RoleUser}}
+	if text := textOf(l.Message.Content); kindOf(l.Message.Content) == '"' {
+		message.Message.Parts = []events.Part{textPart(text)}
 	}
-	if l.flag("isCompactSummary") {
-		parts, err := content(m, claudePart)
+	blocks, err := blocksOf(l.Message.Content)
+	for i := range blocks {
+		b := &blocks[i]
+		if b.Type != "tool_result" {
+			message.Message.Parts = append(message.Message.Parts, b.part(false))
+			continue
+		}
+		parts, wrong := content(b.Content, false)
+		err = errors.Join(err, wrong)
+		e := Entry{Kind: EntryResult, Line: line, ID: l.ID + "/" + string(b.ToolUseID), Result: Result{Call: b.ToolUseID, Failed: b.IsError}}
+		e.Result.Text, e.Result.Attachments = splitResult(parts)
+		parent = r.put(e, parent)
+	}
+	switch {
+	case l.IsSummary:
 		first, ok := r.s.ids[cmp.Or(r.kept[r.keptFirst], r.keptFirst)]
 		if !ok {
 			first = -1
 		}
-		summary := events.Message{Parts: parts}
-		r.stand(id, r.put(Entry{Kind: EntryCompaction, Line: line, ID: id, Compaction: Compaction{Summary: summary.Text(), FirstKept: first}}, parent))
 		r.keptFirst = ""
-		return err
-	}
-	if kindOf(m["content"]) == '"' {
-		m["content"] = []byte(`[{"type":"text","text":` + string(m["content"]) + `}]`)
-	}
-	all, err := m.list("content")
-	if err != nil {
-		return errors.New("content: neither a string nor an array")
-	}
-	message := Entry{Kind: EntryUser, Line: line, ID: id, Message: events.Message{Role: events.RoleUser}}
-	for _, raw := range all {
-		o, err := parseObject(raw)
-		if err != nil {
-			return err
-		}
-		if kind, _, _ := o.str("type"); kind == "tool_result" {
-			e, err := claudeResult(o)
-			if err != nil {
-				return err
-			}
-			e.Line, e.ID = line, id+"/"+string(e.Result.Call)
-			parent = r.put(e, parent)
-			continue
-		}
-		p, err := readPart(raw, claudePart)
-		if err != nil {
-			return err
-		}
-		message.Message.Parts = append(message.Message.Parts, p)
-	}
-	if len(message.Message.Parts) > 0 {
+		parent = r.put(Entry{Kind: EntryCompaction, Line: line, ID: l.ID, Compaction: Compaction{Summary: message.Message.Text(), FirstKept: first}}, parent)
+	case len(message.Message.Parts) > 0:
 		r.interrupt(&message.Message)
 		parent = r.put(message, parent)
 	}
-	r.stand(id, parent)
-	return nil
+	r.stand(l, parent)
+	return err
 }
 
 // interrupt ends the reply before a message as cancelled, where that message says so.
@@ -161,95 +160,22 @@ func (r *claudeReader) interrupt(m *events.Message) {
 	}
 }
 
-func claudeResult(o object) (Entry, error) {
-	f := fields{o: o}
-	e := Entry{Kind: EntryResult, Result: Result{Call: events.CallID(f.text("tool_use_id")), Failed: f.flag("is_error")}}
-	parts, err := content(o, claudePart)
-	f.setError(err)
-	e.Result.Text, e.Result.Attachments = splitResult(parts)
-	return e, f.err
-}
-
 // reply reads one line of a reply. The lines of one reply name the same message; results may be between them.
-func (r *claudeReader) reply(l *fields, line int, id, parent string) error {
-	m, err := l.o.mustObject("message")
-	if err != nil {
-		return err
+func (r *claudeReader) reply(l *claudeLine, line int, parent string) error {
+	m := l.Message
+	parts, err := content(m.Content, true)
+	at, known := r.replies[m.ID]
+	if !known || m.ID == "" {
+		at = len(r.s.conv.Entries)
+		r.put(Entry{Kind: EntryReply, Line: line, ID: l.ID}, parent)
+		r.replies[m.ID] = at
 	}
-	parts, err := content(m, claudePart)
-	f := fields{o: m}
-	f.setError(err)
-	name := f.text("id")
-	at, known := r.replies[name]
-	if !known || name == "" {
-		r.put(Entry{Kind: EntryReply, Line: line, ID: id}, parent)
-		at = len(r.s.conv.Entries) - 1
-		r.replies[name] = at
-	}
+	r.s.extend(at, parts...)
 	e := &r.s.conv.Entries[at]
-	for _, p := range parts {
-		r.s.extend(at, p)
-	}
-	e.Reply.Model, e.Reply.Stop = f.text("model"), claudeStop(f.text("stop_reason"))
-	if l.flag("isApiErrorMessage") {
+	e.Reply.Model, e.Reply.Stop, e.Reply.Usage = m.Model, stopOf(m.Stop), m.Usage.events()
+	if l.IsError {
 		e.Reply.Stop, e.Reply.Error = events.StopProviderError, (events.Message{Parts: parts}).Text()
 	}
-	usage, err := m.object("usage")
-	f.setError(err)
-	u := fields{o: usage}
-	e.Reply.Usage = events.Usage{
-		Input: u.count("input_tokens"), Output: u.count("output_tokens"),
-		CacheRead: u.count("cache_read_input_tokens"), CacheWrite: u.count("cache_creation_input_tokens"),
-	}
-	f.setError(u.err)
-	r.stand(id, e.ID)
-	return f.err
-}
-
-func claudeStop(reason string) events.StopReason {
-	switch reason {
-	case "end_turn", "stop_sequence":
-		return events.StopEnd
-	case "tool_use":
-		return events.StopToolUse
-	case "max_tokens":
-		return events.StopOutputLimit
-	case "model_context_window_exceeded":
-		return events.StopContextOverflow
-	case "refusal":
-		return events.StopContentFilter
-	default:
-		return events.StopUnknown
-	}
-}
-
-// claudePart reads a block of the Messages API.
-func claudePart(kind string, o object) (events.Part, error) {
-	f := fields{o: o}
-	switch kind {
-	case "text":
-		return textAt(o, "text")
-	case "thinking", "redacted_thinking":
-		p := events.Part{Kind: events.PartReasoning, Text: f.text("thinking"), Meta: o.pick("signature", "data")}
-		return p, f.err
-	case "tool_use":
-		name, err := o.must("name")
-		p := events.Part{Kind: events.PartToolCall, Call: events.CallID(f.text("id")), Tool: name}
-		if kindOf(o["input"]) != 'n' {
-			p.Args = compact(o["input"])
-		}
-		return p, errors.Join(err, f.err)
-	case "image", "document":
-		source, err := o.object("source")
-		s := fields{o: source}
-		p := events.Part{Kind: events.PartAttachment, MediaType: s.text("media_type"), Text: cmp.Or(s.text("data"), s.text("url"))}
-		if p.MediaType == "" && strings.HasPrefix(p.Text, "http") {
-			p.MediaType = kind + "/*"
-		}
-		if p.MediaType == "" || p.Text == "" {
-			return events.Part{}, err // a file of the provider
-		}
-		return p, errors.Join(err, s.err)
-	}
-	return events.Part{}, nil
+	r.stand(l, e.ID)
+	return err
 }

@@ -1,9 +1,31 @@
 package recording
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // FormatCodex is a rollout of Codex: what happened, with items of the Responses API, one in each line.
 const FormatCodex Format = "codex"
+
+// codexPayload is what a line of any type has.
+type codexPayload struct {
+	ID           string            `json:"id"`
+	From         string            `json:"forked_from_id"`
+	Provider     string            `json:"model_provider"`
+	Base         json.RawMessage   `json:"base_instructions"`
+	Instructions json.RawMessage   `json:"instructions"` // of the header before those with payloads
+	Type         string            `json:"type"`
+	Message      string            `json:"message"`
+	Retained     []json.RawMessage `json:"replacement_history"`
+	Model        string            `json:"model"`
+	Effort       string            `json:"effort"`
+	Turns        count             `json:"num_turns"`
+	Usage        *usage            `json:"usage"`
+	Info         struct {
+		Usage *usage `json:"last_token_usage"`
+	} `json:"info"`
+}
 
 // codexReader reads the lines of one rollout.
 type codexReader struct {
@@ -23,77 +45,61 @@ func isOldCodex(o object) bool {
 	return kindOf(o["id"]) == '"' && kindOf(o["timestamp"]) == '"' && kindOf(o["type"]) == 'n' && (instructed || repository)
 }
 
-func (f *file) openCodex(line int, head object) (*codexReader, error) {
-	h := fields{o: head}
-	r := &codexReader{id: h.text("id"), from: h.text("forked_from_id"), itemReader: itemReader{reply: -1, provider: h.text("model_provider")}}
-	if h.err != nil {
-		return nil, h.err
+func (f *file) openCodex(line int, head *codexPayload) {
+	f.codex = &codexReader{id: head.ID, from: head.From, itemReader: itemReader{s: f.open(FormatCodex, head.ID, line), reply: -1, provider: head.Provider}}
+	f.items, f.last = &f.codex.itemReader, f.codex.s
+	if kindOf(head.Base) == '{' || kindOf(head.Instructions) == '"' {
+		f.last.conv.Lost["base instructions"]++
 	}
-	r.s = f.open(FormatCodex, r.id, line)
-	if kindOf(head["base_instructions"]) == '{' || kindOf(head["instructions"]) == '"' {
-		r.s.lose("base instructions")
-	}
-	f.codex, f.items, f.last = r, &r.itemReader, r.s
-	return r, nil
 }
 
-func (f *file) addCodex(line int, o object, kind string) error {
-	p, err := o.object("payload")
-	if err != nil {
+func (f *file) addCodex(line int, raw json.RawMessage, kind string) error {
+	p, err := into[codexPayload](raw)
+	if kind == "session_meta" {
+		if err == nil && (f.codex == nil || p.ID != f.codex.id && p.ID != f.codex.from) { // a fork begins with a copy, header and all
+			f.openCodex(line, &p)
+		}
 		return err
+	}
+	if f.codex == nil {
+		f.openCodex(line, &codexPayload{})
 	}
 	r := f.codex
-	if kind == "session_meta" {
-		id, _, err := p.str("id")
-		if err == nil && (r == nil || id != r.id && id != r.from) { // a fork begins with a copy, header and all
-			_, err = f.openCodex(line, p)
-		}
-		return err
-	}
-	if r == nil {
-		if r, err = f.openCodex(line, object{}); err != nil {
-			return err
-		}
-	}
-	v := fields{o: p}
 	switch kind {
 	case "response_item":
-		return r.item(line, p)
+		return r.item(line, raw)
 	case "compacted":
-		history, err := p.list("replacement_history")
-		v.setError(err)
-		r.add(Entry{Kind: EntryCompaction, Line: line, Compaction: Compaction{Summary: v.text("message"), FirstKept: -1}})
-		r.reply = -1
-		for range history {
-			r.s.lose("items that a compaction retained")
+		r.add(Entry{Kind: EntryCompaction, Line: line, Compaction: Compaction{Summary: p.Message, FirstKept: -1}})
+		if n := len(p.Retained); n > 0 {
+			r.s.conv.Lost["items that a compaction retained"] += n
 		}
+		return err
 	case "turn_context":
-		c := Config{Model: v.text("model"), Provider: r.provider, Thinking: v.text("effort")}
+		c := Config{Model: p.Model, Provider: r.provider, Thinking: p.Effort}
 		if c != r.config {
 			r.add(Entry{Kind: EntryConfig, Line: line, Config: c})
 		}
 		r.config, r.model = c, c.Model
+		return err
 	case "token_usage_record":
-		r.ended(p, "usage", "")
+		r.ended(p.Usage)
 	case "event_msg":
-		said := v.text("type")
-		info, _ := p.object("info")
-		switch said {
+		switch p.Type {
 		case "token_count":
-			r.ended(info, "last_token_usage", "")
+			r.ended(p.Info.Usage)
 		case "thread_rolled_back":
-			r.rollBack(v.count("num_turns"))
+			r.rollBack(p.Turns)
 		default:
-			r.s.lose(said + " events")
+			r.s.conv.Lost[p.Type+" events"]++
 		}
 	default:
-		r.s.lose(kind + " lines")
+		r.s.conv.Lost[kind+" lines"]++
 	}
-	return v.err
+	return nil
 }
 
 // rollBack lets the next entry follow the one before the last turns.
-func (r *codexReader) rollBack(turns int64) {
+func (r *codexReader) rollBack(turns count) {
 	for at := r.parent; at != "" && turns > 0; {
 		e := &r.s.conv.Entries[r.s.ids[at]]
 		if at = e.Parent; e.Kind == EntryUser && !isContext(e.Message.Text()) {

@@ -3,6 +3,7 @@ package recording
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,39 +23,66 @@ type itemReader struct {
 	parent          string // ID of the newest entry
 }
 
-// add appends an entry below the newest one.
+// item is one of any type.
+type item struct {
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	ID        json.RawMessage `json:"id"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Content   json.RawMessage `json:"content"`
+	Summary   json.RawMessage `json:"summary"`
+	Arguments json.RawMessage `json:"arguments"`
+	Input     json.RawMessage `json:"input"`
+	Action    json.RawMessage `json:"action"`
+	Operation json.RawMessage `json:"operation"`
+	Output    json.RawMessage `json:"output"`
+	Error     json.RawMessage `json:"error"`
+	Encrypted json.RawMessage `json:"encrypted_content"`
+}
+
+// itemList is a response, a request, or a page of items.
+type itemList struct {
+	Instructions *string         `json:"instructions"`
+	Model        string          `json:"model"`
+	Input        json.RawMessage `json:"input"`
+	Output       json.RawMessage `json:"output"`
+	Data         json.RawMessage `json:"data"`
+	Status       string          `json:"status"`
+	Incomplete   struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Error struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Usage *usage `json:"usage"`
+}
+
+// add appends an entry below the newest one. It ends the open reply, unless it has no more than settings.
 func (r *itemReader) add(e Entry) {
 	e.ID, e.Parent = fmt.Sprint(len(r.s.conv.Entries)), r.parent
-	r.s.add(e, false)
+	r.s.add(e)
 	r.parent = e.ID
+	if e.Kind != EntryConfig {
+		r.reply = -1
+	}
 }
 
-// itemsOf are the items in a line; nil where it has none. open is whether items came before.
-func itemsOf(o object, open bool) ([]json.RawMessage, bool) {
-	var all []json.RawMessage
+// isList reports whether a line is a response, a request or a page.
+func isList(o object) bool {
 	if kindOf(o["type"]) != 'n' {
-		return nil, isItem(o, open)
+		return false
 	}
-	if kindOf(o["input"]) == '"' && kindOf(o["model"]) == '"' {
-		all = append(all, json.RawMessage(`{"role":"user","content":`+string(o["input"])+`}`))
-	}
-	for _, key := range []string{"input", "output", "data"} { // of a request, a response and a page of items
-		if kindOf(o[key]) == '[' {
-			list, _ := o.list(key)
-			all = slices.Concat([]json.RawMessage{}, all, list) // none is a list, too
-		}
-	}
-	return all, all != nil || isItem(o, open)
+	asks := kindOf(o["input"]) == '"' && kindOf(o["model"]) == '"'
+	return asks || kindOf(o["input"]) == '[' || kindOf(o["output"]) == '[' || kindOf(o["data"]) == '['
 }
 
+// isItem reports whether a line is an item. open is whether items came before.
 func isItem(o object, open bool) bool {
-	kind, typed, err := o.str("type")
-	_, speaks, _ := o.str("role")
+	kind := textOf(o["type"])
 	switch {
-	case err != nil:
-		return false
-	case !typed || kind == "message":
-		return speaks && kindOf(o["content"]) != 'n'
+	case kind == "" || kind == "message":
+		return kindOf(o["role"]) == '"' && kindOf(o["content"]) != 'n'
 	case kind == "compaction":
 		return kindOf(o["encrypted_content"]) == '"'
 	case open || kind == "item_reference" || strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_output"):
@@ -63,182 +91,146 @@ func isItem(o object, open bool) bool {
 	return kind == "reasoning" && (kindOf(o["summary"]) == '[' || kindOf(o["content"]) == '[')
 }
 
-// addItems reads a line that is a list of items, or has one.
-func (f *file) addItems(line int, o object, all []json.RawMessage) error {
+// addItems reads a line that is an item, or has a list of them.
+func (f *file) addItems(line int, raw []byte, o object) error {
 	if f.items == nil {
 		f.items = &itemReader{s: f.open(FormatResponses, "", line), reply: -1}
 		f.last = f.items.s
 	}
-	if all == nil {
-		return f.items.item(line, o)
+	if !isList(o) {
+		return f.items.item(line, raw)
 	}
-	if text, ok, _ := o.str("instructions"); ok && text != f.items.instructions {
-		f.items.instructions = text
-		f.items.add(Entry{Kind: EntrySystem, Line: line, Message: events.Message{Role: events.RoleSystem, Parts: []events.Part{textPart(text)}}})
+	l, err := into[itemList](raw)
+	if err != nil {
+		return err
 	}
-	for i, raw := range all {
-		one, err := parseObject(raw)
-		if err == nil {
-			err = f.items.item(line, one)
+	return f.items.list(line, &l)
+}
+
+func (r *itemReader) list(line int, l *itemList) error {
+	if text := l.Instructions; text != nil && *text != r.instructions {
+		r.instructions = *text
+		r.add(Entry{Kind: EntrySystem, Line: line, Message: events.Message{Role: events.RoleSystem, Parts: []events.Part{textPart(*text)}}})
+	}
+	if text := textOf(l.Input); text != "" {
+		r.add(Entry{Kind: EntryUser, Line: line, Message: userText(text)})
+	}
+	for _, raw := range []json.RawMessage{l.Input, l.Output, l.Data} {
+		if kindOf(raw) != '[' {
+			continue
+		}
+		all, err := into[[]json.RawMessage](raw)
+		for i := 0; err == nil && i < len(all); i++ {
+			if err = r.item(line, all[i]); err != nil {
+				err = fmt.Errorf("items[%d]: %w", i, err)
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("items[%d]: %w", i, err)
+			return err
 		}
 	}
-	if kindOf(o["output"]) == '[' {
-		model, _, _ := o.str("model")
-		f.items.stopped(o, model)
-		f.items.ended(o, "usage", model)
-		f.items.reply = -1
+	if kindOf(l.Output) == '[' {
+		r.stopped(l)
+		r.ended(l.Usage)
+		r.reply = -1
 	}
 	return nil
 }
 
 // stopped notes the model of a response, and how one ended that did not complete.
-func (r *itemReader) stopped(o object, model string) {
-	status, _, _ := o.str("status")
+func (r *itemReader) stopped(l *itemList) {
 	if r.reply < 0 {
 		return
 	}
 	reply := &r.s.conv.Entries[r.reply].Reply
-	reply.Model = cmp.Or(model, reply.Model)
-	switch status {
+	reply.Model = cmp.Or(l.Model, reply.Model)
+	switch l.Status {
 	case "incomplete":
-		details, _ := o.object("incomplete_details")
-		reason, _, _ := details.str("reason")
 		reply.Stop = events.StopOutputLimit
-		if reason == "content_filter" {
+		if l.Incomplete.Reason == "content_filter" {
 			reply.Stop = events.StopContentFilter
 		}
 	case "cancelled":
 		reply.Stop = events.StopCancelled
 	case "failed":
-		fault, _ := o.object("error")
-		reply.Error, _, _ = fault.str("message")
-		reply.Stop = events.StopProviderError
+		reply.Stop, reply.Error = events.StopProviderError, l.Error.Message
 	}
 }
 
-// ended completes the open reply with what its response says.
-func (r *itemReader) ended(o object, key, model string) {
-	usage, _ := o.object(key)
-	if r.reply < 0 || usage == nil {
-		return
+// ended completes the open reply with what its response used.
+func (r *itemReader) ended(u *usage) {
+	if r.reply >= 0 && u != nil {
+		r.s.conv.Entries[r.reply].Reply.Usage = u.events()
+		r.reply = -1
 	}
-	u := fields{o: usage}
-	cached := u.count("cached_input_tokens")
-	if details, _ := usage.object("input_tokens_details"); details != nil {
-		d := fields{o: details}
-		cached = d.count("cached_tokens")
-	}
-	reply := &r.s.conv.Entries[r.reply].Reply
-	reply.Usage = events.Usage{Input: max(u.count("input_tokens")-cached, 0), Output: u.count("output_tokens"), CacheRead: cached, Reasoning: u.count("reasoning_output_tokens")}
-	reply.Model = cmp.Or(model, reply.Model)
-	r.reply = -1
 }
 
-func (r *itemReader) item(line int, o object) error {
-	kind, typed, err := o.str("type")
+func (r *itemReader) item(line int, raw json.RawMessage) error {
+	it, err := into[item](raw)
+	kind := cmp.Or(it.Type, "message")
+	switch {
+	case err != nil:
+	case kind == "message":
+		err = r.message(line, &it)
+	case kind == "reasoning":
+		meta := object{"id": it.ID, "encrypted_content": it.Encrypted}.pick("id", "encrypted_content")
+		r.part(line, events.Part{Kind: events.PartReasoning, Text: joined(it.Summary, it.Content), Meta: meta})
+	case strings.HasSuffix(kind, "_output"):
+		parts, failed := outputParts(it.Output)
+		e := Entry{Kind: EntryResult, Line: line, Result: Result{Call: events.CallID(it.CallID), Failed: failed}}
+		e.Result.Text, e.Result.Attachments = splitResult(parts)
+		r.add(e)
+	case kind == "mcp_call" || strings.HasSuffix(kind, "_call") && it.CallID != "":
+		r.call(line, &it)
+	default: // also calls that the provider ran, and whose results it told in other items
+		r.s.conv.Lost[kind+" items"]++
+	}
 	if err != nil {
-		return err
-	}
-	if !typed {
-		kind = "message"
-	}
-	if err := r.read(line, o, kind); err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
 	return nil
 }
 
-func (r *itemReader) read(line int, o object, kind string) error {
-	f := fields{o: o}
-	switch {
-	case kind == "message":
-		return r.message(line, o)
-	case kind == "reasoning":
-		p := events.Part{Kind: events.PartReasoning, Text: joined(&f, "summary", "content"), Meta: o.pick("id", "encrypted_content")}
-		r.part(line, p)
-	case strings.HasSuffix(kind, "_output"):
-		call := f.text("call_id")
-		e := Entry{Kind: EntryResult, Line: line, Result: Result{Call: events.CallID(call)}}
-		parts, failed, err := outputParts(o["output"])
-		f.setError(err)
-		e.Result.Failed = failed
-		e.Result.Text, e.Result.Attachments = splitResult(parts)
-		r.reply = -1
-		r.add(e)
-	case strings.HasSuffix(kind, "_call"):
-		r.call(line, &f, kind)
-	default:
-		r.s.lose(kind + " items")
-	}
-	return f.err
-}
-
-func (r *itemReader) message(line int, o object) error {
-	role, err := o.must("role")
-	if err != nil {
-		return err
-	}
-	parts, err := content(o, itemPart)
-	if err != nil {
-		return err
-	}
-	switch role {
+func (r *itemReader) message(line int, it *item) error {
+	parts, err := content(it.Content, false)
+	switch it.Role {
 	case "assistant":
 		for _, p := range parts {
 			r.part(line, p)
 		}
-		return nil
 	case "user":
 		r.add(Entry{Kind: EntryUser, Line: line, Message: events.Message{Role: events.RoleUser, Parts: parts}})
 	case "system", "developer":
 		r.add(Entry{Kind: EntrySystem, Line: line, Message: events.Message{Role: events.RoleSystem, Parts: parts}})
 	default:
-		return fmt.Errorf("unknown role %q", role)
+		return fmt.Errorf("unknown role %q", it.Role)
 	}
-	r.reply = -1
-	return nil
+	return err
 }
 
-// call reads a call. The provider ran those without an id of their own, and told their results in other items.
-func (r *itemReader) call(line int, f *fields, kind string) {
-	id := cmp.Or(f.text("call_id"), f.text("id"))
-	p := events.Part{Kind: events.PartToolCall, Call: events.CallID(id), Tool: cmp.Or(f.text("name"), strings.TrimSuffix(kind, "_call"))}
-	switch {
-	case kindOf(f.o["arguments"]) == '"':
-		p.Args = bytesOf(f.text("arguments"))
-	case kindOf(f.o["input"]) == '"':
-		p.Args = bytesOf(f.text("input"))
-	default:
-		for _, key := range []string{"arguments", "input", "action", "operation"} {
-			if kindOf(f.o[key]) == '{' {
-				p.Args = compact(f.o[key])
-			}
-		}
-	}
-	if kind != "mcp_call" && kindOf(f.o["call_id"]) == 'n' {
-		r.s.lose(kind + " items")
-		return
+// call reads a call. One of a server that the provider called has its result, too.
+func (r *itemReader) call(line int, it *item) {
+	p := events.Part{
+		Kind: events.PartToolCall, Call: events.CallID(cmp.Or(it.CallID, textOf(it.ID))), Tool: cmp.Or(it.Name, strings.TrimSuffix(it.Type, "_call")),
+		Args: argsOf(it.Arguments, it.Input, it.Action, it.Operation),
 	}
 	r.part(line, p)
-	if kind == "mcp_call" {
-		failed := kindOf(f.o["error"]) != 'n'
-		text := f.text("output")
-		if failed && text == "" {
-			text = strings.Trim(string(compact(f.o["error"])), `"`)
+	if it.Type == "mcp_call" {
+		failed := kindOf(it.Error) != 'n'
+		text := textOf(it.Output)
+		if failed {
+			text = cmp.Or(text, string(argsOf(it.Error)))
 		}
 		r.add(Entry{Kind: EntryResult, Line: line, Result: Result{Call: p.Call, Text: text, Failed: failed}})
-		r.reply = -1
 	}
 }
 
 // part adds a part to the open reply, or opens one.
 func (r *itemReader) part(line int, p events.Part) {
 	if r.reply < 0 {
-		r.reply = len(r.s.conv.Entries)
+		at := len(r.s.conv.Entries)
 		r.add(Entry{Kind: EntryReply, Line: line, Reply: Reply{Stop: events.StopEnd, Model: r.model, Provider: r.provider}})
+		r.reply = at
 	}
 	r.s.extend(r.reply, p)
 	if p.Kind == events.PartToolCall {
@@ -246,47 +238,39 @@ func (r *itemReader) part(line int, p events.Part) {
 	}
 }
 
-// outputParts reads a result: a text, a list of parts, or an object with a content, which may say that the call failed.
-func outputParts(raw json.RawMessage) (parts []events.Part, failed bool, err error) {
-	o := object{"content": raw}
-	if kindOf(raw) == '{' {
-		if o, err = parseObject(raw); err != nil {
-			return nil, false, err
-		}
-		if failed = kindOf(o["success"]) == 'f'; kindOf(o["content"]) == 'n' { // it may be a part itself
-			o = object{"content": slices.Concat(json.RawMessage("["), raw, json.RawMessage("]"))}
-		}
+// outputParts reads a result: a text, a list of parts, a part, or an object with a content, which may say that the call failed. Anything else is
+// what a program of the provider printed, and stays as it is.
+func outputParts(raw json.RawMessage) (parts []events.Part, failed bool) {
+	o, _ := into[object](raw)
+	inner := raw
+	if o != nil && kindOf(o["content"]) == 'n' {
+		inner = slices.Concat(json.RawMessage("["), raw, json.RawMessage("]"))
+	} else if o != nil {
+		inner = o["content"]
 	}
-	parts, err = content(o, itemPart)
-	if kind := kindOf(raw); err != nil && (kind == '{' || kind == '[') || len(parts) == 1 && kind == '{' && parts[0].MediaType == "" && parts[0].Kind == events.PartAttachment {
-		return []events.Part{textPart(string(compact(raw)))}, failed, nil // what a program of the provider printed
-	}
-	return parts, failed, err
-}
-
-// itemPart reads a part of an item's content.
-func itemPart(kind string, o object) (events.Part, error) {
-	switch kind {
-	case "input_text", "output_text", "text", "summary_text", "reasoning_text":
-		return textAt(o, "text")
-	case "refusal":
-		return textAt(o, "refusal")
-	case "input_image", "computer_screenshot":
-		if kindOf(o["image_url"]) == '"' {
-			return chatImage(o)
+	failed = kindOf(o["success"]) == 'f'
+	blocks, err := blocksOf(inner)
+	for i := range blocks {
+		p := blocks[i].part(false)
+		if blocks[i].Type == "" || o != nil && p.Kind == events.PartAttachment && p.MediaType == "" {
+			err = errors.New("no part")
 		}
-	case "input_audio":
-		return chatAudio(o)
+		parts = append(parts, p)
 	}
-	return events.Part{}, nil
+	switch {
+	case err != nil:
+		return []events.Part{textPart(string(compact(raw)))}, failed
+	case textOf(inner) != "":
+		return []events.Part{textPart(textOf(inner))}, failed
+	}
+	return parts, failed
 }
 
 // joined are the texts of lists of parts.
-func joined(f *fields, keys ...string) string {
+func joined(lists ...json.RawMessage) string {
 	var texts []string
-	for _, key := range keys {
-		parts, err := content(object{"content": f.o[key]}, itemPart)
-		f.setError(err)
+	for _, raw := range lists {
+		parts, _ := content(raw, false)
 		for _, p := range parts {
 			texts = append(texts, p.Text)
 		}

@@ -19,38 +19,42 @@ func Read(name string, r io.Reader) ([]Conversation, error) {
 }
 
 func read(name string, l *lines) ([]Conversation, error) {
-	f := file{name: name, claude: make(map[string]*claudeReader), claudeBy: make(map[string]*claudeReader)}
+	f := file{name: name, claude: make(map[string]*claudeReader), claudeBy: make(map[string]*claudeReader), lost: make(map[string]int)}
+	wrong := func(line int, err error) error {
+		return &LineError{File: name, Line: line, Reason: err.Error(), Err: err}
+	}
 	for {
 		line, err := l.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		var o object
+		if err != nil {
+			return nil, wrong(l.n, err)
+		}
+		n := l.n
+		line, o, err := parseLine(line)
+		if errors.Is(err, io.ErrUnexpectedEOF) && f.last == nil && len(f.scripts) == 0 {
+			line, o, err = l.whole(line, err)
+		}
+		if err != nil && f.last != nil { // its program died, or ran twice
+			f.last.conv.Lost["broken lines"]++
+			continue
+		}
 		if err == nil {
-			n := l.n
-			if o, err = parseLine(line); errors.Is(err, io.ErrUnexpectedEOF) && f.last == nil && len(f.scripts) == 0 {
-				line, o, err = l.whole(line, err)
-			}
-			switch {
-			case err == nil:
-				err = f.add(n, line, o)
-			case f.last != nil: // its program died, or ran twice
-				f.last.lose("broken lines")
-				continue
-			}
+			err = f.add(n, line, o)
 		}
 		if err != nil {
-			return nil, &LineError{File: name, Line: l.n, Reason: err.Error(), Err: err}
+			return nil, wrong(l.n, err)
 		}
 	}
-	if len(f.scripts) == 0 && f.lost == nil {
-		return nil, &LineError{File: name, Line: 1, Reason: "the file is empty"}
-	}
 	all := f.conversations()
-	if len(all) == 0 {
-		return nil, &LineError{File: name, Line: 1, Reason: "no message: " + f.found()}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case len(f.lost) == 0:
+		return nil, wrong(1, errors.New("the file is empty"))
 	}
-	return all, nil
+	return nil, wrong(1, errors.New("no message: "+LostText(f.lost)))
 }
 
 // file is a file that is being read.
@@ -63,52 +67,44 @@ type file struct {
 	codex    *codexReader             // nil before the first rollout
 	items    *itemReader              // nil before the first item
 	last     *script                  // of the newest line, where unknown lines count for it
-	lost     map[string]int           // before the first conversation
+	lost     map[string]int           // outside of the conversations
 }
 
 // add reads one line. Its content says of which form it is; a line that says nothing of the kind is of the form of the line before.
 func (f *file) add(n int, line []byte, o object) error {
-	if _, ok := o["messages"]; ok {
-		return f.addChat(n, o)
-	}
-	if _, ok := o["version"]; ok && kindOf(o["session"]) == '{' {
-		return f.addRecord(n, o)
-	}
-	if isOldCodex(o) {
-		_, err := f.openCodex(n, o)
-		return err
-	}
-	kind, ok, err := o.str("type")
-	all, isItems := itemsOf(o, f.items != nil && f.last == f.items.s)
+	kind, err := into[string](o["type"])
+	_, isChat := o["messages"]
+	_, isRecord := o["version"]
+	typed := kindOf(o["type"]) != 'n'
 	switch {
+	case isChat:
+		return f.addChat(n, line)
+	case isRecord && kindOf(o["session"]) == '{':
+		return f.addRecord(n, line)
 	case err != nil:
+		return fmt.Errorf("type: %w", err)
+	case isOldCodex(o):
+		head, err := into[codexPayload](line)
+		f.openCodex(n, &head)
 		return err
-	case ok && isClaude(o):
-		return f.addClaude(n, o, kind)
-	case ok && isCodex(o):
-		return f.addCodex(n, o, kind)
+	case typed && isClaude(o):
+		return f.addClaude(n, line, kind)
+	case typed && isCodex(o):
+		return f.addCodex(n, o["payload"], kind)
 	case isPi(o):
-		return f.addPi(n, line, o, kind)
-	case isItems:
-		return f.addItems(n, o, all)
-	case ok && f.pi != nil && f.pi.headed:
-		return f.addPi(n, line, o, kind)
+		return f.addPi(n, line, kind)
+	case isList(o) || isItem(o, f.items != nil && f.last == f.items.s):
+		return f.addItems(n, line, o)
+	case typed && f.pi != nil && f.pi.headed:
+		return f.addPi(n, line, kind)
 	case f.last != nil:
-		f.last.lose(cmp.Or(kind, "other") + " lines")
-		return nil
-	case ok: // programs write lines of new types before the first message
-		f.lose(kind + " lines")
-		return nil
+		f.last.conv.Lost[cmp.Or(kind, "other")+" lines"]++
+	case typed: // programs write lines of new types before the first message
+		f.lost[kind+" lines"]++
+	default:
+		return fmt.Errorf("of no known form: neither messages nor a type, but %s", strings.Join(slices.Sorted(maps.Keys(o)), ", "))
 	}
-	return fmt.Errorf("of no known form: neither messages nor a type, but %s", strings.Join(slices.Sorted(maps.Keys(o)), ", "))
-}
-
-// lose counts a line before the first conversation.
-func (f *file) lose(what string) {
-	if f.lost == nil {
-		f.lost = make(map[string]int)
-	}
-	f.lost[what]++
+	return nil
 }
 
 // open starts a conversation. An empty id is replaced with one made from the file's name and the line.
@@ -124,36 +120,31 @@ func (f *file) open(format Format, id string, line int) *script {
 // conversations are those with a message. What the others have counts as lost, and so do those of subagents beside that of their session.
 func (f *file) conversations() []Conversation {
 	var all []Conversation
-	lost := f.lost
 	for _, s := range f.scripts {
 		if f.isMessage(s) {
 			all = append(all, s.conv)
 			continue
 		}
-		if lost == nil {
-			lost = make(map[string]int)
+		for i := range s.conv.Entries {
+			e := &s.conv.Entries[i]
+			what := cmp.Or(e.Type, string(e.Kind)) + " entries"
+			if s.side {
+				what = "entries of subagents"
+			}
+			f.lost[what]++
 		}
-		what := "entries without a message"
-		if s.side {
-			what = "entries of subagents"
-		}
-		lost[what] += len(s.conv.Entries)
-		for what, n := range s.conv.Lost {
-			lost[what] += n
-		}
+		addCounts(f.lost, s.conv.Lost)
 	}
-	if len(all) == 0 || len(lost) == 0 {
-		return all
+	if len(all) > 0 {
+		addCounts(all[0].Lost, f.lost)
 	}
-	sum := maps.Clone(all[0].Lost)
-	if sum == nil {
-		sum = make(map[string]int)
-	}
-	for what, n := range lost {
+	return all
+}
+
+func addCounts(sum, more map[string]int) {
+	for what, n := range more {
 		sum[what] += n
 	}
-	all[0].Lost = sum
-	return all
 }
 
 // isMessage reports whether a script is a conversation to return.
@@ -165,24 +156,6 @@ func (f *file) isMessage(s *script) bool {
 		return false
 	}
 	return slices.ContainsFunc(s.conv.Entries, func(e Entry) bool { return e.spoken(s.conv.Format) })
-}
-
-// found says what a file without a message has.
-func (f *file) found() string {
-	counts := maps.Clone(f.lost)
-	if counts == nil {
-		counts = make(map[string]int)
-	}
-	for _, s := range f.scripts {
-		for i := range s.conv.Entries {
-			e := &s.conv.Entries[i]
-			counts[cmp.Or(e.Type, string(e.Kind))+" entries"]++
-		}
-		for what, n := range s.conv.Lost {
-			counts[what] += n
-		}
-	}
-	return LostText(counts)
 }
 
 // LostText lists counts, the most frequent first.

@@ -14,6 +14,50 @@ import (
 // FormatRecord is the record that audits exchange, as package exchange writes it: one record in each line.
 const FormatRecord Format = "record"
 
+// record is a whole record.
+type record struct {
+	Session struct {
+		ID      *string           `json:"session-id"`
+		Entries []json.RawMessage `json:"entries"`
+	} `json:"session"`
+}
+
+// recordEntry is an entry of any type.
+type recordEntry struct {
+	Type         string          `json:"type"`
+	ID           string          `json:"id"`
+	Parent       string          `json:"parent-id"`
+	Message      string          `json:"message-id"`
+	EventType    string          `json:"event-type"`
+	Content      json.RawMessage `json:"content"`
+	Plugin       string          `json:"plugin"`
+	Stop         string          `json:"stop-reason"`
+	StopDetail   string          `json:"stop-detail"`
+	Model        string          `json:"model-id"`
+	Provider     string          `json:"model-provider"`
+	Usage        usage           `json:"token-usage"`
+	ProviderData string          `json:"provider-data"`
+	Call         events.CallID   `json:"call-id"`
+	Name         string          `json:"name"`
+	Arguments    *string         `json:"arguments"`
+	Input        json.RawMessage `json:"input"`
+	Position     *count          `json:"position"`
+	Tool         string          `json:"tool"`
+	Outcome      events.Outcome  `json:"outcome"`
+	Output       string          `json:"output"`
+	Failed       bool            `json:"is-error"`
+	Attachments  json.RawMessage `json:"attachments"`
+	Data         json.RawMessage `json:"data"`
+}
+
+// recordBlock is a part of a content.
+type recordBlock struct {
+	Type         string `json:"type"`
+	Text         string `json:"text"`
+	MediaType    string `json:"media-type"`
+	ProviderData string `json:"provider-data"`
+}
+
 // recordReader reads the entries of one record.
 type recordReader struct {
 	s     *script
@@ -23,99 +67,71 @@ type recordReader struct {
 }
 
 // addRecord reads a line with a whole record.
-func (f *file) addRecord(line int, o object) error {
-	session, err := o.object("session")
-	if err != nil {
+func (f *file) addRecord(line int, raw []byte) error {
+	c, err := into[record](raw)
+	switch {
+	case err != nil:
 		return err
+	case c.Session.ID == nil:
+		return errors.New("session: no session-id")
+	case c.Session.Entries == nil:
+		return errors.New("session: no entries")
 	}
-	id, err := session.must("session-id")
-	if err != nil {
-		return fmt.Errorf("session: %w", err)
-	}
-	if kindOf(session["entries"]) != '[' {
-		return errors.New("session: entries: not an array")
-	}
-	all, err := session.list("entries")
-	if err != nil {
-		return fmt.Errorf("session: %w", err)
-	}
-	r := &recordReader{s: f.open(FormatRecord, id, line), kept: make(map[string]string), reply: -1}
-	for i, raw := range all {
-		if err := r.entry(line, raw); err != nil {
+	r := &recordReader{s: f.open(FormatRecord, *c.Session.ID, line), kept: make(map[string]string), reply: -1}
+	for i, raw := range c.Session.Entries {
+		one, err := into[recordEntry](raw)
+		if err == nil {
+			err = r.entry(line, &one)
+		}
+		if err != nil {
 			return fmt.Errorf("session: entries[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (r *recordReader) entry(line int, raw json.RawMessage) error {
-	o, err := parseObject(raw)
-	if err != nil {
-		return err
-	}
-	kind, err := o.must("type")
-	if err != nil {
-		return err
-	}
-	switch kind {
+func (r *recordReader) entry(line int, from *recordEntry) (err error) {
+	e := Entry{Line: line, ID: from.ID}
+	group := from.ID
+	switch from.Type {
 	case "reasoning", "tool-call":
-		return r.part(kind, o)
-	case "user", "assistant", "tool-result":
-	case "system-event":
-		if name, _, err := o.str("event-type"); err != nil || name != "message.system" {
-			return errors.Join(err, r.skip(o))
-		}
-	default:
-		return fmt.Errorf("unknown type %q", kind)
-	}
-	f := fields{o: o}
-	e := Entry{Line: line, ID: f.text("id")}
-	group := e.ID
-	if kind == "tool-result" {
-		group = f.text("message-id")
-	}
-	switch kind {
+		return r.part(from)
 	case "user":
 		e.Kind, e.Message.Role = EntryUser, events.RoleUser
-		e.Message.Parts = r.blocks(&f, "content")
-		if f.text("plugin") == "compaction" {
+		e.Message.Parts, err = recordParts(from.Content)
+		if from.Plugin == "compaction" {
 			e.Kind, e.Compaction = EntryCompaction, Compaction{Summary: e.Message.Text(), FirstKept: -1}
 		}
 	case "system-event":
-		data, err := o.object("data")
-		f.setError(err)
-		inner := fields{o: data}
+		if from.EventType != "message.system" {
+			r.kept[from.ID] = cmp.Or(r.kept[from.Parent], from.Parent) // stands for the entry that is not read
+			return nil
+		}
+		data, _ := into[object](from.Data)
 		e.Kind, e.Message.Role = EntrySystem, events.RoleSystem
-		e.Message.Parts = r.blocks(&inner, "content")
-		f.setError(inner.err)
+		e.Message.Parts, err = recordParts(data["content"])
 	case "assistant":
-		e.Kind = EntryReply
-		e.Reply = r.replyOf(&f)
+		e.Kind, e.Reply = EntryReply, Reply{
+			Stop: cmp.Or(events.StopReason(from.Stop), events.StopEnd), Error: from.StopDetail, Model: from.Model, Provider: from.Provider, Usage: from.Usage.events(),
+		}
+		e.Reply.Parts, err = recordParts(from.Content)
 	case "tool-result":
-		if f.text("outcome") == string(events.OutcomeCancelled) && turn.IsNoResultText(f.text("output")) {
+		group = from.Message
+		if from.Outcome == events.OutcomeCancelled && turn.IsNoResultText(from.Output) {
 			if _, known := r.kept[group]; !known {
 				r.kept[group] = r.last
 			}
-			return f.err
+			return nil
 		}
-		e.Kind = EntryResult
-		e.Result = Result{Call: events.CallID(f.text("call-id")), Tool: f.text("tool"), Text: f.text("output"), Failed: f.flag("is-error")}
-		e.Result.Attachments = r.blocks(&f, "attachments")
+		e.Kind, e.Result = EntryResult, Result{Call: from.Call, Tool: from.Tool, Text: from.Output, Failed: from.Failed}
+		e.Result.Attachments, err = recordParts(from.Attachments)
+	default:
+		return fmt.Errorf("unknown type %q", from.Type)
 	}
-	if f.err != nil {
-		return f.err
+	if err == nil {
+		r.place(&e, group, from.Parent)
 	}
-	r.place(&e, group, f.text("parent-id"))
-	return f.err
-}
-
-// skip lets the parent of an entry that is not read stand for it.
-func (r *recordReader) skip(o object) error {
-	f := fields{o: o}
-	if id, parent := f.text("id"), f.text("parent-id"); id != "" {
-		r.kept[id] = cmp.Or(r.kept[parent], parent)
-	}
-	return f.err
+	return err
 }
 
 // place adds an entry below its parent. Entries of one message follow each other, and the newest stands for the message.
@@ -125,93 +141,58 @@ func (r *recordReader) place(e *Entry, group, parent string) {
 	} else if kept, ok := r.kept[parent]; ok {
 		parent = kept
 	}
-	if parent == "" && e.Kind == EntryReply && e.Reply.Parts == nil {
-		parent = r.last // a reply without content has no place of its own
-	}
-	e.Parent = parent
 	r.reply = -1
 	if e.Kind == EntryReply {
 		r.reply = len(r.s.conv.Entries)
+		if e.Reply.Parts == nil {
+			parent = cmp.Or(parent, r.last) // a reply without content has no place of its own
+		}
 	}
-	r.s.add(*e, false)
+	e.Parent = parent
+	r.s.add(*e)
 	r.kept[group], r.last = e.ID, e.ID
 }
 
-// replyOf reads a reply. Its reasoning and calls follow as entries of their own.
-func (r *recordReader) replyOf(f *fields) Reply {
-	reply := Reply{
-		Stop: events.StopReason(f.text("stop-reason")), Error: f.text("stop-detail"), Model: f.text("model-id"), Provider: f.text("model-provider"),
-	}
-	if reply.Stop == "" {
-		reply.Stop = events.StopEnd
-	}
-	usage, err := f.o.object("token-usage")
-	f.setError(err)
-	u := fields{o: usage}
-	cached := u.count("cached")
-	reply.Usage = events.Usage{Input: u.count("input") - cached, Output: u.count("output"), CacheRead: cached, Reasoning: u.count("reasoning")}
-	f.setError(u.err)
-	reply.Parts = r.blocks(f, "content")
-	return reply
-}
-
 // part reads reasoning or a call, and puts it at its position among the parts of its reply.
-func (r *recordReader) part(kind string, o object) error {
-	f := fields{o: o}
-	p := events.Part{Kind: events.PartReasoning, Text: f.text("content"), Meta: bytesOf(f.text("provider-data"))}
-	if kind == "tool-call" {
-		p = events.Part{Kind: events.PartToolCall, Call: events.CallID(f.text("call-id")), Tool: f.text("name"), Meta: p.Meta}
-		if _, ok := o["arguments"]; ok {
-			p.Args = bytesOf(f.text("arguments"))
-		} else if kindOf(o["input"]) != 'n' {
-			p.Args = compact(o["input"])
+func (r *recordReader) part(from *recordEntry) error {
+	p := events.Part{Kind: events.PartReasoning, Text: textOf(from.Content), Meta: bytesOf(from.ProviderData)}
+	if from.Type == "tool-call" {
+		p = events.Part{Kind: events.PartToolCall, Call: from.Call, Tool: from.Name, Args: argsOf(from.Input), Meta: p.Meta}
+		if from.Arguments != nil {
+			p.Args = bytesOf(*from.Arguments)
 		}
-		f.err = nil
-		if name, _, err := o.str("name"); err != nil || name == "" {
+		if p.Tool == "" {
 			return errors.New("no name")
 		}
 	}
-	if f.err != nil {
-		return f.err
-	}
 	if r.reply < 0 {
-		return fmt.Errorf("a %s without a reply before it", kind)
+		return fmt.Errorf("a %s without a reply before it", from.Type)
 	}
 	parts := &r.s.conv.Entries[r.reply].Reply.Parts
-	at := int(f.count("position"))
-	if kindOf(o["position"]) == 'n' || at < 0 || at > len(*parts) {
-		at = len(*parts)
+	at := len(*parts)
+	if from.Position != nil && *from.Position >= 0 {
+		at = min(at, int(*from.Position))
 	}
-	if *parts = slices.Insert(*parts, at, p); f.err == nil && kind == "tool-call" {
-		r.s.open(r.reply, p)
-	}
-	return f.err
+	*parts = slices.Insert(*parts, at, p)
+	r.s.called(r.reply, p)
+	return nil
 }
 
-// blocks reads a content: a text, or blocks.
-func (r *recordReader) blocks(f *fields, key string) []events.Part {
-	if kindOf(f.o[key]) == '"' {
-		if text := f.text(key); text != "" {
-			return []events.Part{textPart(text)}
-		}
-		return nil
+// recordParts reads a content: a text, or blocks.
+func recordParts(raw json.RawMessage) (parts []events.Part, err error) {
+	if text := textOf(raw); text != "" {
+		return []events.Part{textPart(text)}, nil
 	}
-	all, err := f.o.list(key)
-	f.setError(err)
-	var parts []events.Part
-	for i, raw := range all {
-		o, err := parseObject(raw)
-		if err != nil {
-			f.setError(fmt.Errorf("%s[%d]: %w", key, i, err))
-			return nil
+	var blocks []recordBlock
+	if kindOf(raw) != '"' {
+		blocks, err = into[[]recordBlock](raw)
+	}
+	for _, b := range blocks {
+		p := textPart(b.Text)
+		if b.Type != "text" {
+			p = events.Part{Kind: events.PartAttachment, Text: b.Text, MediaType: b.MediaType, Meta: bytesOf(b.ProviderData)}
 		}
-		b := fields{o: o}
-		p := textPart(b.text("text"))
-		if b.text("type") != "text" {
-			p = events.Part{Kind: events.PartAttachment, Text: p.Text, MediaType: b.text("media-type"), Meta: bytesOf(b.text("provider-data"))}
-		}
-		f.setError(b.err)
 		parts = append(parts, p)
 	}
-	return parts
+	return parts, err
 }

@@ -23,7 +23,7 @@ type Conversation struct {
 	File    string // as given to Read
 	Line    int    // first line, from 1
 	Entries []Entry
-	// Lost is what the file says and the entries do not, with how often; nil for nothing.
+	// Lost is what the file says and the entries do not, with how often.
 	Lost map[string]int
 }
 
