@@ -5,21 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events/localfile"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/workers"
-	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
 	"github.com/lash-go/lash/workers/recording/recordingtest"
@@ -44,11 +37,12 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	d, err := c.open(ctx, s)
+	stage, err := playback.Open(ctx, playback.StageConfig{Dir: c.Store, Servers: c.Servers, Profile: c.Profile, Actor: "demo"})
 	if err != nil {
 		return err
 	}
-	defer d.close()
+	defer stage.Close()
+	d := &demo{Stage: stage, cmd: c, output: newDemoOutput(c, s)}
 	return d.run(ctx, plansOf(convs))
 }
 
@@ -75,119 +69,23 @@ func (c *demoCmd) read() ([]recording.Conversation, error) {
 
 // demo is a running demonstration.
 type demo struct {
-	cmd     *demoCmd
-	s       *streams
-	output  *demoOutput
-	store   string
-	servers []*busembed.Server
-	buses   []*bus.Bus
-	nodes   []*workers.Node
-	player  *playback.Player
-	host    *session.Host
-}
-
-func (c *demoCmd) open(ctx context.Context, s *streams) (d *demo, err error) {
-	d = &demo{cmd: c, s: s, store: c.Store, output: newDemoOutput(c, s)}
-	defer func() {
-		if err != nil {
-			d.close()
-		}
-	}()
-	if d.store == "" {
-		if d.store, err = os.MkdirTemp("", "lash-demo-"); err != nil {
-			return nil, err
-		}
-	}
-	if err := d.startServers(); err != nil {
-		return nil, err
-	}
-	b, err := d.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if d.host, err = session.New(session.Config{Bus: b, Actor: "demo", Plugins: session.NoPlugins()}); err != nil {
-		return nil, err
-	}
-	d.player = playback.NewPlayer(d.host)
-	return d, nil
-}
-
-func (d *demo) startServers() (err error) {
-	if d.cmd.Servers == 3 {
-		d.servers, err = busembed.StartCluster(d.store)
-		return err
-	}
-	one, err := busembed.Start(busembed.Config{StoreDir: d.store, Profile: d.cmd.Profile})
-	if err == nil {
-		d.servers = []*busembed.Server{one}
-	}
-	return err
-}
-
-// connect opens a bus of its own, as another process would.
-func (d *demo) connect(ctx context.Context) (*bus.Bus, error) {
-	cfg := bus.Config{Options: []nats.Option{d.servers[0].InProcess()}}
-	if d.cmd.Servers == 3 {
-		cfg = bus.Config{URL: busembed.URLs(d.servers), Replicas: 3}
-	}
-	b, err := bus.Open(ctx, cfg)
-	if err == nil {
-		d.buses = append(d.buses, b)
-	}
-	return b, err
-}
-
-// startNodes starts the workers after the player has every plan: turns of the store may run at once.
-func (d *demo) startNodes(ctx context.Context) error {
-	for range d.cmd.Workers {
-		b, err := d.connect(ctx)
-		if err != nil {
-			return err
-		}
-		node, err := workers.NewNode(workers.Config{
-			Bus: b, Provider: "scripted", Tools: d.player.Tools,
-			Providers: map[string]llm.Provider{"scripted": d.player.Provider()},
-		})
-		if err != nil {
-			return err
-		}
-		if err := node.Start(ctx); err != nil {
-			return err
-		}
-		d.nodes = append(d.nodes, node)
-	}
-	return nil
+	*playback.Stage
+	cmd    *demoCmd
+	output *demoOutput
 }
 
 // stopGrace bounds how long running turns may continue before they return to the queue.
 const stopGrace = 5 * time.Second
 
-func (d *demo) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
-	defer cancel()
-	for _, n := range d.nodes {
-		n.Stop(ctx)
-	}
-	for _, b := range d.buses {
-		b.Close()
-	}
-	for _, s := range d.servers {
-		s.Stop()
-	}
-	if d.cmd.Store == "" && d.store != "" {
-		_ = os.RemoveAll(d.store)
-	}
-}
-
 func (d *demo) run(ctx context.Context, plans []*playback.Plan) error {
 	d.output.start(plans, d.promise())
 	began := time.Now()
 	for _, plan := range plans {
-		if err := d.player.Add(plan); err != nil {
+		if err := d.Player.Add(plan); err != nil {
 			return err
 		}
 	}
-	if err := d.startNodes(ctx); err != nil {
+	if err := d.Work(ctx, d.cmd.Workers); err != nil {
 		return err
 	}
 	results := make([]result, len(plans))
@@ -211,9 +109,7 @@ func (d *demo) run(ctx context.Context, plans []*playback.Plan) error {
 	close(next)
 	drivers.Wait()
 	sum := summarize(results)
-	for _, b := range d.buses {
-		sum.Conflicts += b.Conflicts()
-	}
+	sum.Conflicts = d.Conflicts()
 	sum.DurationMillis = time.Since(began).Milliseconds()
 	return d.output.end(sum, results)
 }
@@ -229,33 +125,28 @@ func (d *demo) promise() string {
 // drive drives one conversation to its end and compares.
 func (d *demo) drive(ctx context.Context, plan *playback.Plan) result {
 	r := result{plan: plan}
-	live := d.output.follow(plan, d.buses[0])
-	r.err = d.player.Play(ctx, plan, func(step *playback.Step) {
-		if s, err := d.host.State(ctx, plan.Session); err == nil {
+	live := d.output.follow(plan, d.Bus)
+	r.err = d.Player.Play(ctx, plan, func(step *playback.Step) {
+		if s, err := d.Host.State(ctx, plan.Session); err == nil {
 			live.step(step, s)
 		}
 	})
 	if r.err != nil {
 		return r
 	}
-	if r.state, r.err = d.host.State(ctx, plan.Session); r.err != nil {
+	if r.state, r.err = d.Host.State(ctx, plan.Session); r.err != nil {
 		return r
 	}
 	if err := r.state.Check(); err != nil {
 		r.err = fmt.Errorf("session %s: broken invariant: %w", plan.Session, err)
 		return r
 	}
-	var diff *playback.Difference
-	diff, r.err = playback.Compare(ctx, d.buses[0], plan, r.state)
+	diff, err := playback.Compare(ctx, d.Bus, plan, r.state)
 	if diff != nil {
-		r.err = diff
+		err = diff
 	}
 	// Project updates the rows of the session, so that the store is complete when the demo ends.
-	return r.orErr(follow.NewProjector(d.buses[0], nil).Project(ctx, plan.Session))
-}
-
-func (r result) orErr(err error) result {
-	r.err = errors.Join(r.err, err)
+	r.err = errors.Join(err, follow.NewProjector(d.Bus, nil).Project(ctx, plan.Session))
 	return r
 }
 

@@ -224,16 +224,16 @@ func (c *importCmd) onBus(ctx context.Context, s *streams, do func(context.Conte
 
 // importer puts sessions into a server.
 type importer struct {
-	b         *bus.Bus
-	resume    bool                // sessions with work left, too
-	converter *playback.Converter // started for the first recording
-	progress  func(n int)
-	printed   time.Time
+	b        *bus.Bus
+	resume   bool            // sessions with work left, too
+	stage    *playback.Stage // started for the first recording
+	progress func(n int)
+	printed  time.Time
 }
 
 func (x *importer) close() {
-	if x.converter != nil {
-		x.converter.Close()
+	if x.stage != nil {
+		x.stage.Close()
 	}
 }
 
@@ -271,13 +271,13 @@ func (x *importer) put(ctx context.Context, src *importSource, n int) (imported,
 }
 
 func (x *importer) convert(ctx context.Context, plan *playback.Plan) (a *events.Archive, err error) {
-	if x.converter == nil {
-		if x.converter, err = playback.NewConverter(ctx, x.b.Keys()); err != nil {
-			x.converter = nil
+	if x.stage == nil {
+		if x.stage, err = playback.Open(ctx, playback.StageConfig{Keys: x.b.Keys()}); err != nil {
+			x.stage = nil
 			return nil, err
 		}
 	}
-	return x.converter.Convert(ctx, plan)
+	return x.stage.Convert(ctx, plan)
 }
 
 // compare compares a recording with the session of its name. There is none: 0. Otherwise it is the session's last sequence.

@@ -98,7 +98,7 @@ func (b *tab) compareFolds(list ...events.SessionID) (sum int) {
 func TestFoldOfRecordings(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	c, err := playback.NewConverter(b.Ctx, nil)
+	c, err := playback.Open(b.Ctx, playback.StageConfig{})
 	harness.WantError(t, "converter", err, nil)
 	defer c.Close()
 	var list []events.SessionID

@@ -138,7 +138,7 @@ func historyArchived(t *testing.T) []*events.Archive {
 
 func convert(t *testing.T, plan *playback.Plan) *events.Archive {
 	t.Helper()
-	c, err := playback.NewConverter(harness.Context(t), nil)
+	c, err := playback.Open(harness.Context(t), playback.StageConfig{})
 	harness.WantError(t, "converter", err, nil)
 	defer c.Close()
 	a, err := c.Convert(harness.Context(t), plan)

@@ -2,7 +2,9 @@ package playback
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -28,6 +30,15 @@ type item struct {
 	id   string // of calls and results
 	name string // tool of a call, or type of a node
 	text string
+}
+
+func (i item) String() string {
+	return fmt.Sprintf("%s %s%s %q", i.kind, i.name, i.id, events.Clip(i.text, 120, "…"))
+}
+
+// want is a recorded item.
+type want struct {
+	item
 	line int
 	// partial is the turn of an aborted reply. The history has the streamed part, unless the process died, which the
 	// turn's attempts show.
@@ -35,34 +46,23 @@ type item struct {
 	mayLose bool // a result; the history may have a lost call in its place
 }
 
-func (i item) String() string {
-	text := []rune(i.text)
-	if len(text) > 120 {
-		text = append(text[:120:120], []rune(fmt.Sprintf("… (+%d)", len(text)-120))...)
-	}
-	return fmt.Sprintf("%s %s%s %q", i.kind, i.name, i.id, string(text))
-}
-
-// isLost reports whether i may be lost and j is a lost result of the same call.
-func (i item) isLost(j item) bool {
-	return i.mayLose && j.kind == i.kind && j.id == i.id && j.name == string(events.OutcomeLost)
+// matches reports whether the history has the item, or a lost call where one may be lost.
+func (w *want) matches(got item) bool {
+	lost := item{kind: w.kind, id: w.id, name: string(events.OutcomeLost), text: got.text}
+	return w.item == got || w.mayLose && lost == got
 }
 
 // forgiveLost marks the results of calls that may be lost.
-func forgiveLost(items []item, tools map[string]bool) {
+func forgiveLost(list []want, tools map[string]bool) {
 	calls := make(map[string]bool)
-	for i := range items {
-		switch items[i].kind {
+	for i := range list {
+		switch list[i].kind {
 		case "call":
-			calls[items[i].id] = tools[items[i].name]
+			calls[list[i].id] = tools[list[i].name]
 		case "result":
-			items[i].mayLose = calls[items[i].id]
+			list[i].mayLose = calls[list[i].id]
 		}
 	}
-}
-
-func (i item) same(j item) bool {
-	return i.kind == j.kind && i.id == j.id && i.name == j.name && i.text == j.text
 }
 
 // Compare compares a finished history with its recording: every message, and the end of every turn. nil means equal.
@@ -80,82 +80,90 @@ func Compare(ctx context.Context, blobs blob.Store, plan *Plan, s *projector.Sta
 	for i := range records {
 		attempts[records[i].ID] = records[i].Attempts
 	}
-	differ := func(line int, format string, args ...any) *Difference {
-		return &Difference{Session: plan.Session, File: plan.Conv.File, Line: line, reason: fmt.Sprintf(format, args...)}
-	}
-	want := expectedItems(plan)
-	forgiveLost(want, plan.MayLose)
-	for _, lane := range []string{"message", "node"} {
-		if line, reason := compareItems(lane, want, history, attempts); reason != "" {
-			return differ(line, "%s", reason), nil
+	expected := expectedItems(plan)
+	forgiveLost(expected, plan.MayLose)
+	for _, nodes := range []bool{false, true} {
+		if line, reason := compareItems(nodes, expected, history, attempts); reason != "" {
+			return plan.differs(line, reason), nil
 		}
 	}
-	return compareEnds(plan, records, differ), nil
+	return compareEnds(plan, records), nil
 }
 
-// compareItems compares one lane. Nodes and messages are separate lanes: a node that was recorded inside a turn is in
-// the history at the next boundary.
-func compareItems(lane string, want, got []item, attempts map[events.TurnID]int64) (int, string) {
-	want, got = inLane(want, lane), inLane(got, lane)
-	j := 0
-	for _, w := range want {
-		if j < len(got) && w.same(got[j]) {
-			j++
-			continue
-		}
-		if j < len(got) && w.isLost(got[j]) {
-			j++
-			continue
-		}
-		if w.partial != "" && attempts[w.partial] > 1 {
-			continue
-		}
-		if j == len(got) {
+func (p *Plan) differs(line int, reason string) *Difference {
+	return &Difference{Session: p.Session, File: p.Conv.File, Line: line, reason: reason}
+}
+
+// compareItems compares nodes, or else messages: a node that was recorded inside a turn is in the history at the next boundary.
+func compareItems(nodes bool, list []want, got []item, attempts map[events.TurnID]int64) (line int, reason string) {
+	other := func(i item) bool { return (i.kind == "node" || i.kind == "summary") != nodes }
+	got = slices.DeleteFunc(slices.Clone(got), other)
+	for i := range list {
+		w := &list[i]
+		switch {
+		case other(w.item):
+		case len(got) > 0 && w.matches(got[0]):
+			got = got[1:]
+		case w.partial != "" && attempts[w.partial] > 1:
+		case len(got) == 0:
 			return w.line, fmt.Sprintf("recorded %v is missing", w)
+		default:
+			return w.line, fmt.Sprintf("recorded %v, the history has %v", w, got[0])
 		}
-		return w.line, fmt.Sprintf("recorded %v, the history has %v", w, got[j])
 	}
-	if j < len(got) {
-		return 0, fmt.Sprintf("the history has %v beyond the recording", got[j])
+	if len(got) > 0 {
+		return 0, fmt.Sprintf("the history has %v beyond the recording", got[0])
 	}
 	return 0, ""
 }
 
-func inLane(items []item, lane string) []item {
-	var list []item
-	for _, i := range items {
-		if (i.kind == "node" || i.kind == "summary") == (lane == "node") {
-			list = append(list, i)
-		}
-	}
-	return list
+// History is a history and what reads its bodies.
+type History struct {
+	State *projector.State
+	Blobs blob.Store
 }
 
-func compareEnds(plan *Plan, records []projector.TurnRecord, differ func(int, string, ...any) *Difference) *Difference {
-	var turns []*Turn
+// Unlike returns the first difference between the conversations of two histories: their messages, reasoning, calls, results
+// and attachments, on all branches in the order of the log. It ignores ids, times and turns. Equal ones give "". The error is
+// of reading.
+func Unlike(ctx context.Context, a, b History) (string, error) {
+	left, err := historyItems(ctx, a.Blobs, a.State)
+	right, wrong := historyItems(ctx, b.Blobs, b.State)
+	if err = errors.Join(err, wrong); err != nil {
+		return "", err
+	}
+	list := make([]want, len(left))
+	for i := range left {
+		list[i].item = left[i]
+	}
+	_, reason := compareItems(false, list, right, nil)
+	return reason, nil
+}
+
+func compareEnds(plan *Plan, records []projector.TurnRecord) *Difference {
 	for i := range plan.Steps {
-		if t := plan.Steps[i].Turn; t != nil {
-			turns = append(turns, t)
+		t := plan.Steps[i].Turn
+		if t == nil {
+			continue
 		}
+		line := plan.line(&plan.Steps[i])
+		if len(records) == 0 || records[0].ID != t.ID {
+			return plan.differs(line, fmt.Sprintf("turn %s is missing", t.ID))
+		}
+		if r := &records[0]; r.End != t.end {
+			return plan.differs(line, fmt.Sprintf("turn %s was recorded as %s, the history says %s %s", t.ID, t.end, r.End, r.Issue.Code))
+		}
+		records = records[1:]
 	}
-	for i, t := range turns {
-		line := plan.line(&Step{Turn: t})
-		if i >= len(records) || records[i].ID != t.ID {
-			return differ(line, "turn %s is missing", t.ID)
-		}
-		if records[i].End != t.end {
-			return differ(line, "turn %s was recorded as %s, the history says %s %s", t.ID, t.end, records[i].End, records[i].Issue.Code)
-		}
-	}
-	if len(records) > len(turns) {
-		return differ(0, "turn %s is beyond the recording", records[len(turns)].ID)
+	if len(records) > 0 {
+		return plan.differs(0, fmt.Sprintf("turn %s is beyond the recording", records[0].ID))
 	}
 	return nil
 }
 
 // expectedItems flattens a recording. It uses the plan only to find the turn of an aborted reply. Results follow
 // their reply in call order; late results are at the position of their entry.
-func expectedItems(plan *Plan) []item {
+func expectedItems(plan *Plan) (list []want) {
 	aborted := make(map[int]events.TurnID)
 	for _, t := range plan.Turns {
 		for _, r := range t.Replies {
@@ -164,88 +172,73 @@ func expectedItems(plan *Plan) []item {
 			}
 		}
 	}
-	var list []item
+	add := func(line int, partial events.TurnID, items ...item) {
+		for _, i := range items {
+			list = append(list, want{item: i, line: line, partial: partial})
+		}
+	}
 	conv := plan.Conv
 	for i := range conv.Entries {
 		e := &conv.Entries[i]
 		switch e.Kind {
 		case recording.EntrySystem, recording.EntryUser, recording.EntryContext:
-			if e.Kind != recording.EntrySystem && isBlank(e.Message.Parts) {
-				continue
+			if e.Kind == recording.EntrySystem || !isBlank(e.Message.Parts) {
+				add(e.Line, "", messageItems(string(e.Message.Role), e.Message.Parts)...)
 			}
-			list = append(list, messageItems(string(e.Message.Role), e.Message.Parts, e.Line, "")...)
 		case recording.EntryReply:
-			list = append(list, replyItems(conv, e, aborted[i])...)
+			if len(e.Reply.Parts) > 0 { // an empty reply adds no message; the comparison of the turn's end covers it
+				add(e.Line, aborted[i], messageItems(string(events.RoleAssistant), e.Reply.Parts)...)
+			}
+			results := resultsOf(conv, i)
+			for n, call := range callParts(e.Reply.Parts) {
+				if r := results[n]; r != nil {
+					add(r.Line, "", resultItems(call.Call, &r.Result)...)
+				} else { // cancelled
+					add(e.Line, aborted[i], item{kind: "result", id: string(call.Call), name: string(events.OutcomeCancelled)})
+				}
+			}
 		case recording.EntryResult:
 			if !inTime(conv, i) {
-				list = append(list, resultItems(e.Result.Call, &e.Result, e.Line, "")...)
+				add(e.Line, "", resultItems(e.Result.Call, &e.Result)...)
 			}
 		case recording.EntryShell, recording.EntryOther:
-			list = append(list, item{kind: "node", name: "pi." + e.Type, text: string(e.Raw), line: e.Line})
+			add(e.Line, "", item{kind: "node", name: "pi." + e.Type, text: string(e.Raw)})
 		case recording.EntryCompaction:
-			list = append(list, item{kind: "summary", text: e.Compaction.Summary, line: e.Line})
+			add(e.Line, "", item{kind: "summary", text: e.Compaction.Summary})
 		case recording.EntryConfig:
 		}
 	}
 	return list
 }
 
-func replyItems(conv *recording.Conversation, e *recording.Entry, partial events.TurnID) []item {
-	if len(e.Reply.Parts) == 0 {
-		return nil // an empty reply adds no message; the comparison of the turn's end covers it
-	}
-	list := messageItems(string(events.RoleAssistant), e.Reply.Parts, e.Line, partial)
-	results := resultsOf(conv, e.Index)
-	for i, call := range callParts(e.Reply.Parts) {
-		list = append(list, resultItems(call.Call, results[i], lineOf(conv, e, results[i]), partial)...)
+// messageItems are the text of a message and each of its other parts.
+func messageItems(role string, parts []events.Part) []item {
+	list := []item{{kind: role}}
+	for _, p := range parts {
+		switch p.Kind {
+		case events.PartText:
+			list[0].text += p.Text
+		case events.PartReasoning:
+			list = append(list, item{kind: "reasoning", text: p.Text})
+		case events.PartToolCall:
+			list = append(list, item{kind: "call", id: string(p.Call), name: p.Tool, text: string(p.Args)})
+		case events.PartAttachment:
+			list = append(list, item{kind: "attachment", name: p.MediaType, text: p.Text + string(p.Meta)})
+		case events.PartToolResult:
+		}
 	}
 	return list
 }
 
-// lineOf is the line of a result, or else the line of its reply.
-func lineOf(conv *recording.Conversation, reply *recording.Entry, r *recording.Result) int {
-	for i := reply.Index + 1; r != nil && i < len(conv.Entries); i++ {
-		if &conv.Entries[i].Result == r {
-			return conv.Entries[i].Line
-		}
-	}
-	return reply.Line
-}
-
-// messageItems are the text of a message and each of its other parts.
-func messageItems(role string, parts []events.Part, line int, partial events.TurnID) []item {
-	head := item{kind: role, line: line, partial: partial}
-	var rest []item
-	for _, p := range parts {
-		switch p.Kind {
-		case events.PartText:
-			head.text += p.Text
-		case events.PartReasoning:
-			rest = append(rest, item{kind: "reasoning", text: p.Text, line: line, partial: partial})
-		case events.PartToolCall:
-			rest = append(rest, item{kind: "call", id: string(p.Call), name: p.Tool, text: string(p.Args), line: line, partial: partial})
-		case events.PartAttachment:
-			rest = append(rest, item{kind: "attachment", name: p.MediaType, text: p.Text + string(p.Meta), line: line, partial: partial})
-		case events.PartToolResult:
-		}
-	}
-	return append([]item{head}, rest...)
-}
-
-// resultItems is a result, or the cancellation of a call without one.
-func resultItems(call events.CallID, r *recording.Result, line int, partial events.TurnID) []item {
-	if r == nil {
-		return []item{{kind: "result", id: string(call), name: string(events.OutcomeCancelled), line: line, partial: partial}}
-	}
+// resultItems are a result and its attachments.
+func resultItems(call events.CallID, r *recording.Result) []item {
 	outcome := events.OutcomeSuccess
 	if r.Failed {
 		outcome = events.OutcomeFailure
 	}
-	list := []item{{kind: "result", id: string(call), name: string(outcome), text: r.Text, line: line}}
-	for _, p := range r.Attachments {
-		list = append(list, item{kind: "attachment", name: p.MediaType, text: p.Text + string(p.Meta), line: line})
-	}
-	return list
+	attached := messageItems("", r.Attachments)
+	attached[0] = item{kind: "result", id: string(call), name: string(outcome), text: r.Text}
+	return attached
 }
 
 // historyItems flattens a session's graph with all branches, in the order of the log.
@@ -278,12 +271,12 @@ func nodeItems(m events.Message) []item {
 		return []item{{kind: "summary", text: m.Text()}}
 	}
 	if len(m.Parts) == 0 || m.Parts[0].Kind != events.PartToolResult {
-		return messageItems(string(m.Role), m.Parts, 0, "")
+		return messageItems(string(m.Role), m.Parts)
 	}
 	var list []item
 	for _, p := range m.Parts {
 		if p.Kind == events.PartAttachment {
-			list = append(list, item{kind: "attachment", name: p.MediaType, text: p.Text + string(p.Meta)})
+			list = append(list, messageItems("", []events.Part{p})[1])
 			continue
 		}
 		i := item{kind: "result", id: string(p.Call), name: string(p.Outcome), text: p.Text}

@@ -17,7 +17,7 @@ func NewPlan(id events.SessionID, conv *recording.Conversation) *Plan {
 	p := &planner{
 		plan:  &Plan{Session: id, Conv: conv, Turns: make(map[events.TurnID]*Turn)},
 		leafs: make(map[int]events.NodeID), own: make(map[int]events.NodeID),
-		tools: make(map[string]bool), byID: make(map[string]int),
+		byID: make(map[string]int),
 	}
 	for i := range conv.Entries {
 		p.entry(&conv.Entries[i])
@@ -28,10 +28,9 @@ func NewPlan(id events.SessionID, conv *recording.Conversation) *Plan {
 
 type planner struct {
 	plan  *Plan
-	turn  *Turn    // the open turn
-	began int      // entry that opened it
-	wait  []action // entries of the open turn before its next reply
-	tools map[string]bool
+	turn  *Turn                 // the open turn
+	began int                   // entry that opened it
+	wait  []action              // entries of the open turn before its next reply
 	leaf  events.NodeID         // after the previous entry
 	leafs map[int]events.NodeID // leaf after each entry, by index
 	own   map[int]events.NodeID // node of each entry, by index
@@ -250,8 +249,14 @@ func (p *planner) reply(e *recording.Entry) {
 	p.wait = nil
 	results := resultsOf(p.plan.Conv, e.Index)
 	for i, part := range callParts(e.Reply.Parts) {
-		r.Calls = append(r.Calls, &Call{Result: results[i]})
-		p.tool(part.Tool)
+		call := &Call{}
+		if result := results[i]; result != nil {
+			call.Result = &result.Result
+		}
+		r.Calls = append(r.Calls, call)
+		if !slices.Contains(p.plan.Tools, part.Tool) {
+			p.plan.Tools = append(p.plan.Tools, part.Tool)
+		}
 	}
 	iteration := len(p.turn.Replies)
 	p.turn.Replies = append(p.turn.Replies, r)
@@ -298,13 +303,6 @@ func (p *planner) resultNode() events.NodeID {
 		return events.NodeID(fmt.Sprintf("r-%s-%d", p.turn.ID, len(p.turn.Replies)-1))
 	}
 	return p.leaf
-}
-
-func (p *planner) tool(name string) {
-	if !p.tools[name] {
-		p.tools[name] = true
-		p.plan.Tools = append(p.plan.Tools, name)
-	}
 }
 
 // result handles a result that is late or has no call. reply has attached the others.
@@ -366,8 +364,8 @@ func callParts(parts []events.Part) []events.Part {
 
 // resultsOf finds the results of a reply's calls that are in time: before any other message, and on the same branch. The
 // results may all have the reply as their parent. The key is the position of the call.
-func resultsOf(conv *recording.Conversation, reply int) map[int]*recording.Result {
-	found := make(map[int]*recording.Result)
+func resultsOf(conv *recording.Conversation, reply int) map[int]*recording.Entry {
+	found := make(map[int]*recording.Entry)
 	for i := reply + 1; i < len(conv.Entries); i++ {
 		e := &conv.Entries[i]
 		if e.Jumps && !isSince(conv.Entries[reply:i], e) {
@@ -378,7 +376,7 @@ func resultsOf(conv *recording.Conversation, reply int) map[int]*recording.Resul
 			return found
 		case recording.EntryResult:
 			if r := &e.Result; r.ReplyIndex == reply && found[r.CallIndex] == nil {
-				found[r.CallIndex] = r
+				found[r.CallIndex] = e
 			}
 		case recording.EntryConfig, recording.EntryContext, recording.EntryShell, recording.EntryCompaction, recording.EntryOther:
 		}
@@ -394,6 +392,6 @@ func isSince(list []recording.Entry, e *recording.Entry) bool {
 
 // inTime reports whether the result at index is one of [resultsOf] its reply.
 func inTime(conv *recording.Conversation, index int) bool {
-	r := &conv.Entries[index].Result
-	return !r.Orphan() && resultsOf(conv, r.ReplyIndex)[r.CallIndex] == r
+	e := &conv.Entries[index]
+	return !e.Result.Orphan() && resultsOf(conv, e.Result.ReplyIndex)[e.Result.CallIndex] == e
 }
