@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/localfile"
 )
 
@@ -22,6 +24,8 @@ type connection struct {
 	Cert  string `json:"tls_cert"` // file of the plugin's certificate
 	Key   string `json:"tls_key"`  // file of its key
 	Inbox string `json:"inbox"`    // prefix of the subjects of answers. Defaults to "_INBOX"
+
+	seedFile string // file with the seed, which only the environment names
 }
 
 // Connect connects a plugin with the credentials in a JSON file. Its fields: url; seed of an nkey, or tls_cert and tls_key,
@@ -45,7 +49,7 @@ func readConnection(file string) (c connection, opts []nats.Option, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err = dec.Decode(&c); err == nil {
-		err = c.check()
+		err = c.check(true)
 	}
 	if err == nil {
 		opts, err = c.options()
@@ -62,32 +66,30 @@ func readConnection(file string) (c connection, opts []nats.Option, err error) {
 // those of [Dial].
 func FromEnv(getenv func(variable string) string) (name string, cfg Config, err error) {
 	env := func(variable string) string { return getenv(prefix + variable) }
-	if err := checkEnv(env); err != nil {
-		return "", cfg, err
+	name, cfg.Prefix, cfg.Instance = env(""), env("_PREFIX"), env("_INSTANCE")
+	if name == "" {
+		return "", cfg, wrong(prefix, errors.New("is required: the name of the plugin"))
 	}
-	url, opts, err := connectionOf(env)
-	if err != nil {
-		return "", cfg, err
-	}
-	conn, err := Dial(url, opts...)
-	return env(""), Config{Conn: conn, Prefix: env("_PREFIX"), Instance: env("_INSTANCE")}, err
-}
-
-// connectionOf is the connection that the variables name, by a file or each value by itself.
-func connectionOf(env func(variable string) string) (url string, opts []nats.Option, err error) {
-	if file := env("_CONNECTION"); file != "" {
-		c, opts, err := readConnection(file)
+	for variable, err := range map[string]error{
+		"": events.CheckToken("value", name), "_PREFIX": events.CheckToken("value", cmp.Or(cfg.Prefix, events.DefaultPrefix)), "_INSTANCE": CheckInstance("value", cfg.Instance),
+	} {
 		if err != nil {
-			return "", nil, wrong("_CONNECTION", err)
+			return "", cfg, wrong(prefix+variable, err)
 		}
-		return c.URL, opts, nil
 	}
-	c := connection{URL: env("_NATS"), CA: env("_TLS_CA"), Cert: env("_TLS_CERT"), Key: env("_TLS_KEY"), Inbox: env("_INBOX")}
-	if opts, err = c.options(); err != nil || env("_NKEY") == "" {
-		return c.URL, opts, err
+	c := connection{URL: env("_NATS"), CA: env("_TLS_CA"), Cert: env("_TLS_CERT"), Key: env("_TLS_KEY"), Inbox: env("_INBOX"), seedFile: env("_NKEY")}
+	var opts []nats.Option
+	if file := env("_CONNECTION"); file != "" {
+		if c, opts, err = readConnection(file); err != nil {
+			return "", cfg, wrong(prefix+"_CONNECTION", err)
+		}
+	} else if err = c.check(false); err == nil {
+		opts, err = c.options()
 	}
-	key, err := keyOption(env("_NKEY"))
-	return c.URL, append(opts, key), err
+	if err == nil {
+		cfg.Conn, err = Dial(c.URL, opts...)
+	}
+	return name, cfg, err
 }
 
 // Dial connects a plugin to servers, URLs separated by commas. The connection is made again for ever after it breaks.
@@ -120,6 +122,10 @@ func (c *connection) options() (opts []nats.Option, err error) {
 	}
 	if c.Cert != "" {
 		opts = append(opts, nats.ClientCert(c.Cert, c.Key))
+	}
+	if c.seedFile != "" {
+		key, err := nats.NkeyOptionFromSeed(c.seedFile)
+		return append(opts, key), err
 	}
 	if c.Seed == "" {
 		return opts, nil

@@ -75,7 +75,7 @@ func wrongValues() map[string]map[string]string {
 		"LASH_PLUGIN_NKEY":       {"NONE": missing, "PIPE": noFile, "DIR": noFile, "/dev/zero": noFile, "TEXT": "has no seed of an nkey"},
 		"LASH_PLUGIN_TLS_CA":     {"NONE": missing, "PIPE": noFile, "DIR": noFile, "/dev/zero": noFile, "TEXT": "has no certificate in PEM"},
 		"LASH_PLUGIN_TLS_CERT":   {"NONE": missing, "PIPE": noFile, "DIR": noFile, "/dev/zero": noFile, "TEXT": "PEM"},
-		"LASH_PLUGIN_TLS_KEY":    {"NONE": missing, "PIPE": noFile, "DIR": noFile, "/dev/zero": noFile, "TEXT": "is required with LASH_PLUGIN_TLS_KEY"},
+		"LASH_PLUGIN_TLS_KEY":    {"NONE": missing, "PIPE": noFile, "DIR": noFile, "/dev/zero": noFile, "TEXT": "is required with the key"},
 	}
 }
 

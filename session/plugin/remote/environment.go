@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/lash-go/lash/events"
@@ -20,73 +18,71 @@ import (
 // prefix begins the names of the variables of the protocol.
 const prefix = "LASH_PLUGIN"
 
-// rule refuses the value of a variable that is not empty. The error does not name the variable.
-type rule struct {
-	variable string // after prefix
-	check    func(value string) error
+// setting is a value of a connection, which a file has under its key, and the environment as its variable.
+type setting struct {
+	key, variable string
+	value         string
+	check         func(value string) error // of one that is not empty; its error does not name the setting
+	required      string                   // why the value may not be empty; empty: it may
 }
 
-// rules are those of all variables. LASH_PLUGIN_CONNECTION has the same for the fields of its file.
-func rules() []rule {
-	return []rule{
-		{"", checkToken},
-		{"_PREFIX", checkToken},
-		{"_INSTANCE", checkInstanceName},
-		{"_NATS", checkServers},
-		{"_INBOX", checkInbox},
-		{"_CONNECTION", func(file string) error { _, _, err := readConnection(file); return err }},
-		{"_NKEY", checkSeedFile},
-		{"_TLS_CA", checkAuthority},
-		{"_TLS_CERT", localfile.Check},
-		{"_TLS_KEY", localfile.Check},
+// settings are those of a connection, that of the servers first.
+func (c *connection) settings() []setting {
+	var cert, key string
+	if c.Key != "" {
+		cert = "is required with the key"
 	}
+	if c.Cert != "" {
+		key = "is required with the certificate"
+	}
+	return []setting{
+		{"url", "_NATS", c.URL, checkServers, "is required: the URLs of the servers, or " + prefix + "_CONNECTION with a file"},
+		{"inbox", "_INBOX", c.Inbox, checkInbox, ""},
+		{"", "_NKEY", c.seedFile, checkSeedFile, ""},
+		{"tls_ca", "_TLS_CA", c.CA, checkAuthority, ""},
+		{"tls_cert", "_TLS_CERT", c.Cert, c.checkPair, cert},
+		{"tls_key", "_TLS_KEY", c.Key, localfile.Check, key},
+	}
+}
+
+// check checks the settings, which come from a file or from the environment. Errors: an [*events.FieldError] of the first one whose value is
+// wrong.
+func (c *connection) check(inFile bool) (missing error) {
+	for _, s := range c.settings() {
+		field := prefix + s.variable
+		if inFile {
+			field = s.key
+		}
+		if s.value == "" {
+			if s.required != "" && missing == nil {
+				missing = wrong(field, errors.New(s.required))
+			}
+			continue
+		}
+		if err := s.check(s.value); err != nil {
+			return wrong(field, err)
+		}
+	}
+	return missing
 }
 
 // Variables lists the variables that [FromEnv] reads.
 func Variables() []string {
-	var list []string
-	for _, r := range rules() {
-		list = append(list, prefix+r.variable)
+	list := []string{prefix, prefix + "_PREFIX", prefix + "_INSTANCE", prefix + "_CONNECTION"}
+	for _, s := range new(connection).settings() {
+		list = append(list, prefix+s.variable)
 	}
 	return list
 }
 
-// checkEnv checks the variables. With a file of the connection those that it replaces do not count. Errors: an [*events.FieldError] of the
-// first variable whose value is wrong.
-func checkEnv(env func(variable string) string) error {
-	replaced := []string{"_NATS", "_INBOX", "_NKEY", "_TLS_CA", "_TLS_CERT", "_TLS_KEY"}
-	for _, r := range rules() {
-		value := env(r.variable)
-		if value == "" || env("_CONNECTION") != "" && slices.Contains(replaced, r.variable) {
-			continue
-		}
-		if err := r.check(value); err != nil {
-			return wrong(r.variable, err)
-		}
-	}
-	switch {
-	case env("") == "":
-		return wrong("", errors.New("is required: the name of the plugin"))
-	case env("_CONNECTION") != "":
-		return nil
-	case env("_NATS") == "":
-		return wrong("_NATS", errors.New("is required: the URLs of the servers, or "+prefix+"_CONNECTION with a file"))
-	}
-	return checkPair(env("_TLS_CERT"), env("_TLS_KEY"))
-}
-
-// wrong is the error of a variable, in one line.
-func wrong(variable string, err error) error {
+// wrong is the error of a value, in one line.
+func wrong(field string, err error) error {
 	reason := err.Error()
-	if field, ok := errors.AsType[*events.FieldError](err); ok && field.Field == "value" {
-		reason = field.Reason
+	if invalid, ok := errors.AsType[*events.FieldError](err); ok && invalid.Field == "value" {
+		reason = invalid.Reason
 	}
-	return &events.FieldError{Field: prefix + variable, Reason: strings.ReplaceAll(reason, "\n", " "), Err: fmt.Errorf("%w: %w", events.ErrInvalid, err)}
+	return &events.FieldError{Field: field, Reason: strings.ReplaceAll(reason, "\n", " "), Err: fmt.Errorf("%w: %w", events.ErrInvalid, err)}
 }
-
-func checkToken(value string) error { return events.CheckToken("value", value) }
-
-func checkInstanceName(value string) error { return CheckInstance("value", value) }
 
 // CheckInstance checks what [Config.Instance] may be; the error names the field. Errors: an [*events.FieldError].
 func CheckInstance(field, name string) error {
@@ -142,75 +138,18 @@ func checkAuthority(file string) error {
 	return err
 }
 
-// checkPair checks a certificate with its key.
-func checkPair(certificate, key string) error {
-	switch {
-	case certificate == "" && key == "":
-		return nil
-	case certificate == "":
-		return wrong("_TLS_CERT", fmt.Errorf("is required with %s_TLS_KEY", prefix))
-	case key == "":
-		return wrong("_TLS_KEY", fmt.Errorf("is required with %s_TLS_CERT", prefix))
-	}
-	if err := readPair(certificate, key); err != nil {
-		return wrong("_TLS_CERT", err)
-	}
-	return nil
-}
-
-func readPair(certificate, key string) error {
+// checkPair checks a certificate with its key, if there is one.
+func (c *connection) checkPair(certificate string) error {
 	cert, err := localfile.Read(certificate, localfile.MaxBytes)
-	if err != nil {
+	if err != nil || c.Key == "" {
 		return err
 	}
-	secret, err := localfile.Read(key, localfile.MaxBytes)
+	secret, err := localfile.Read(c.Key, localfile.MaxBytes)
 	if err == nil {
 		_, err = tls.X509KeyPair(cert, secret)
 	}
 	if err != nil {
-		return fmt.Errorf("%s with %s: %w", certificate, key, err)
+		return fmt.Errorf("%s with %s: %w", certificate, c.Key, err)
 	}
 	return nil
-}
-
-// check checks the fields of a connection's file. Errors: an [*events.FieldError].
-func (c *connection) check() error {
-	refused := func(field string, err error) error {
-		if err == nil {
-			return nil
-		}
-		return &events.FieldError{Field: field, Reason: err.Error(), Err: fmt.Errorf("%w: %w", events.ErrInvalid, err)}
-	}
-	if c.URL == "" {
-		return refused("url", errors.New("is required"))
-	}
-	if err := checkServers(c.URL); err != nil {
-		return refused("url", err)
-	}
-	if c.Inbox != "" {
-		if err := checkInbox(c.Inbox); err != nil {
-			return refused("inbox", err)
-		}
-	}
-	if c.CA != "" {
-		if err := checkAuthority(c.CA); err != nil {
-			return refused("tls_ca", err)
-		}
-	}
-	if c.Cert+c.Key == "" {
-		return nil
-	}
-	if c.Cert == "" || c.Key == "" {
-		return refused("tls_cert", errors.New("goes with tls_key"))
-	}
-	return refused("tls_cert", readPair(c.Cert, c.Key))
-}
-
-// keyOption authenticates with the seed in a file.
-func keyOption(file string) (nats.Option, error) {
-	opt, err := nats.NkeyOptionFromSeed(file)
-	if err != nil {
-		return nil, wrong("_NKEY", err)
-	}
-	return opt, nil
 }

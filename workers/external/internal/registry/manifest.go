@@ -46,23 +46,16 @@ type Offer struct {
 // NoOffer is that of a plugin without a manifest.
 func NoOffer() *Offer { return &Offer{Manifest: new(wire.Manifest), Tools: plugin.NewTools()} }
 
-// restored is the row of a plugin as it should be stored: the one that was read, unless the table was lost since this
-// node read it. Then it has what this node knows of before.
+// restored is the row of a plugin as it should be stored: the one that was read, or where the table was lost, the one that this node knows.
 func (r *Registry) restored(name string, read *row) *row {
 	r.mu.Lock()
 	mine := r.byName[name].row
 	r.mu.Unlock()
-	switch {
-	case mine.Hash == "", read.Hash != "" && read.Table == mine.Table:
+	if read.Hash != "" || mine.Hash == "" {
 		return read
-	case read.Hash == "":
-		mine.Table = ulid.Make().String()
-		return &mine
 	}
-	if known := merge(&mine, read); !known.same(read) {
-		return known
-	}
-	return read
+	mine.Table = ulid.Make().String()
+	return &mine
 }
 
 // change replaces the row of a plugin by what edit makes of it, and returns it with its revision, 0 where there is

@@ -12,19 +12,6 @@ import (
 
 func manifestOf(version string) *wire.Manifest { return &wire.Manifest{Version: version} }
 
-// rowOf is the row after versions were registered one after the other.
-func rowOf(t interface{ Fatal(...any) }, versions ...string) *row {
-	r := new(row)
-	for _, v := range versions {
-		next, err := r.next(manifestOf(v), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r = next
-	}
-	return r
-}
-
 // TestNextRow registers and rolls back versions in any order against a model: a version is current after it is
 // accepted, one that was replaced is refused unless it rolls back, and other contents never get a version's name.
 func TestNextRow(t *testing.T) {
@@ -78,33 +65,6 @@ func TestReplacedVersionsAreBounded(t *testing.T) {
 	}
 	if last := manifestOf(fmt.Sprint(3*maxReplaced - 2)).Hash(); len(r.Replaced) != maxReplaced || r.Replaced[0].Hash != last {
 		t.Errorf("replaced: got %d, the newest %s, want %d and version %d", len(r.Replaced), r.Replaced[0].Version, maxReplaced, 3*maxReplaced-2)
-	}
-}
-
-// TestMerge merges what a node knows with a table that was made again. The later version wins, as far as one side knows
-// which that is, and every other version stays replaced.
-func TestMerge(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		mine, theirs []string // registered one after the other
-		current      string
-		replaced     []string
-	}{
-		"same":                       {[]string{"1", "2"}, []string{"2"}, "2", []string{"1"}},
-		"old_instance_came_first":    {[]string{"1", "2"}, []string{"1"}, "2", []string{"1"}},
-		"new_version_came_first":     {[]string{"1", "2"}, []string{"3"}, "3", []string{"1", "2"}},
-		"other_node_knows_more":      {[]string{"1"}, []string{"1", "2"}, "2", []string{"1"}},
-		"both_know_the_other_as_old": {[]string{"1", "2"}, []string{"2", "1"}, "1", []string{"2"}},
-	} {
-		got := merge(rowOf(t, c.mine...), rowOf(t, c.theirs...))
-		if got.Manifest.Version != c.current || got.Hash != manifestOf(c.current).Hash() || len(got.Replaced) != len(c.replaced) {
-			t.Errorf("%s: got version %s with %v replaced, want %s with %v", name, got.Manifest.Version, got.Replaced, c.current, c.replaced)
-		}
-		for _, version := range c.replaced {
-			if !got.hasReplaced(manifestOf(version).Hash()) {
-				t.Errorf("%s: version %s is not replaced", name, version)
-			}
-		}
 	}
 }
 

@@ -64,23 +64,3 @@ func (r *row) trim() {
 	})
 	r.Replaced = r.Replaced[:min(len(r.Replaced), maxReplaced)]
 }
-
-// merge is the row of a plugin whose table was lost and made again, from what a node knows of before and what
-// instances have registered since. The later manifest is the one that the other side does not know as replaced; of two
-// that neither knows, the one of the new table.
-func merge(mine, theirs *row) *row {
-	out := &row{Hash: theirs.Hash, Manifest: theirs.Manifest, Table: theirs.Table, Count: max(mine.Count, theirs.Count) + 1}
-	first, second := theirs, mine
-	if mine.hasReplaced(theirs.Hash) && !theirs.hasReplaced(mine.Hash) {
-		out.Hash, out.Manifest, first, second = mine.Hash, mine.Manifest, mine, theirs
-	}
-	out.Replaced = append(slices.Clone(first.Replaced), replaced{second.Manifest.Version, second.Hash, second.Count})
-	out.Replaced = append(out.Replaced, second.Replaced...)
-	out.trim()
-	return out
-}
-
-// same reports whether a merge changed nothing.
-func (r *row) same(other *row) bool {
-	return r.Hash == other.Hash && slices.EqualFunc(r.Replaced, other.Replaced, func(a, b replaced) bool { return a.Hash == b.Hash })
-}
