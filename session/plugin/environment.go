@@ -71,14 +71,8 @@ func (e Environments) For(session, named string) (Environment, error) {
 // Environment is where a command of the call runs: in the environment that the call names, or, where that is empty, in the
 // session's. The error is a [*Failure].
 func (c Call) Environment(named string) (Environment, error) {
-	if c.environment == nil {
+	if c.Run.Environment == nil {
 		return Environments(nil).For("", named)
 	}
-	return c.environment(named)
-}
-
-// WithEnvironment sets the function that finds environments.
-func (c Call) WithEnvironment(find func(named string) (Environment, error)) Call {
-	c.environment = find
-	return c
+	return c.Run.Environment(named)
 }

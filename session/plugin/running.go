@@ -29,15 +29,9 @@ func (c Call) Output(stream, text string) {
 // the program printed to the stream before. An offset beyond the end shows that text was lost; one before the end
 // begins another attempt.
 func (c Call) OutputAt(stream string, offset int64, text string) {
-	if c.output != nil && text != "" {
-		c.output(stream, offset, text)
+	if c.Run.Output != nil && text != "" {
+		c.Run.Output(stream, offset, text)
 	}
-}
-
-// WithOutput sets the function that shows output.
-func (c Call) WithOutput(show OutputFunc) Call {
-	c.output = show
-	return c
 }
 
 // AskFunc asks people during a call, see [Call.Ask].
@@ -49,16 +43,10 @@ type AskFunc func(ctx context.Context, id, question string, details json.RawMess
 // the question. id is a token that is unique in the call; another question needs another id. Errors: a [*Failure] where the
 // call cannot wait, as a call inside another one that must not run twice; the cause of ctx's end, which in a program of its own also withdraws the question: a node denies it; others end the call.
 func (c Call) Ask(ctx context.Context, id, question string, details json.RawMessage) (events.ToolApprovalGiven, error) {
-	if c.ask == nil {
+	if c.Run.Ask == nil {
 		return events.ToolApprovalGiven{}, &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "questions are not possible in this call"}
 	}
-	return c.ask(ctx, id, question, details)
-}
-
-// WithAsk sets the function that asks people.
-func (c Call) WithAsk(ask AskFunc) Call {
-	c.ask = ask
-	return c
+	return c.Run.Ask(ctx, id, question, details)
 }
 
 // RequestFunc performs a request of the HTTP API for a running tool.
@@ -69,16 +57,10 @@ type RequestFunc func(ctx context.Context, id, method, path string, body json.Ra
 // is the idempotency key: a repeat, also in another attempt of the call, gets the result of the first request. Errors:
 // a [*Failure] of [ClassUnavailable] where the tool runs in a node, which has [Call.Host]; the cause of ctx's end.
 func (c Call) Request(ctx context.Context, id, method, path string, body json.RawMessage) (status int, answer json.RawMessage, err error) {
-	if c.request == nil {
+	if c.Run.Request == nil {
 		return 0, nil, &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "requests of the API are for plugins that run as programs of their own"}
 	}
-	return c.request(ctx, id, method, path, body)
-}
-
-// WithRequest sets the function that performs requests.
-func (c Call) WithRequest(perform RequestFunc) Call {
-	c.request = perform
-	return c
+	return c.Run.Request(ctx, id, method, path, body)
 }
 
 // StoreBody is [BodyHost.StoreBody] for the call's session, in a node and in a program of its own. A program's body has at most 20 MiB,
@@ -94,16 +76,10 @@ func (c Call) ReadBody(ctx context.Context, digest string) ([]byte, error) {
 
 func (c Call) bodyHost() BodyHost {
 	switch {
-	case c.bodies != nil:
-		return c.bodies
+	case c.Run.Bodies != nil:
+		return c.Run.Bodies
 	case c.Host != nil:
 		return c.Host
 	}
 	return Absent{}
-}
-
-// WithBodies sets what stores and reads bodies in place of Host.
-func (c Call) WithBodies(bodies BodyHost) Call {
-	c.bodies = bodies
-	return c
 }

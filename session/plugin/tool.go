@@ -98,16 +98,19 @@ type Call struct {
 	Once    bool              // the history says that the call must not run twice, whatever this node's tool declares
 	Places  map[string]string // where rules judged the files and directories of the arguments to be, see [JudgePlaces]; nil: no rule did
 	Host    ToolHost          // capabilities of the session; nil for tools that run without a session
+	Run     Running           // what the process that runs the call does for it, which sets it
+}
 
-	pending *bool // set by CompletionKey
-	nested  NestedFunc
-	output  OutputFunc
-	request RequestFunc
-	bodies  BodyHost
-	ask     AskFunc
-	save    func(context.Context) error
-
-	environment func(named string) (Environment, error)
+// Running is what the process that runs a call does for it. The methods of [Call] use it. The zero value can do nothing.
+type Running struct {
+	Nested      NestedFunc
+	Output      OutputFunc
+	Request     RequestFunc
+	Ask         AskFunc
+	Bodies      BodyHost                    // stores and reads bodies in place of [Call].Host
+	Save        func(context.Context) error // as that of [WithSave]; nil outside of a running turn
+	Environment func(named string) (Environment, error)
+	Pending     *bool // set by [Call.CompletionKey]
 }
 
 // NestedCall is a call that a tool makes.
@@ -133,8 +136,8 @@ type NestedFunc func(ctx context.Context, first int, list []NestedCall) []Nested
 // After a crash the outer call runs again. A nested call that returned before then gives its recorded result.
 // So the tool must be repeatable and must make the same calls in the same order.
 func (c Call) Nested(ctx context.Context, first int, list []NestedCall) []NestedResult {
-	if c.nested != nil {
-		return c.nested(ctx, first, list)
+	if c.Run.Nested != nil {
+		return c.Run.Nested(ctx, first, list)
 	}
 	results := make([]NestedResult, len(list))
 	for i := range results {
@@ -143,25 +146,13 @@ func (c Call) Nested(ctx context.Context, first int, list []NestedCall) []Nested
 	return results
 }
 
-// WithNested sets the function that runs nested calls.
-func (c Call) WithNested(run NestedFunc) Call {
-	c.nested = run
-	return c
-}
-
 // CompletionKey names the call for a result from outside. Any client with the key may resolve the call,
 // days later and on another node. The tool then returns a [Result] with Pending set.
 func (c Call) CompletionKey() events.EffectID {
-	if c.pending != nil {
-		*c.pending = true
+	if c.Run.Pending != nil {
+		*c.Run.Pending = true
 	}
 	return c.Effect
-}
-
-// WithPending makes CompletionKey set *asked.
-func (c Call) WithPending(asked *bool) Call {
-	c.pending = asked
-	return c
 }
 
 // Result is the result of a tool call.

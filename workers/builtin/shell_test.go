@@ -105,7 +105,7 @@ func TestCancelled(t *testing.T) {
 	tool, _ := s.Tools().Find("run_command")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	printed := plugin.Call{}.WithOutput(func(string, int64, string) { cancel() })
+	printed := plugin.Call{Run: plugin.Running{Output: func(string, int64, string) { cancel() }}}
 	got, err := tool.Handler(ctx, printed, []byte(`{"command":"echo first; sleep 600"}`))
 	if err != nil || got.Outcome != events.OutcomeCancelled || got.Text != "first\n[the command was cancelled, and killed]" {
 		t.Errorf("got %+v, %v, want it cancelled with its output", got, err)

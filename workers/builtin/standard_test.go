@@ -30,7 +30,7 @@ func TestWants(t *testing.T) {
 
 // nested makes a call whose nested calls succeed with their arguments, unless the tool is named otherwise.
 func nested(seen *[]plugin.NestedCall) plugin.Call {
-	return plugin.Call{}.WithNested(func(_ context.Context, first int, list []plugin.NestedCall) []plugin.NestedResult {
+	return plugin.Call{Run: plugin.Running{Nested: func(_ context.Context, first int, list []plugin.NestedCall) []plugin.NestedResult {
 		*seen = list
 		out := make([]plugin.NestedResult, len(list))
 		for i, c := range list {
@@ -45,7 +45,7 @@ func nested(seen *[]plugin.NestedCall) plugin.Call {
 			}
 		}
 		return out
-	})
+	}}}
 }
 
 // TestBatch makes the calls in their order, and refuses those that no batch makes, each by itself.

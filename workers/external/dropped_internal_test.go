@@ -38,7 +38,7 @@ func TestDroppedAreCounted(t *testing.T) {
 	}
 	shown := 0
 	o := &instanceCall{p: p, plugin: "notes", limits: rate.NewCall()}
-	o.call = o.call.WithOutput(func(string, int64, string) { shown++ })
+	o.call.Run.Output = func(string, int64, string) { shown++ }
 	o.printed(&wire.Output{Text: "x"})
 	o.printed(&wire.Output{Offset: -1, Text: "x"})
 	taken := 0

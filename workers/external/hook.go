@@ -24,48 +24,43 @@ const hookHops = 2
 // errNotCalled is a hook that no instance has received.
 var errNotCalled = errors.New("its hook was not called")
 
+// hookAt registers one function for the manifest's hooks at a point. input is the request for them.
+func hookAt[C any](o *sessionPlugin, point events.HookPoint, register func(plugin.HookFunc[C]), input func(C) wire.HookCall) {
+	if list := registry.At(o.manifest, string(point)); list != nil {
+		register(func(ctx context.Context, in C) ([]plugin.Directive, error) { return o.decide(ctx, list, input(in)) })
+	}
+}
+
 // registerHooks registers one function for each point of the manifest's hooks, and its texts for prompts.
 func (o *sessionPlugin) registerHooks(r *plugin.Registrar) {
-	if list := registry.At(o.manifest, string(events.PointBeforeTurn)); list != nil {
-		r.BeforeTurn(func(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
-			return o.decide(ctx, list, wire.HookCall{
-				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Messages: len(in.View.Messages),
-				Input: events.Message{Parts: in.Input.Parts}.Text(),
-			})
+	hookAt(o, events.PointBeforeTurn, r.BeforeTurn, func(in plugin.TurnContext) wire.HookCall {
+		return wire.HookCall{
+			Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Messages: len(in.View.Messages),
+			Input: events.Message{Parts: in.Input.Parts}.Text(),
+		}
+	})
+	hookAt(o, events.PointBeforeModel, r.BeforeModelCall, func(in plugin.ModelContext) wire.HookCall {
+		return wire.HookCall{
+			Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Messages: len(in.View.Messages),
+			Iteration: in.Iteration, LastPrompt: in.LastPrompt, Window: in.Window,
+		}
+	})
+	hookAt(o, events.PointBeforeTool, r.BeforeToolCall, func(in plugin.ToolContext) wire.HookCall {
+		return hookedCall(in.Call, &wire.HookedCall{Tool: in.Tool, Args: in.Args})
+	})
+	hookAt(o, events.PointAfterTool, r.AfterToolCall, func(in plugin.ToolResultContext) wire.HookCall {
+		return hookedCall(in.Call, &wire.HookedCall{
+			Tool: in.Tool, Args: in.Args, Result: &wire.HookedResult{Text: in.Result.Text, Outcome: in.Result.Outcome}, Millis: in.Millis,
 		})
-	}
-	if list := registry.At(o.manifest, string(events.PointBeforeModel)); list != nil {
-		r.BeforeModelCall(func(ctx context.Context, in plugin.ModelContext) ([]plugin.Directive, error) {
-			return o.decide(ctx, list, wire.HookCall{
-				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Messages: len(in.View.Messages),
-				Iteration: in.Iteration, LastPrompt: in.LastPrompt, Window: in.Window,
-			})
-		})
-	}
-	if list := registry.At(o.manifest, string(events.PointBeforeTool)); list != nil {
-		r.BeforeToolCall(func(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
-			return o.decide(ctx, list, hookedCall(in.Call, &wire.HookedCall{Tool: in.Tool, Args: in.Args}))
-		})
-	}
-	if list := registry.At(o.manifest, string(events.PointAfterTool)); list != nil {
-		r.AfterToolCall(func(ctx context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
-			return o.decide(ctx, list, hookedCall(in.Call, &wire.HookedCall{
-				Tool: in.Tool, Args: in.Args, Result: &wire.HookedResult{Text: in.Result.Text, Outcome: in.Result.Outcome}, Millis: in.Millis,
-			}))
-		})
-	}
-	if list := registry.At(o.manifest, string(events.PointCheckpoint)); list != nil {
-		r.Checkpoint(func(ctx context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
-			return o.decide(ctx, list, wire.HookCall{Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, At: in.At})
-		})
-	}
-	if list := registry.At(o.manifest, string(events.PointAfterTurn)); list != nil {
-		r.AfterTurn(func(ctx context.Context, in plugin.TurnResultContext) ([]plugin.Directive, error) {
-			return o.decide(ctx, list, wire.HookCall{
-				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Ending: ending(in.Ending.End, in.Ending.Issue, in.Ending.Tool),
-			})
-		})
-	}
+	})
+	hookAt(o, events.PointCheckpoint, r.Checkpoint, func(in plugin.CheckpointContext) wire.HookCall {
+		return wire.HookCall{Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, At: in.At}
+	})
+	hookAt(o, events.PointAfterTurn, r.AfterTurn, func(in plugin.TurnResultContext) wire.HookCall {
+		return wire.HookCall{
+			Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Ending: ending(in.Ending.End, in.Ending.Issue, in.Ending.Tool),
+		}
+	})
 	if len(o.manifest.Prompt) > 0 {
 		r.Prompt(func(context.Context, plugin.PromptContext) (list []events.Contribution, err error) {
 			for i := range o.manifest.Prompt {

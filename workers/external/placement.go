@@ -141,11 +141,7 @@ func (o *sessionPlugin) restart() {
 
 // ready is the placement after the instance accepted it, whose epoch the call gets. Errors: those of readyFor.
 func (o *sessionPlugin) ready(ctx context.Context, out *instanceCall) (placement, error) {
-	save := out.call.SaveStates
-	if !out.call.CanSave() {
-		save = nil
-	}
-	at, err := o.readyFor(ctx, save)
+	at, err := o.readyFor(ctx, out.call.Run.Save)
 	out.in.Epoch = at.Epoch
 	return at, err
 }

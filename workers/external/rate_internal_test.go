@@ -31,7 +31,7 @@ func TestOutputAboveTheLimits(t *testing.T) {
 				}
 				var flood, calm []int64 // offsets
 				call := func(list *[]int64) *instanceCall {
-					return &instanceCall{p: p, plugin: "notes", limits: rate.NewCall(), call: plugin.Call{}.WithOutput(func(_ string, offset int64, _ string) { *list = append(*list, offset) })}
+					return &instanceCall{p: p, plugin: "notes", limits: rate.NewCall(), call: plugin.Call{Run: plugin.Running{Output: func(_ string, offset int64, _ string) { *list = append(*list, offset) }}}}
 				}
 				a, b := call(&flood), call(&calm)
 				text := strings.Repeat("x", c.size)

@@ -17,7 +17,7 @@ func TestOffsets(t *testing.T) {
 	for offset, shown := range map[int64]bool{0: true, 7: true, wire.MaxOutputOffset: true, wire.MaxOutputOffset + 1: false, 1<<63 - 1: false, -1: false, -1 << 63: false} {
 		got := false
 		o := &instanceCall{p: p, plugin: "notes", limits: rate.NewCall()}
-		o.call = o.call.WithOutput(func(string, int64, string) { got = true })
+		o.call.Run.Output = func(string, int64, string) { got = true }
 		o.printed(&wire.Output{Offset: offset, Text: "x"})
 		if got != shown {
 			t.Errorf("offset %d: got it shown: %t, want %t", offset, got, shown)

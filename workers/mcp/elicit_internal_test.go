@@ -42,7 +42,7 @@ func TestQuestionOutlivesItsCall(t *testing.T) {
 		started, ended, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		go func() { // ends with end
 			defer close(over)
-			_, _ = run.do(ctx, &attempt{caller: plugin.Call{Session: "s"}.WithAsk(p.Ask), source: run.source}, func(context.Context, string) (plugin.Result, error) {
+			_, _ = run.do(ctx, &attempt{caller: plugin.Call{Session: "s", Run: plugin.Running{Ask: p.Ask}}, source: run.source}, func(context.Context, string) (plugin.Result, error) {
 				close(started)
 				<-ended
 				return plugin.Result{}, nil
@@ -83,7 +83,7 @@ func TestQuestionsOfACallAreLimited(t *testing.T) {
 		return events.ToolApprovalGiven{Granted: true}, nil
 	}
 	var refused *jsonrpc.Error
-	_, _ = run.do(t.Context(), &attempt{caller: plugin.Call{Session: "s"}.WithAsk(answers), source: run.source}, func(ctx context.Context, _ string) (plugin.Result, error) {
+	_, _ = run.do(t.Context(), &attempt{caller: plugin.Call{Session: "s", Run: plugin.Running{Ask: answers}}, source: run.source}, func(ctx context.Context, _ string) (plugin.Result, error) {
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		for range 1000 { // given up before people are asked

@@ -81,7 +81,7 @@ func FuzzMessages(f *testing.F) {
 		called := make(chan struct{})
 		go func() { // ends with the session
 			defer close(called)
-			_, _ = run.do(ctx, &attempt{caller: plugin.Call{Session: "s"}.WithAsk(people), source: s}, func(ctx context.Context, token string) (plugin.Result, error) {
+			_, _ = run.do(ctx, &attempt{caller: plugin.Call{Session: "s", Run: plugin.Running{Ask: people}}, source: s}, func(ctx context.Context, token string) (plugin.Result, error) {
 				for range 2 { // whichever of the ids it has
 					if out, err := callTool(ctx, client, "x", json.RawMessage(`{}`), token); err == nil {
 						return out, nil

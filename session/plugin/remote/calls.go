@@ -339,12 +339,14 @@ func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome
 	call := plugin.Call{
 		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: 1, Again: in.Again, Once: in.Once,
 	}
-	request := i.calls.questions(in.CallID, i.requests(in))
-	return run(ctx, call.WithOutput(func(stream string, offset int64, text string) {
+	call.Run.Output = func(stream string, offset int64, text string) {
 		if offset < 0 {
 			shown.Add(cmp.Or(stream, plugin.StreamStdout), text)
 			return
 		}
 		shown.AddAt(cmp.Or(stream, plugin.StreamStdout), offset, text)
-	}).WithRequest(request).WithAsk(i.calls.asks(in.CallID, request)).WithBodies(newBodies(in.Session, request)))
+	}
+	call.Run.Request = i.calls.questions(in.CallID, i.requests(in))
+	call.Run.Ask, call.Run.Bodies = i.calls.asks(in.CallID, call.Run.Request), newBodies(in.Session, call.Run.Request)
+	return run(ctx, call)
 }

@@ -16,7 +16,7 @@ func TestEnvironmentOfCall(t *testing.T) {
 	all := plugin.Environments{"ci": {Dir: filepath.Join(t.TempDir(), "ci"), ByCall: true}, "own": {Dir: filepath.Join(t.TempDir(), "own")}}
 	g := gate{Options{Ask: []string{"*"}}, t.TempDir()}
 	ask := func(session, args string) ([]plugin.Directive, error) {
-		call := plugin.Call{}.WithEnvironment(func(named string) (plugin.Environment, error) { return all.For(session, named) })
+		call := plugin.Call{Run: plugin.Running{Environment: func(named string) (plugin.Environment, error) { return all.For(session, named) }}}
 		return g.decide(t.Context(), plugin.ToolContext{Call: call, Tool: "run_command", Args: json.RawMessage(args)})
 	}
 	for _, c := range []struct{ session, args, place, question string }{

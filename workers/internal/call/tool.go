@@ -234,5 +234,6 @@ func (s *Snapshot) pluginCall(c *turn.Call, inner bool) plugin.Call {
 		Holder: c.Holder, Term: c.Term, Again: s.takenOver() || s.asked(c.Effect), Inner: inner, Once: s.runsOnce(c.Tool), Places: places,
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", s.session, c.Effect, c.Tool),
-	}.WithEnvironment(s.environment)
+		Run: plugin.Running{Environment: s.environment},
+	}
 }

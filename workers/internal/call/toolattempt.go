@@ -28,15 +28,17 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []
 	case at != plugin.WhereHere:
 		return plugin.Result{}, 1, notHere(tool, at)
 	}
-	call := d.pluginCall().WithNested(d.nestedAll).WithAsk(d.ask)
+	call := d.pluginCall()
+	call.Run.Nested, call.Run.Ask = d.nestedAll, d.ask
 	if d.record != nil {
-		call = call.WithSave(func(ctx context.Context) error { return d.record(ctx) })
+		call.Run.Save = func(ctx context.Context) error { return d.record(ctx) }
 	}
 	began := time.Now()
 	for n := 1; ; n++ {
 		call.Attempt = n
 		shown := &printer{d: d, attempt: int64(n)}
-		result, err := d.attempt(ctx, tool, call.WithOutput(shown.print), args)
+		call.Run.Output = shown.print
+		result, err := d.attempt(ctx, tool, call, args)
 		shown.close()
 		var failure *plugin.Failure
 		var wait time.Duration
@@ -110,7 +112,8 @@ func (d *dispatch) attempt(ctx context.Context, tool *plugin.BoundTool, call plu
 	promised := false
 	at := api.TraceContextOf(d.at.state)
 	ctx = tracing.Under(ctx, tracing.SpanKey{Session: call.Session, Turn: call.Turn, What: string(call.Effect), Client: at.Client})
-	result, err = tool.Handler(ctx, call.WithPending(&promised), args)
+	call.Run.Pending = &promised
+	result, err = tool.Handler(ctx, call, args)
 	if bad := result.Check(); err == nil && bad != nil {
 		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the tool returned garbage: %v", bad)}
 	}
