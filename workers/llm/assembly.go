@@ -12,8 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// maxReplyBytes limits the text, reasoning and arguments of one reply. A provider that streams more is broken or
-// hostile.
+// maxReplyBytes limits the text, reasoning and arguments of one reply. A provider that streams more is broken or hostile.
 const maxReplyBytes = 64 << 20
 
 // assembly joins the updates of one streamed reply to a response, and passes text and reasoning to the sink. The joined
@@ -21,9 +20,10 @@ const maxReplyBytes = 64 << 20
 type assembly struct {
 	request *Prepared
 	sink    func(Delta)
-	size    int // bytes received
-	events  int // received
-	content int // pieces and ends received
+	size    int    // bytes received
+	events  int    // received
+	content int    // pieces and ends received
+	words   string // received in place of an event
 
 	parts  []*assembled
 	known  map[place]*assembled
@@ -295,6 +295,8 @@ func (a *assembly) end(err error) (Response, error) {
 	case err != nil && (own || a.ended == nil):
 		return res, err
 	case a.ended != nil:
+	case a.words != "":
+		return res, Malformed(a.words)
 	case a.events == 0:
 		return res, errors.New("the endpoint answered with nothing")
 	default:
@@ -364,8 +366,11 @@ func (a *assembly) finish(part *assembled) (p events.Part, keep bool) {
 		return p, p.Text != "" || p.Kind == events.PartReasoning && len(p.Meta) > 0
 	}
 	p.Args = []byte(cmp.Or(part.body.String(), part.whole))
-	if strings.TrimSpace(string(p.Args)) == "" { // of a tool that needs some they were cut off, whatever the end says
-		p.Args, part.cut = []byte("{}"), part.cut || a.request.requires(p.Tool)
+	switch args, form := strings.TrimSpace(plain(p.Args)), a.request.byName[p.Tool]; {
+	case args == "", args == "[]": // of a tool that needs some they were cut off, whatever the end says
+		p.Args, part.cut = []byte("{}"), part.cut || form != nil && IsSet(MembersOf(form.Schema)["required"])
+	case strings.HasPrefix(args, "{"): // also in a JSON string
+		p.Args = []byte(args)
 	}
 	for _, other := range []string{part.whole, part.said.String()[part.again:]} {
 		if !json.Valid(p.Args) && json.Valid([]byte(other)) {

@@ -200,3 +200,29 @@ func ownOf(t *testing.T, name, base, model string, part events.Part) llm.Vendor 
 	}
 	return p.Own(part)
 }
+
+// TestVendorListsAreJoined: the pieces of one thing are one. Source: https://github.com/BerriAI/litellm/issues/29428.
+func TestVendorListsAreJoined(t *testing.T) {
+	t.Parallel()
+	for want, pieces := range map[string][]string{
+		`[{"index":0,"text":"ab","type":"t"},{"index":1,"text":"c","type":"t"}]`: {`[{"index":0,"type":"t","text":"a"}]`, `[{"index":0,"type":"t","text":"b"},{"index":1,"type":"t","text":"c"}]`},
+		`[{"signature":"S","thinking":"haha","type":"thinking"},{"signature":"","thinking":"c","type":"thinking"}]`: {
+			`[{"type":"thinking","thinking":"ha","signature":""}]`, `[{"type":"thinking","thinking":"ha","signature":""}]`, `[{"type":"thinking","thinking":"","signature":"S"}]`,
+			`[{"type":"thinking","thinking":"c","signature":""}]`,
+		},
+		`[{"signature":"S","thinking":"ab","type":"thinking"},{"data":"D","type":"redacted_thinking"}]`: {
+			`[{"type":"thinking","thinking":"a"}]`, `[{"type":"thinking","thinking":"b"}]`, `[{"type":"thinking","thinking":"ab","signature":"S"}]`, `[{"type":"redacted_thinking","data":"D"}]`,
+		},
+		`[{"type":"u","u":1},{"type":"u","u":2},3]`: {`[{"type":"u","u":1}]`, `[{"type":"u","u":2}]`, `[3]`},
+	} {
+		updates := []llm.Update{{End: &llm.End{Reason: "stop"}}}
+		for _, piece := range pieces {
+			updates = append(updates, llm.Update{Pieces: []llm.Piece{{Kind: events.PartReasoning, Fields: llm.Members{"list": json.RawMessage(piece)}}}})
+		}
+		res, err := llm.Assemble(nil, updates...)
+		var got llm.Vendor
+		if err != nil || len(res.Parts) != 1 || json.Unmarshal(res.Parts[0].Meta, &got) != nil || string(got.Fields["list"]) != want {
+			t.Errorf("got %s and %v, want %s", got.Fields["list"], err, want)
+		}
+	}
+}

@@ -26,23 +26,23 @@ const (
 
 // dialog returns messages in the form that all chat APIs accept:
 //
-//   - System messages are first, and one; a later one, which many gateways refuse or drop, is the user's, as a note. With noSystem
-//     all are the user's.
+//   - System messages are first, and one; a later one, which many gateways refuse or drop, is the user's, as a note. Where the
+//     template has none, all are the user's.
 //   - After that the first message and the last are the user's, and no two in a row have one role. No text is blank.
 //   - Every call has a unique id: its own as spell, which is [Wire.CallID], spells it if that is free and not empty, else one made from
 //     the position of the call. A longer history therefore keeps the ids of its beginning.
 //   - A message with calls is followed by one of the user that begins with their results, in the order of the calls. A text takes
-//     the place of a missing one. A result without a call becomes text.
+//     the place of a missing one. A result without a call becomes text. Where the template has one call in a message, each is in its own.
 //   - The text of parts is UTF-8, and arguments of calls are a JSON object of valid Unicode.
 //   - Attachments are URLs or base64, of the kind that their bytes are, and below the limits of all APIs; large pictures are
 //     scaled. A text takes the place of others.
 //
 // The input is not changed. The error is an [*Error] of kind invalid_request: the body of a part is still in a blob.
-func (e *Endpoint) dialog(messages []events.Message, spell func(events.CallID) string, noSystem bool) ([]events.Message, error) {
-	d := dialog{spell: spell, used: map[events.CallID]bool{}}
+func (p *Prepared) dialog(messages []events.Message, spell func(events.CallID) string) ([]events.Message, error) {
+	d := dialog{spell: spell, used: map[events.CallID]bool{}, oneCall: p.Learned(oneCall) != nil}
 	begun := false
 	for _, m := range messages {
-		if m.Role == events.RoleSystem && noSystem {
+		if m.Role == events.RoleSystem && p.Learned(noSystem) != nil {
 			m.Role = events.RoleUser
 		}
 		for _, p := range m.Parts {
@@ -58,7 +58,7 @@ func (e *Endpoint) dialog(messages []events.Message, spell func(events.CallID) s
 			d.rest(m, m.Role == events.RoleSystem && begun)
 		}
 	}
-	return joined(e.attached(d.out)), nil
+	return joined(p.endpoint.attached(d.out)), nil
 }
 
 // said are the parts that have something to say, with valid text.
@@ -137,11 +137,12 @@ func Followed(parts []events.Part) (out []events.Part) {
 }
 
 type dialog struct {
-	spell func(events.CallID) string
-	used  map[events.CallID]bool
-	calls int // so far
-	open  []openCall
-	out   []events.Message
+	spell   func(events.CallID) string
+	used    map[events.CallID]bool
+	calls   int // so far
+	open    []openCall
+	out     []events.Message
+	oneCall bool // in a message
 }
 
 // openCall is a call of the last reply without a result yet.
@@ -156,7 +157,7 @@ func (d *dialog) reply(m events.Message) {
 	parts := slices.DeleteFunc(slices.Clone(m.Parts), func(p events.Part) bool {
 		return p.Kind == events.PartToolResult || p.Kind == events.PartAttachment
 	})
-	results := make([]events.Part, 0, len(parts)) // the open calls point into it
+	results, said, answered := make([]events.Part, 0, len(parts)), 0, 0 // the open calls point into it
 	for i, p := range parts {
 		if p.Kind == events.PartToolCall {
 			parts[i].Call = d.name(p.Call)
@@ -164,10 +165,15 @@ func (d *dialog) reply(m events.Message) {
 				Kind: events.PartToolResult, Call: parts[i].Call, Tool: p.Tool, Text: noResult, Outcome: events.OutcomeLost,
 			})
 			d.open = append(d.open, openCall{p.Call, &results[len(results)-1]})
+			if d.oneCall {
+				d.add(events.RoleAssistant, parts[said:i+1])
+				d.add(events.RoleUser, results[answered:])
+				said, answered = i+1, len(results)
+			}
 		}
 	}
-	d.add(events.RoleAssistant, parts)
-	d.add(events.RoleUser, results)
+	d.add(events.RoleAssistant, parts[said:])
+	d.add(events.RoleUser, results[answered:])
 }
 
 // rest adds what only the user or the system says. late: it is one of the system that is too late.
@@ -209,11 +215,13 @@ func (d *dialog) add(role events.Role, parts []events.Part) {
 	}
 }
 
-// name returns an id that is unique in the request.
+// name returns an id that is unique in the request. It cuts none that is longer than OpenAI's API takes: some gateways keep signatures
+// in ids.
 func (d *dialog) name(raw events.CallID) events.CallID {
+	const longest = 40
 	d.calls++
 	id := events.CallID(d.spell(raw))
-	for n := d.calls; id == "" || d.used[id]; n++ {
+	for n := d.calls; id == "" || d.used[id] || len(id) > longest; n++ {
 		id = events.CallID(d.spell(events.CallID("call_" + strconv.Itoa(n))))
 	}
 	d.used[id] = true

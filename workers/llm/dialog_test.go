@@ -78,6 +78,23 @@ func TestDialogPairsCallsAndResults(t *testing.T) {
 	}
 }
 
+// TestDialogCutsNoID: gateways keep signatures in ids. Source: https://github.com/BerriAI/litellm/issues/37849.
+func TestDialogCutsNoID(t *testing.T) {
+	t.Parallel()
+	longest := events.CallID(strings.Repeat("x", 40))
+	got, err := llm.Dialog([]events.Message{
+		say(events.RoleAssistant, call(longest), call(longest+"y"), call("call_1__thought__"+longest)),
+		say(events.RoleUser, result("call_1__thought__"+longest, "3"), result(longest+"y", "2")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, results := ids(got)
+	if want := []events.CallID{longest, "call_2", "call_3"}; !reflect.DeepEqual(calls, want) || results["call_2"] != "2" || results["call_3"] != "3" {
+		t.Errorf("got %q and %q, want the calls %q", calls, results, want)
+	}
+}
+
 // TestDialogKeepsItsBeginning expects equal ids for the calls that a longer history shares with a shorter one: prompt
 // caches need that.
 func TestDialogKeepsItsBeginning(t *testing.T) {

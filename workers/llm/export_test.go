@@ -20,8 +20,8 @@ const (
 
 // Dialog is the dialog of messages for an endpoint that takes all ids.
 func Dialog(messages []events.Message) ([]events.Message, error) {
-	e := bare("p", "https://host/v1")
-	return e.dialog(messages, e.wire.CallID, false)
+	p := Prepared{endpoint: bare("p", "https://host/v1")}
+	return p.dialog(messages, p.endpoint.wire.CallID)
 }
 
 // Prepare is a request for the endpoint of a name at a base.

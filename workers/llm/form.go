@@ -12,11 +12,11 @@ import (
 // The form of a schema has the keywords below, of which anyOf is alone, and in which every schema is an object, every type a
 // name, every array has items, every object below the top has properties, and their names are those that endpoints take:
 //
-//	type description properties required items enum (of texts) anyOf nullable additionalProperties (false)
-//	minimum maximum minLength maxLength minItems maxItems
+//	type description properties required items enum (of texts) anyOf nullable minimum maximum
 //
 // References are replaced by what they refer to, allOf and const by what they mean, and a choice at the top, or beside
-// properties, by the properties of all choices. The description has the keywords that are left, as JSON.
+// properties, by the properties of all choices. The description has the keywords that are left, as JSON. A strict form also has a type
+// for every value, text for any, and properties in every object: it accepts less.
 type Form struct {
 	Name        string
 	Description string
@@ -44,8 +44,8 @@ const (
 	maxForms     = 4096 // that are kept
 )
 
-func formOf(schema []byte) Form {
-	s := &shaper{root: decoded(schema), names: map[string]string{}, taken: map[string]bool{}} // what is no JSON accepts any object
+func formOf(schema []byte, strict bool) Form {
+	s := &shaper{root: decoded(schema), strict: strict, names: map[string]string{}, taken: map[string]bool{}} // what is no JSON accepts any object
 	top, _ := s.flat(s.root, nil)
 	if t, ok := top["type"].(string); ok && t != "object" {
 		top = Object{}

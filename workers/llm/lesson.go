@@ -14,11 +14,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// shortest is the least number of characters that a refusal may ask for: of fewer there are too few ids.
-const shortest = 8
-
-// maxLessons limits the requests that are made once more, each because the refusal before it told something new.
-const maxLessons = 4
+const (
+	shortest       = 8    // characters of ids that a refusal may ask for: of fewer there are too few
+	maxLessons     = 4    // requests that are made once more, each because the refusal before it told something new
+	requiredTokens = 8192 // the limit of output tokens for an endpoint that requires one and does not say how many its model can write
+)
 
 // What refusals and replies tell of all wires.
 const (
@@ -28,6 +28,9 @@ const (
 	endsThinking    = "thinking"    // true: replies begin with thinking that has the tag of its end alone
 	idLength        = "ids"         // an int: of the ids of calls, which are letters and digits
 	noSystem        = "system"      // true: the model's template has no system message
+	oneCall         = "one call"    // true: the model's template has one call in a message
+	noStream        = "stream"      // true: the endpoint does not stream, to this account or with tools
+	strictForms     = "forms"       // true: the endpoint takes strict forms alone
 	refuses         = "refuses "    // and a field: true
 )
 
@@ -53,16 +56,21 @@ func (p *Prepared) Learned(about string) any {
 
 // What refusals are known by.
 var (
-	missingTools = regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param") // Bedrock's, Anthropic's, LiteLLM's
-	tooLong      = regexp.MustCompile(`description.*maximum length (?:of )?([0-9]+)`)
-	otherIDs     = regexp.MustCompile(`(?i)tool.call.id.*length of ([0-9]+)`) // Mistral's
-	otherFields  = regexp.MustCompile(`(?i)un(?:supported|known|recogni[sz]ed|expected)|not (?:supported|permitted|allowed)|forbidden|can have`)
-	systemless   = regexp.MustCompile(`(?i)system role (?:is )?not supported|roles are supported, got system|roles must alternate user/assistant/user`)
-	missing      = regexp.MustCompile(`(?i)missing|must be passed`)
-	words        = regexp.MustCompile(`\w+`)
-	unverified   = regexp.MustCompile(`(?i)signature|encrypted.content|thinking\W+blocks`) // OpenAI's, Anthropic's, Gemini's
-	digits       = regexp.MustCompile(`\d+`)
-	limitFields  = []string{"max_tokens", "max_completion_tokens", "max_output_tokens"} //nolint:gochecknoglobals // a table that is only read
+	tooLong     = regexp.MustCompile(`description.*maximum length (?:of )?([0-9]+)`)
+	otherIDs    = regexp.MustCompile(`(?i)tool.call.id.*length (?:of )?([0-9]+)`) // Mistral's
+	otherFields = regexp.MustCompile(`(?i)un(?:supported|known|recogni[sz]ed|expected)|not (?:supported|permitted|allowed)|forbidden|can have`)
+	missing     = regexp.MustCompile(`(?i)missing|must be passed`)
+	words       = regexp.MustCompile(`\w+`)
+	unverified  = regexp.MustCompile(`(?i)signature|encrypted.content|thinking\W+blocks`) // OpenAI's, Anthropic's, Gemini's
+	digits      = regexp.MustCompile(`\d+`)
+	wishes      = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // a table that is only read
+		needsTools:  regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param"), // Bedrock's, Anthropic's, LiteLLM's
+		noSystem:    regexp.MustCompile(`(?i)system role (?:is )?not supported|roles are supported, got system|roles must alternate user/assistant/user`),
+		oneCall:     regexp.MustCompile(`(?i)single tool-?calls? at once`), // Llama's
+		noStream:    regexp.MustCompile(`(?i)verified to stream|n[o']t support.{0,40}\bstream(?:ing)?\b|\bstream(?:ing)?\b.{0,40}not support`),
+		strictForms: regexp.MustCompile(`(?i)schema type field|type: must be specified|type is not defined|non-empty for OBJECT|alongside any_of`), // Gemini's, Kimi's
+	}
+	limitFields = []string{"max_tokens", "max_completion_tokens", "max_output_tokens"} //nolint:gochecknoglobals // a table that is only read
 )
 
 // learns reports whether an error is a refusal that tells something new.
@@ -75,10 +83,6 @@ func (p *Prepared) learns(err error, body Object) bool {
 		return true
 	case failed.Kind == KindOverflow:
 		return false
-	case p.Messages[0].Role == events.RoleSystem && systemless.MatchString(failed.Message) && p.learn(noSystem, true):
-		return true
-	case len(p.Tools) == 0 && missingTools.MatchString(failed.Message) && p.learn(needsTools, true):
-		return true
 	}
 	for about, told := range map[string]*regexp.Regexp{longDescription: tooLong, idLength: otherIDs} {
 		if told := told.FindStringSubmatch(failed.Message); told != nil {
@@ -87,6 +91,11 @@ func (p *Prepared) learns(err error, body Object) bool {
 		}
 	}
 	news := p.forgets(failed)
+	for _, list := range []map[string]*regexp.Regexp{wishes, p.endpoint.wire.Tells} {
+		for about, told := range list {
+			news = told.MatchString(failed.Message) && p.learn(about, true) || news
+		}
+	}
 	if failed.Kind == KindServer {
 		return news
 	}
@@ -95,9 +104,6 @@ func (p *Prepared) learns(err error, body Object) bool {
 			continue
 		}
 		news = leaveOut(body, field, false) && p.learn(refuses+field, true) || news
-	}
-	for about, told := range p.endpoint.wire.Tells {
-		news = told.MatchString(failed.Message) && p.learn(about, true) || news
 	}
 	return news
 }
@@ -141,10 +147,6 @@ func leaveOut(v any, field string, said bool) (found bool) {
 	return found
 }
 
-// requiredTokens is the limit of output tokens for an endpoint that requires one and does not say how many its model can
-// write.
-const requiredTokens = 8192
-
 // tokenLimit is how an endpoint wants the limit of output tokens for a model.
 type tokenLimit struct {
 	field  string
@@ -157,15 +159,16 @@ func (p *Prepared) learnsLimit(failed *Error, body Object) bool {
 	sent := slices.IndexFunc(limitFields, func(name string) bool { return body[name] != nil })
 	named := func(name string) bool { return strings.Contains(failed.Message, name) }
 	lower := strings.ToLower(failed.Message)
+	about := sent >= 0 && (named(fmt.Sprint(body[limitFields[sent]])) || strings.Contains(lower, "maximum tokens")) // Bedrock's
 	switch wanted := slices.IndexFunc(limitFields, named); {
-	case wanted < 0:
+	case wanted < 0 && !about:
 		return false
 	case sent < 0:
 		lacks := strings.Contains(lower, "required") || strings.Contains(lower, "missing")
 		return lacks && p.learn(outputLimit, tokenLimit{limitFields[wanted], requiredTokens})
 	case limitFields[sent] == "max_tokens" && named("max_completion_tokens") && strings.Contains(lower, "support"):
 		return p.learn(outputLimit, tokenLimit{field: "max_completion_tokens"})
-	case p.MaxOutputTokens > 0, failed.Kind == KindOverflow && !strings.Contains(lower, "too large"):
+	case p.MaxOutputTokens > 0, failed.Kind == KindOverflow && !about:
 		return false // the caller must know that its limit is too large, or its prompt
 	}
 	limit := tokenLimit{field: limitFields[sent]}
@@ -190,6 +193,10 @@ func (p *Prepared) shape(body Object) {
 		}
 		return true
 	})
+	if p.Learned(noStream) != nil {
+		body["stream"] = false
+		delete(body, "stream_options")
+	}
 	if limit, known := p.Learned(outputLimit).(tokenLimit); known {
 		maps.DeleteFunc(body, func(name string, _ any) bool { return slices.Contains(limitFields, name) })
 		if tokens := cmp.Or(p.MaxOutputTokens, limit.tokens); tokens > 0 {

@@ -171,24 +171,19 @@ func scaledTo(from image.Image, most int) image.Image {
 	draw.Draw(src, src.Bounds(), from, b.Min, draw.Src)
 	to := image.NewRGBA(image.Rect(0, 0, max(w*most/long, 1), max(h*most/long, 1)))
 	tw, th := to.Rect.Dx(), to.Rect.Dy()
-	for y := range th {
-		for x := range tw {
-			to.SetRGBA(x, y, mean(src, image.Rect(x*w/tw, y*h/th, (x+1)*w/tw, (y+1)*h/th)))
+	for i := range tw * th {
+		x, y := i%tw, i/tw
+		r := image.Rect(x*w/tw, y*h/th, (x+1)*w/tw, (y+1)*h/th)
+		var sum [4]int
+		for row := r.Min.Y; row < r.Max.Y; row++ {
+			for i, v := range src.Pix[src.PixOffset(r.Min.X, row):src.PixOffset(r.Max.X, row)] {
+				sum[i%4] += int(v)
+			}
 		}
+		n := max(r.Dx()*r.Dy(), 1)
+		to.SetRGBA(x, y, color.RGBA{uint8(sum[0] / n), uint8(sum[1] / n), uint8(sum[2] / n), uint8(sum[3] / n)}) //nolint:gosec // a mean of bytes
 	}
 	return to
-}
-
-func mean(src *image.RGBA, r image.Rectangle) color.RGBA {
-	var sum [4]int
-	for y := r.Min.Y; y < r.Max.Y; y++ {
-		row := src.Pix[src.PixOffset(r.Min.X, y):src.PixOffset(r.Max.X, y)]
-		for i, v := range row {
-			sum[i%4] += int(v)
-		}
-	}
-	n := max(r.Dx()*r.Dy(), 1)
-	return color.RGBA{uint8(sum[0] / n), uint8(sum[1] / n), uint8(sum[2] / n), uint8(sum[3] / n)} //nolint:gosec // a mean of bytes
 }
 
 // OfAttachment reports whether a refusal may be because of a picture or another attachment of the request: it names one,

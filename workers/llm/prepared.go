@@ -32,8 +32,9 @@ func (e *Endpoint) prepare(req Request) (p *Prepared, err error) {
 	}
 	p.Forms = make([]Form, len(p.Tools))
 	longest, _ := p.Learned(longDescription).(int)
+	strict := map[bool]string{true: "strict "}[p.Learned(strictForms) != nil]
 	for i, t := range p.Tools {
-		f := cached(e.forms, string(t.InputSchema), func() Form { return formOf(t.InputSchema) })
+		f := cached(e.forms, strict+string(t.InputSchema), func() Form { return formOf(t.InputSchema, strict != "") })
 		if f.Name, f.Description = t.Name, t.Description; longest > 0 {
 			f.Description = events.Clip(t.Description, longest, "...")
 		}
@@ -51,14 +52,8 @@ func (e *Endpoint) prepare(req Request) (p *Prepared, err error) {
 	if n, other := p.Learned(idLength).(int); other {
 		spell = func(raw events.CallID) string { return idOf(raw, n) }
 	}
-	p.Messages, err = e.dialog(req.Messages, spell, p.Learned(noSystem) != nil)
+	p.Messages, err = p.dialog(req.Messages, spell)
 	return p, err
-}
-
-// requires reports whether calls of a tool need arguments.
-func (p *Prepared) requires(tool string) bool {
-	f := p.byName[tool]
-	return f != nil && IsSet(MembersOf(f.Schema)["required"])
 }
 
 // called are the tools of earlier calls.

@@ -17,8 +17,6 @@ var applies = map[string]string{ //nolint:gochecknoglobals // a table that is on
 	"minimum": "number", "maximum": "number", "minLength": "string", "maxLength": "string", "minItems": "array", "maxItems": "array",
 }
 
-var limits = []string{"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"} //nolint:gochecknoglobals // a table that is only read
-
 // fits reports whether a keyword applies to values of a type, or of all.
 func fits(key, kind string) bool {
 	of := applies[key]
@@ -30,10 +28,11 @@ var notes = []string{"description", "title", "$schema", "$id", "$comment", "$def
 
 // shaper makes the form of one schema.
 type shaper struct {
-	root  any
-	nodes int
-	names map[string]string // of all properties
-	taken map[string]bool
+	root   any
+	strict bool
+	nodes  int
+	names  map[string]string // of all properties
+	taken  map[string]bool
 }
 
 // flat are the keywords of a schema, with those of what it refers to and of allOf. refs are the references that led to it; those
@@ -294,16 +293,16 @@ func (n *node) values() {
 
 // members shapes properties and items.
 func (n *node) members() {
-	open, set := n.from["additionalProperties"].(bool)
+	_, closed := n.from["additionalProperties"].(bool) // Gemini refuses it
 	switch n.to["type"] {
 	case "object":
 		n.properties()
-		if set && !open {
-			n.to["additionalProperties"] = false
-		}
 		if n.depth > 0 && len(object(n.to["properties"])) == 0 { // Gemini refuses an object without them
 			n.left["type"] = "object"
 			maps.DeleteFunc(n.to, func(key string, _ any) bool { return applies[key] == "object" || key == "type" })
+			if n.s.strict {
+				n.to["type"], n.to["properties"] = "object", Object{"any_name": Object{"type": "string"}}
+			}
 		}
 	case "array":
 		if items := list(n.from["items"]); items != nil {
@@ -314,7 +313,7 @@ func (n *node) members() {
 		}
 	}
 	maps.DeleteFunc(n.from, func(key string, _ any) bool {
-		return key == "properties" || key == "required" || key == "items" || key == "additionalProperties" && set
+		return key == "properties" || key == "required" || key == "items" || key == "additionalProperties" && closed
 	})
 }
 
@@ -357,18 +356,16 @@ func (s *shaper) property(name string) string {
 	return to
 }
 
-// rest keeps the limits that endpoints take: they refuse those beside another type, and a size that is no count. The description
-// has what is left.
+// rest keeps the limits of numbers. llama.cpp refuses large sizes, and small ones within others: the description has those, and what
+// else is left.
 func (n *node) rest() {
+	if n.s.strict && n.to["type"] == nil && n.to["anyOf"] == nil {
+		n.to["type"] = "string"
+	}
 	kind, _ := n.to["type"].(string)
-	for _, key := range limits {
-		of := applies[key]
+	for _, key := range []string{"minimum", "maximum"} {
 		number, ok := n.from[key].(json.Number)
-		_, err := strconv.ParseUint(number.String(), 10, 31)
-		if of == "number" {
-			_, err = number.Float64()
-		}
-		if ok && err == nil && n.to["anyOf"] == nil && (kind == "" || fits(key, kind)) {
+		if _, err := number.Float64(); ok && err == nil && n.to["anyOf"] == nil && (kind == "" || fits(key, kind)) {
 			n.to[key] = number
 			delete(n.from, key)
 		}
@@ -386,5 +383,11 @@ func (n *node) rest() {
 	}
 	if text != "" {
 		n.to["description"] = text
+	}
+	if n.s.strict && n.to["anyOf"] != nil { // it must be alone
+		n.to = Object{"anyOf": n.to["anyOf"]}
+		if one := object(list(n.to["anyOf"])[0]); text != "" {
+			one["description"] = strings.Join(append([]string{text}, texts(one["description"])...), " ")
+		}
 	}
 }

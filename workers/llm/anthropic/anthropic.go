@@ -9,14 +9,9 @@ import (
 )
 
 const (
-	// defaultMaxTokens is sent for a request without a limit, because the API requires one. Today's models allow this many;
-	// where an older one allows less, its refusal says how many.
-	defaultMaxTokens = 32000
-	maxCallID        = 64 // characters of a tool_use id
+	defaultMaxTokens = 32000    // of a request without a limit, which the API requires. Today's models allow this many; the refusal of an older one says how many
+	signed           = "signed" // is learned of models whose endpoint takes no thinking without a signature
 )
-
-// signed is learned of models whose endpoint takes no thinking without a signature.
-const signed = "signed"
 
 // Config configures a provider. The key is sent as x-api-key. The base URL is by default "https://api.anthropic.com".
 type Config = llm.Config
@@ -29,7 +24,7 @@ func New(cfg Config) (*llm.Endpoint, error) {
 	return llm.NewEndpoint(llm.Wire{
 		Name: "anthropic", BaseURL: "https://api.anthropic.com", KeyHeader: "X-Api-Key", Header: http.Header{"Anthropic-Version": {"2023-06-01"}},
 		Path: "v1/messages", Models: "v1/models?limit=1000", Encode: encode, Decode: decode,
-		CallID: func(raw events.CallID) string { return llm.Token(string(raw), maxCallID, "_-") },
+		CallID: func(raw events.CallID) string { return llm.Token(string(raw), len(raw), "_-") },
 		Tells:  map[string]*regexp.Regexp{signed: regexp.MustCompile("signature")},
 	}, cfg)
 }

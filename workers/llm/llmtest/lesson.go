@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,7 +45,7 @@ func lessons(limit string) map[string]lesson {
 		},
 		// Mistral's endpoint takes ids of nine letters and digits, which other models do not make.
 		"ids": {
-			words:   []string{"Tool call id was call_0fypS1hVX but must be a-z, A-Z, 0-9, with a length of 9."},
+			words:   []string{"Tool call id was call_0fypS1hVX but must be a-z, A-Z, 0-9, with a length of 9.", "Tool call IDs should be alphanumeric strings with length 9!"},
 			refuses: (*wireTest).otherIDs,
 			request: func(p llm.Provider, _ int) llm.Request {
 				return called(p, "x", "call_0fypS1hVX", "toolu_01A", keptID, keptID, "", "functions.read:0")
@@ -82,9 +83,63 @@ func lessons(limit string) map[string]lesson {
 				return req
 			},
 		},
-		"limit_required":  {words: []string{limit + ": Field required"}, refuses: limited(1, 1<<40)},
-		"limit_too_large": {words: []string{limit + ": 32000 > 4096, which is the maximum allowed number of output tokens for model-1"}, refuses: limited(0, 4096), most: 4096},
-		"limit_range":     {words: []string{"Invalid " + limit + " value, the valid range of " + limit + " is [1, 8192]"}, refuses: limited(0, 8192), most: 8192},
+		// A model's template has one call in a message. Source: https://github.com/vllm-project/vllm/issues/12937.
+		"one_call": {
+			words:   []string{"This model only supports single tool-calls at once!"},
+			refuses: (*wireTest).twoCalls, may: true,
+			request: func(p llm.Provider, _ int) llm.Request {
+				req := called(p, "x", "a", "b", "c")
+				first, results := &req.Messages[1], &req.Messages[2]
+				for _, m := range req.Messages[3:] {
+					if m.Role == events.RoleAssistant {
+						first.Parts = append(first.Parts, m.Parts...)
+					} else {
+						results.Parts = append(results.Parts, m.Parts...)
+					}
+				}
+				req.Messages = req.Messages[:3]
+				return req
+			},
+		},
+		// No stream, to this account or with tools. Sources: https://github.com/charmbracelet/crush/issues/1216, Bedrock's and OpenAI's errors.
+		"no_stream": {
+			words: []string{
+				"Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings and click on Verify Organization.",
+				"This model doesn't support tool use in streaming mode.", "Unsupported value: 'stream' does not support true with this model.",
+			},
+			refuses: has(`"stream":true|"stream_options"`), request: func(llm.Provider, int) llm.Request { return request() },
+		},
+		// A type for every value, and properties for every object. Sources: https://github.com/MoonshotAI/kimi-cli/issues/1595,
+		// https://github.com/google-gemini/gemini-cli/issues/2282, https://github.com/danny-avila/LibreChat/issues/6971.
+		"strict_forms": {
+			words: []string{
+				"tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.any': type is not defined>",
+				"Unable to submit request because `find` functionDeclaration `parameters.any` schema didn't specify the schema type field.",
+				"* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[any].type: must be specified when not using one_of, any_of or all_of fields",
+				"* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[map].properties: should be non-empty for OBJECT type",
+				"Unable to submit request because `find` functionDeclaration `parameters.either` schema specified other fields alongside any_of.",
+			},
+			refuses: func(w *wireTest, body []byte) bool {
+				req, _ := w.wire.Read(body)
+				var form any
+				return len(req.Tools) != 1 || json.Unmarshal(req.Tools[0].InputSchema, &form) != nil || !typed(form)
+			},
+			request: func(llm.Provider, int) llm.Request {
+				req := request()
+				req.Tools = []llm.Tool{{Name: "find", InputSchema: []byte(`{"type":"object","properties":{"any":true,"said":{"description":"x"},"list":{"type":"array"},"one":{"enum":[1,2]},` +
+					`"map":{"type":"object","additionalProperties":{"type":"string"}},"either":{"description":"x","anyOf":[{"type":"object"},{"type":"array","items":{}},{"type":"null"}]}}}`)}}
+				return req
+			},
+		},
+		"limit_required": {words: []string{limit + ": Field required"}, refuses: limited(1, 1<<40)},
+		"limit_too_large": {words: []string{
+			limit + ": 32000 > 4096, which is the maximum allowed number of output tokens for model-1",
+			"The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is lower than 4096.",
+		}, refuses: limited(0, 4096), most: 4096},
+		"limit_of_window": {words: []string{
+			"This model's maximum context length is 8192 tokens. However, you requested 32100 tokens (100 in the messages, 32000 in the completion).",
+		}, refuses: limited(0, 8092)},
+		"limit_range": {words: []string{"Invalid " + limit + " value, the valid range of " + limit + " is [1, 8192]"}, refuses: limited(0, 8192), most: 8192},
 	}
 	for name, l := range list {
 		if strings.HasPrefix(name, "limit") {
@@ -110,6 +165,30 @@ func lessons(limit string) map[string]lesson {
 		list[field] = l
 	}
 	return list
+}
+
+// typed reports whether a form has what the strictest endpoints want.
+func typed(form any) bool {
+	f, _ := form.(map[string]any)
+	either, _ := f["anyOf"].([]any)
+	properties, _ := f["properties"].(map[string]any)
+	inner := either
+	for _, p := range properties {
+		inner = append(inner, p)
+	}
+	if f["items"] != nil {
+		inner = append(inner, f["items"])
+	}
+	alone := either == nil && f["type"] != nil || either != nil && len(f) == 1
+	return alone && (f["type"] != "object" || len(properties) > 0) && !slices.ContainsFunc(inner, func(v any) bool { return !typed(v) })
+}
+
+// twoCalls refuses bodies with two calls in a message.
+func (w *wireTest) twoCalls(body []byte) bool {
+	req, _ := w.wire.Read(body)
+	return slices.ContainsFunc(req.Messages, func(m events.Message) bool {
+		return len(m.Parts) > 1 && m.Parts[len(m.Parts)-2].Kind == events.PartToolCall
+	})
 }
 
 // has refuses bodies in which a pattern is.

@@ -31,9 +31,10 @@ func (w *wireTest) testArguments(t *testing.T) {
 			{`{}`, `{"path":"x"}`},
 			{`{}`, `{"path"`, `:"x"}`},
 			{`{"pa`, `{"path":`, `{"path":"x"}`},
+			{`"{\"path\":`, `\"x\"}"`},
 		},
 		`{"path":{"path":"x"}}`: {{`{"path":`, `{"path":"x"}`, `}`}, {`{"path": `, `{"path": "x"}`, `}`}}, // a value that begins as all does
-		"":                      {{`{"path":`, `{"path":"x"}`}, {`{"path": `, `{"path": "x"}`}, {`{"path":"x"}`, `{"path":"y"}`}, {`{"path"`}, {""}, {}},
+		"":                      {{`{"path":`, `{"path":"x"}`}, {`{"path": `, `{"path": "x"}`}, {`{"path":"x"}`, `{"path":"y"}`}, {`{"path"`}, {"null"}, {""}, {}},
 	} {
 		for _, pieces := range list {
 			body, end := w.wire.Stream(reading(pieces...))

@@ -265,12 +265,14 @@ func (w *wireTest) testCharacters(t *testing.T) {
 // testEmptyArguments tests calls of tools without parameters.
 func (w *wireTest) testEmptyArguments(t *testing.T) {
 	t.Parallel()
-	p, _ := w.start(t, Reply{Stop: events.StopToolUse, Chunks: []Chunk{{Kind: events.PartToolCall, Call: "c1", Tool: "list"}}})
-	res, err := p.Complete(t.Context(), request(), nil)
-	if err != nil {
-		t.Fatalf("Complete: %v", err)
+	for _, args := range []string{"", " ", "null", "[]"} {
+		p, _ := w.start(t, Reply{Stop: events.StopToolUse, Chunks: []Chunk{{Kind: events.PartToolCall, Call: "c1", Tool: "list", Text: args}}})
+		res, err := p.Complete(t.Context(), request(), nil)
+		if err != nil {
+			t.Fatalf("%q: Complete: %v", args, err)
+		}
+		checkParts(t, res.Parts, []events.Part{{Kind: events.PartToolCall, Call: "c1", Tool: "list", Args: []byte("{}")}})
 	}
-	checkParts(t, res.Parts, []events.Part{{Kind: events.PartToolCall, Call: "c1", Tool: "list", Args: []byte("{}")}})
 }
 
 // testRetryAfter sends every form of a wait.

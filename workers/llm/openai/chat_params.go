@@ -14,12 +14,16 @@ import (
 const (
 	missesReasoning = "misses reasoning"
 	missesSignature = "misses signature" // of calls
+	missesContent   = "misses content"
+	contentAlone    = "content alone" // true: a message with calls has no content
 )
 
 // tells are the words of refusals that say so.
 var tells = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // a table that is only read
 	missesReasoning: regexp.MustCompile(`(?is)(missing|must be passed).*reasoning_content|reasoning_content.*(missing|must be passed)`),
 	missesSignature: regexp.MustCompile(`(?is)(missing|must be passed).*thought_signature|thought_signature.*(missing|must be passed)`),
+	missesContent:   regexp.MustCompile(`(?i)\bcontent\b[^.]{0,40}(required|missing)|(required|missing)[^.]{0,40}\bcontent\b`),
+	contentAlone:    regexp.MustCompile(`(?is)\bcontent\b.*not both`), // Mistral's, and that of gpt-oss
 }
 
 // unsigned is what Gemini takes in place of the signature of a call that another model made. Source: https://ai.google.dev/gemini-api/docs/thought-signatures.
@@ -57,16 +61,17 @@ func encode(p *llm.Prepared) (object, error) {
 	}
 	messages := converted(p.Messages, reply, func(m events.Message) []object { return user(p, m) })
 	for _, m := range messages {
-		if field := reasoningFields[0]; m["role"] == "assistant" && m[field] == nil && p.Learned(missesReasoning) != nil {
-			m[field] = ""
+		for about, field := range map[string]string{missesReasoning: reasoningFields[0], missesContent: "content"} {
+			if m["role"] == "assistant" && m[field] == nil && p.Learned(about) != nil {
+				m[field] = ""
+			}
 		}
 	}
 	out["messages"] = messages
 	return out, nil
 }
 
-// received is said between results and a message of the user: templates of some models take none right after a result.
-const received = "[results received]"
+const received = "[results received]" // said between results and a message of the user: templates of some models take none right after a result
 
 // user converts results to tool messages and the rest to one user message.
 func user(p *llm.Prepared, m events.Message) []object {
@@ -120,7 +125,7 @@ func assistant(p *llm.Prepared, m events.Message, called bool) object {
 	if len(calls) > 0 {
 		out["tool_calls"] = calls
 	}
-	if text := m.Text(); text != "" {
+	if text := m.Text(); text != "" && (len(calls) == 0 || p.Learned(contentAlone) == nil) {
 		out["content"] = text
 	}
 	return out

@@ -15,13 +15,13 @@ type object = llm.Object
 
 // New returns a provider for Chat Completions.
 func New(cfg Config) (*llm.Endpoint, error) {
-	return open(cfg, llm.Wire{Name: "openai", Path: "chat/completions", CallID: keptID(40), Encode: encode, Decode: decode, Tells: tells})
+	return open(cfg, llm.Wire{Name: "openai", Path: "chat/completions", CallID: keptID, Encode: encode, Decode: decode, Tells: tells})
 }
 
 // NewResponses returns a provider for the Responses API. The endpoint stores nothing: every request has the whole conversation,
 // with the reasoning in the endpoint's encryption.
 func NewResponses(cfg Config) (*llm.Endpoint, error) {
-	return open(cfg, llm.Wire{Name: "openai-responses", Path: "responses", CallID: keptID(64), Encode: encodeResponse, Decode: decodeResponse})
+	return open(cfg, llm.Wire{Name: "openai-responses", Path: "responses", CallID: keptID, Encode: encodeResponse, Decode: decodeResponse})
 }
 
 // open adds what both dialects have in common.
@@ -30,16 +30,8 @@ func open(cfg Config, w llm.Wire) (*llm.Endpoint, error) {
 	return llm.NewEndpoint(w, cfg)
 }
 
-// keptID keeps ids up to the API's limit: some models are trained on their form.
-func keptID(limit int) func(events.CallID) string {
-	return func(raw events.CallID) string {
-		s := strings.ToValidUTF8(string(raw), "_")
-		if len(s) > limit {
-			return llm.Token(s, limit, "_-")
-		}
-		return s
-	}
-}
+// keptID keeps ids: some models are trained on their form.
+func keptID(raw events.CallID) string { return strings.ToValidUTF8(string(raw), "_") }
 
 // declare sends the tools, and their choice. function is how the dialect names a function.
 func declare(out object, p *llm.Prepared, function func(object) object) {

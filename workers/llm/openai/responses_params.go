@@ -84,7 +84,10 @@ func items(p *llm.Prepared, m events.Message) (out []object) {
 // reasoningItem is the endpoint's item with the text of its part, or nil.
 func reasoningItem(own llm.Vendor, text string) object {
 	encrypted, open := own.Fields[encryptedField], own.Fields[openField] != nil
-	item := object{"type": "reasoning", "id": own.ID, "summary": []object{}}
+	item := object{"type": "reasoning", "summary": []object{}}
+	if own.ID != "" {
+		item["id"] = own.ID
+	}
 	switch {
 	case encrypted == nil && !open:
 		return nil
