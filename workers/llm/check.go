@@ -54,7 +54,7 @@ func CheckModel(ctx context.Context, p Provider, model string, warn func(error))
 	switch {
 	case model == "", failed != nil && failed.Kind == KindAuth:
 		return lacks
-	case err == nil && slices.Contains(names, model):
+	case err == nil && slices.ContainsFunc(names, func(name string) bool { return name == model || strings.HasSuffix(name, "/"+model) }): // Gemini's begin with models/
 		return nil
 	case err == nil:
 		err = lacks

@@ -64,7 +64,7 @@ type Endpoint struct {
 	secrets  []string
 
 	scaled  *lru.Cache[[sha256.Size]byte, events.Part] // pictures, by the original's bytes
-	forms   *lru.Cache[string, Form]                   // by schema
+	forms   *lru.Cache[string, Form]                   // by schema, after "strict "
 	lessons sync.Map                                   // by lesson
 
 	forgotten *lru.Cache[[sha256.Size]byte, bool] // the Meta of parts that the endpoint does not take back
@@ -120,9 +120,6 @@ func (e *Endpoint) Server() (address string, port int64) {
 	return e.base.Hostname(), port
 }
 
-// afterEnd is the wait for what follows the end of a reply: the usage.
-const afterEnd = 10 * time.Second
-
 // Complete implements [Provider].
 func (e *Endpoint) Complete(ctx context.Context, req Request, sink func(Delta)) (Response, error) {
 	for tries := 0; ; tries++ {
@@ -157,8 +154,9 @@ func (e *Endpoint) complete(caller context.Context, p *Prepared, body Object, si
 		if bytes.HasPrefix(event.Data, []byte("[DONE]")) {
 			return true, a.add(Update{End: &End{Detail: "[DONE] without a reason"}})
 		}
-		if a.ended != nil && event.Name == "" && !json.Valid(event.Data) {
-			return false, nil // what follows the end and is no event of the wire says nothing about the reply
+		if words := event.Data[0] != '{' && event.Data[0] != '['; (words || a.ended != nil) && event.Name != "error" && !json.Valid(event.Data) {
+			a.words = cmp.Or(a.words, e.redact(string(event.Data))) // a ping, or why there is no reply; after its end they say nothing about it
+			return false, nil
 		}
 		before := a.content
 		u, err := e.decode(event)
@@ -222,7 +220,7 @@ func (e *Endpoint) stream(ctx context.Context, body Object, next func(ServerEven
 		if err != nil {
 			return false, err
 		}
-		if event.Data = bytes.TrimSpace(event.Data); len(event.Data) == 0 {
+		if event.Data = bytes.TrimSpace(event.Data); len(event.Data) == 0 || string(event.Data) == "{}" {
 			continue
 		}
 		whole = event.Bare
@@ -270,7 +268,7 @@ func (e *Endpoint) failed(status int, f Failure) *Error {
 		Kind:    f.kind(status),
 		Status:  status,
 		Code:    e.redact(cmp.Or(f.Code, f.Type)),
-		Message: Clip(cmp.Or(e.redact(f.Message), strings.TrimSpace("no explanation "+http.StatusText(status))) + mends[cmp.Or(status, code)]),
+		Message: Clip(cmp.Or(e.redact(f.Message), strings.TrimSpace("no explanation "+http.StatusText(status))) + cmp.Or(mends[status], mends[code])),
 		Raw:     rawBody(f.Raw, e.redact),
 
 		RetryAfter: cmp.Or(waitIn(f.Message), waitIn(string(f.Raw))),
@@ -296,7 +294,8 @@ func (e *Endpoint) Models(ctx context.Context) ([]string, error) {
 		return nil, e.callError(ctx, err)
 	}
 	var names []string
-	for _, m := range list(object(decoded(body))["data"]) {
+	answer := decoded(body)
+	for _, m := range append(list(object(answer)["data"]), list(answer)...) { // Together's is a list alone
 		if id, ok := object(m)["id"].(string); ok {
 			names = append(names, Clip(id))
 		}

@@ -54,6 +54,15 @@ func (e *Endpoint) decode(event ServerEvent) (u Update, err error) {
 	return u, cmp.Or(malformed, err)
 }
 
+// FailureIn is the error in a choice or a response, or nil.
+func FailureIn(m Members) *Failure {
+	body, _ := json.Marshal(Members{"error": m["error"]}) // it was received as JSON
+	if f, ok := ParseFailure(body); ok {
+		return &f
+	}
+	return nil
+}
+
 func parseFailure(body []byte) (Failure, bool) {
 	body = first(body)
 	members := membersOf(body)
@@ -62,10 +71,10 @@ func parseFailure(body []byte) (Failure, bool) {
 	}
 	for _, name := range []string{"error", "errors", "fault"} {
 		inner := members[name]
-		if !IsSet(inner) || slices.Contains([]string{"[]", "{}", "false", `""`}, string(inner)) {
+		f, outer := innerFailure(inner), innerFailure(body)
+		if f.Message+f.Type+f.Code == "" || string(inner) == "[]" || string(inner) == "false" {
 			continue
 		}
-		f, outer := innerFailure(inner), innerFailure(body)
 		if membersOf(inner) == nil && outer.Message != "" { // a title, or true, beside the text
 			f.Message = strings.TrimPrefix(f.Message+": "+outer.Message, "true: ")
 		}
@@ -119,14 +128,11 @@ func innerFailure(body []byte) Failure {
 	}
 	f := Failure{
 		Message: text("message", "msg", "errormsg", "errormessage", "errmsg", "statusmsg", "faultstring", "detail", "errordescription", "reason", "title"),
-		Type:    text("type", "status", "errortype"), Code: text("code", "errorcode", "errcode", "statuscode"),
+		Type:    text("type", "status", "errortype"), Code: text("code", "errorcode", "errcode", "statuscode", "httpcode"),
 	}
 	for _, status := range []string{f.Type, told(members["status"])} {
 		if _, err := strconv.Atoi(status); err == nil { // of an HTTP response
 			f.Code = cmp.Or(f.Code, status)
-			if f.Type == status {
-				f.Type = ""
-			}
 		}
 	}
 	if inner, ok := parseFailure(firstOf(members["error"], members["errors"])); ok && f.Message == "" {
@@ -187,12 +193,11 @@ func plain(raw json.RawMessage) string {
 // https://cloud.google.com/apis/design/errors, https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html.
 var kinds = map[ErrorKind]string{ //nolint:gochecknoglobals // a table that is only read
 	KindAuth: "insufficientquota billinghardlimitreached billingnotactive billing invalidapikey authentication invalidauthentication " +
-		"unauthenticated unauthorized permission permissiondenied accessdenied exceededcurrentquota",
-	KindOverflow:  "contextlengthexceeded exceedcontextsize requesttoolarge modelmaxprompttokensexceeded",
-	KindRateLimit: "ratelimitexceeded ratelimit",
-	KindServer:    "overloaded",
-
-	KindUnfinished: "toolusefailed", // Groq's: the model wrote a call that cannot be read
+		"unauthenticated unauthorized permission permissiondenied accessdenied exceededcurrentquota insufficientbalance",
+	KindOverflow:   "contextlengthexceeded contextwindowexceeded exceedcontextsize requesttoolarge modelmaxprompttokensexceeded tokenslimitreached",
+	KindRateLimit:  "ratelimitexceeded ratelimit toomanyrequests throttling",
+	KindServer:     "overloaded",
+	KindUnfinished: "toolusefailed outputparsefailed jsonvalidatefailed", // Groq's: the model wrote what cannot be read
 	KindRequest: "invalidrequest badrequest validation invalidprompt invalidargument notfound modelnotfound resourcenotfound " +
 		"dataresidencymismatch",
 }
@@ -201,13 +206,15 @@ var kinds = map[ErrorKind]string{ //nolint:gochecknoglobals // a table that is o
 var statuses = map[int]ErrorKind{ //nolint:gochecknoglobals // a table that is only read
 	http.StatusUnauthorized: KindAuth, http.StatusForbidden: KindAuth, http.StatusPaymentRequired: KindAuth, http.StatusNotFound: KindRequest,
 	http.StatusTooManyRequests: KindRateLimit, http.StatusRequestTimeout: KindTransport, http.StatusRequestEntityTooLarge: KindOverflow,
+	http.StatusConflict: KindServer, http.StatusFailedDependency: KindServer, http.StatusTooEarly: KindServer, 498: KindServer, // Bedrock's, Groq's
 }
 
-// forbidden matches the codes of a policy, and of images that are not accepted.
-var forbidden = regexp.MustCompile("image|_policy(_violation)?$")
+// forbidden matches the codes of a policy or a filter, and of images that are not accepted.
+var forbidden = regexp.MustCompile("(?i)image|content_?filter|inspection_?failed|moderation|sensitive|_policy(_violation)?$")
 
-// unpaid matches what endpoints without a code for it say, some with the status of a rate limit.
-var unpaid = regexp.MustCompile(`(?i)insufficient (?:account )?(?:balance|credits?|funds)|余额不足`)
+// refused matches what endpoints without a code for it say of an account or a key, some with the status of a rate limit, or of none.
+var refused = regexp.MustCompile(`(?i)insufficient (?:account )?(?:balance|credits?|funds)|balance is (?:insufficient|too low)|used all available credits|` +
+	`spending limit|余额不足|额度不足|(?:invalid|incorrect) api.?key|api key not valid|login fail`)
 
 // named is the class that the type or the code names, the first one of some.
 func (f Failure) named(some ...ErrorKind) (kind ErrorKind) {
@@ -221,16 +228,16 @@ func (f Failure) named(some ...ErrorKind) (kind ErrorKind) {
 }
 
 // kind is the class of a failure; status is 0 inside a stream, and where an endpoint answers 200 to everything: then the code may
-// be one. A status that says that the request can never succeed decides, whatever the type is called.
+// be one, as where a gateway's own status says less. A status that says that the request can never succeed decides, whatever the type is called.
 func (f Failure) kind(status int) ErrorKind {
-	if status < http.StatusMultipleChoices {
-		status, _ = strconv.Atoi(f.Code)
+	if code, _ := strconv.Atoi(f.Code); status < http.StatusMultipleChoices || statuses[status] == "" && statuses[code] != "" {
+		status = code
 	}
 	of, named := statuses[status], f.named(KindRateLimit, KindServer)
 	switch {
 	case of == KindAuth, of == KindRequest:
 		return of
-	case f.named(KindAuth) != "", unpaid.MatchString(f.Message):
+	case f.named(KindAuth) != "", refused.MatchString(f.Message):
 		return KindAuth
 	case f.named(KindUnfinished) != "":
 		return KindUnfinished

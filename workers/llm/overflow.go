@@ -13,9 +13,6 @@ var (
 	numbers    = regexp.MustCompile(`[0-9][0-9,]{3,}`)
 )
 
-// maxTold is above the tokens of any prompt.
-const maxTold = 50_000_000
-
 // Fits is the share of a prompt that fits, from 0 to 1, as the text of an overflow tells it by the limit and what was requested; 1 where it
 // does not tell both.
 func (e *Error) Fits() float64 {
@@ -27,7 +24,8 @@ func (e *Error) Fits() float64 {
 	for _, text := range numbers.FindAllString(e.Message, -1) {
 		largest = max(largest, tokens(text))
 	}
-	if limit < 1 || largest > maxTold { // something else
+	const most = 50_000_000 // tokens of any prompt
+	if limit < 1 || largest > most {
 		return 1
 	}
 	return min(limit/largest, 1)
@@ -48,7 +46,7 @@ func (f Failure) overflows() bool {
 	switch {
 	case f.named(KindOverflow) != "", says("request too large for", "tokens must be reduced"): // more than a time's limit at once never fits
 		return true
-	case says("per minute", "per day", "rate limit", "rate-limit", "too many requests", "quota", "please wait"):
+	case says("per minute", "per day", "rate limit", "rate-limit", "too many requests", "quota", "please wait", "tokens` must be less than or equal to"): // the last is the reply's
 		return false
 	}
 	return says(
@@ -57,5 +55,7 @@ func (f Failure) overflows() bool {
 		"input is too long", "input is too large", "input too long", "input exceeds", "input token count", "input tokens exceed", "too many input tokens", "max input tokens", "inputs` must have less than", // Bedrock's first
 		"maximum number of tokens", "maximum model length", "max_model_len", "model token limit", "longer than the maximum", "exceeds max length",
 		"input length", "total tokens limit", "max_seq_len", "max_new_tokens", "reduce the length of", "reduce your prompt", "too many tokens:",
+		"content': string too long", "output': string too long", "'messages': array too long", "'input': array too long", // of the tools they are none
+		"payload size exceeds", "body too large", "max message tokens", "must be at least 1, got -", // Gemini's, GitHub's, Volcengine's, vLLM's
 	)
 }

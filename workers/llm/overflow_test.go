@@ -53,6 +53,11 @@ func TestOverflows(t *testing.T) {
 		"Input validation error: `inputs` must have less than 4096 tokens. Given: 5000", "Prompt length 5000 is greater than max_seq_len 4096", "Prompt 超长",
 		"Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", "input is too large to process. increase the physical batch size",
 		"the number of input tokens 4321 cannot exceed the total tokens limit 4096 for this model", "too many tokens: size limit exceeded by 12 tokens",
+		"Invalid 'input[19].output': string too long. Expected a string with maximum length 10485760, but got a string with length 36961945 instead.",
+		"Invalid 'messages[17].content': string too long. Expected a string with maximum length 1048576, but got a string with length 1744259 instead.",
+		"Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 2049 instead.",
+		"Request payload size exceeds the limit: 20971520 bytes.", "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+		"Total tokens of image and text exceed max message tokens.", "max_tokens must be at least 1, got -1234.",
 		"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35000. The input or output tokens must be reduced in order to run successfully.",
 	} {
 		for _, status := range []int{400, 413, 422, 500, 503} {
@@ -81,10 +86,10 @@ func TestOverflows(t *testing.T) {
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for kind, types := range map[llm.ErrorKind][]string{
-		llm.KindUnfinished: {"tool_use_failed"},
+		llm.KindUnfinished: {"tool_use_failed", "output_parse_failed"},
 		llm.KindAuth:       {"exceeded_current_quota_error", "authentication_error", "AuthenticationError", "UNAUTHENTICATED", "unauthorized", "invalid_authentication_error", "AccessDeniedException", "PERMISSION_DENIED"},
 		llm.KindRequest:    {"not_found_error", "NOT_FOUND", "NotFoundError", "ResourceNotFoundException", "model_not_found", "BadRequestError", "ValidationException", "INVALID_ARGUMENT"},
-		llm.KindRateLimit:  {"rate_limit_error", "rate_limit_exceeded", "RateLimitError"},
+		llm.KindRateLimit:  {"rate_limit_error", "rate_limit_exceeded", "RateLimitError", "ThrottlingException", "too_many_requests_error"},
 		llm.KindServer:     {"overloaded_error", "server_error", "RESOURCE_EXHAUSTED", "api_error", "InternalServerException"},
 	} {
 		for _, typ := range types {
@@ -96,7 +101,8 @@ func TestKinds(t *testing.T) {
 			}
 		}
 	}
-	for _, words := range []string{"Insufficient balance or no resource package. Please recharge.", "Insufficient account balance", "余额不足或无可用资源包,请充值。"} {
+	for _, words := range []string{"Insufficient balance or no resource package. Please recharge.", "Insufficient account balance", "余额不足或无可用资源包,请充值。", "Your team has either used all available credits or reached its monthly spending limit.",
+		"Incorrect API key provided: sk-1.", "login fail: Please carry the API secret key in the 'Authorization' field"} {
 		a := &answers{status: http.StatusTooManyRequests, body: fmt.Sprintf(`{"error":{"code":"1113","message":%q}}`, words)}
 		if got := a.call(t, llm.Config{}); got.Kind != llm.KindAuth || got.Retryable() {
 			t.Errorf("%s: got %v, want it told at once", words, got)

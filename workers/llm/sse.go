@@ -7,9 +7,6 @@ import (
 	"io"
 )
 
-// maxEvent limits the bytes of one server-sent event.
-const maxEvent = 32 << 20
-
 var errTooLarge = Malformed("an event of more than 32 MiB")
 
 // ServerEvent is one server-sent event.
@@ -72,8 +69,8 @@ func (r *EventReader) Next() (ServerEvent, error) {
 			continue
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) { // empty: a comment
+		value = bytes.TrimPrefix(bytes.TrimPrefix(value, []byte(" ")), []byte("data:")) // the second is of a gateway that names the field twice
+		switch string(field) {                                                          // empty: a comment
 		case "event":
 			e.Name = string(value)
 		case "data", "error": // llama.cpp's

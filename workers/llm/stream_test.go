@@ -96,6 +96,20 @@ func TestRequest(t *testing.T) {
 	checkHeader(t, got.Header, map[string]string{"X-Own": "1", "User-Agent": "lash", "Accept": "application/json"})
 }
 
+// TestModels reads lists in all forms.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"object":"list","data":[{"id":"models/a"},{"id":"b"}]}`, `[{"id":"models/a"},{"id":"b"}]`} {
+		e := opened(t, llm.Wire{Models: "models"}, llm.Config{BaseURL: "https://host", HTTPClient: &http.Client{Transport: &answers{status: 200, body: body}}})
+		for model, known := range map[string]bool{"models/a": true, "a": true, "b": true, "c": false} {
+			warned := false
+			if err := llm.CheckModel(t.Context(), e, model, func(error) { warned = true }); err != nil || warned == known {
+				t.Errorf("%s of %s: got %v, and a warning: %v", model, body, err, warned)
+			}
+		}
+	}
+}
+
 func checkHeader(t *testing.T, got http.Header, want map[string]string) {
 	t.Helper()
 	for name := range got {

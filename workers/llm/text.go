@@ -21,7 +21,9 @@ const (
 	maxFailure  = 64 << 10         // bytes of the body of an error
 	maxModels   = 4 << 20          // bytes of a list of models
 	minSecret   = 8                // bytes
+	maxEvent    = 32 << 20         // bytes of a server-sent event
 	longestWait = 1000 * time.Hour // a longer wait is a mistake or an attack
+	afterEnd    = 10 * time.Second // the wait for what follows the end of a reply: the usage
 )
 
 // Clip cuts text to the limit of a diagnostic in a history: 4000 characters of valid UTF-8.

@@ -83,10 +83,7 @@ func meaning[T ~string](of map[T]string, name string) (meant T) {
 // stop is the meaning of a reason. stops are the texts that the request stops at: without any, a stop sequence is no known
 // end. failed is true if the reason names an error.
 func (e End) stop(stops []string) (reason events.StopReason, failed bool) {
-	name := lettersOf(e.Reason)
-	for _, prefix := range []string{"finishreason", "stopreason"} { // of names of enumerations
-		name = strings.TrimPrefix(name, prefix)
-	}
+	name := strings.TrimPrefix(strings.TrimPrefix(lettersOf(e.Reason), "finishreason"), "stopreason") // of names of enumerations
 	reason = meaning(ends, name)
 	switch {
 	case reason != "":

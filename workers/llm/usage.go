@@ -89,10 +89,7 @@ func largest(u []Members, names ...string) (most *Number) {
 func UsageIn(event []byte) json.RawMessage {
 	const depth = 4
 	within := []json.RawMessage{event}
-	if !bytes.Contains(event, []byte(`"usage"`)) {
-		return nil
-	}
-	for range depth {
+	for n := 0; n < depth && bytes.Contains(event, []byte(`"usage"`)); n++ {
 		var inner []json.RawMessage
 		for _, raw := range within {
 			members := MembersOf(raw)

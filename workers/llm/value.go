@@ -54,10 +54,8 @@ func valid(b []byte) (n int) {
 // pieceKinds are the kinds of pieces by the names that wires have for them.
 var pieceKinds = map[string]events.PartKind{ //nolint:gochecknoglobals // a table that is only read
 	"text": events.PartText, "output_text": events.PartText, "input_text": events.PartText, "refusal": events.PartText, "message": events.PartText,
-
 	"thinking": events.PartReasoning, "reasoning": events.PartReasoning, "reasoning_text": events.PartReasoning,
 	"reasoning_summary_text": events.PartReasoning, "summary_text": events.PartReasoning, "signature": events.PartReasoning,
-
 	"tool_use": events.PartToolCall, "input_json": events.PartToolCall, "partial_json": events.PartToolCall,
 	"function_call": events.PartToolCall, "function_call_arguments": events.PartToolCall,
 }
@@ -120,9 +118,9 @@ func fragments(in Piece, raw json.RawMessage, depth int) (pieces []Piece, err er
 	return pieces, err
 }
 
-// ArgumentsOf is the text of a call's arguments: a JSON string, see [TextOf], or the object itself.
+// ArgumentsOf is the text of a call's arguments: a JSON string, see [TextOf], or the object itself, which some languages have as [].
 func ArgumentsOf(raw json.RawMessage) (string, error) {
-	if len(raw) > 0 && raw[0] == '{' {
+	if len(raw) > 0 && (raw[0] == '{' || string(raw) == "[]") {
 		return string(raw), nil
 	}
 	return TextOf(raw)

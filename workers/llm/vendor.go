@@ -16,8 +16,7 @@ type Vendor struct {
 	Fields Members `json:"fields"`
 }
 
-// SignatureField is the field of a part's joined [Piece.Signature].
-const SignatureField = "signature"
+const SignatureField = "signature" // the field of a part's joined [Piece.Signature]
 
 func (e *Endpoint) from() string { return e.wire.Name + " " + e.base.Host }
 
@@ -62,16 +61,25 @@ func joinValues(values []json.RawMessage) json.RawMessage {
 	return data
 }
 
-// appendPiece appends an element to a list. A piece of the last element, which has its index and its type, is joined with it.
+// appendPiece appends an element to a list. A piece of the last element, which has its index and its type, is joined with it; without an
+// index a piece of thinking that has no signature yet, which comes with its own or with all of the thinking.
 func appendPiece(all []any, one any) []any {
-	if next := object(one); len(all) > 0 && next["index"] != nil {
-		last := object(all[len(all)-1])
-		if last != nil && reflect.DeepEqual(last["index"], next["index"]) && reflect.DeepEqual(last["type"], next["type"]) {
-			continued(last, next)
-			return all
-		}
+	next := object(one)
+	if len(all) == 0 || next == nil {
+		return append(all, one)
 	}
-	return append(all, one)
+	last := object(all[len(all)-1])
+	before, _ := last["signature"].(string)
+	signature, _ := next["signature"].(string)
+	thinking := next["type"] == "thinking" && before == ""
+	if next["index"] == nil && !thinking || !reflect.DeepEqual(last["index"], next["index"]) || !reflect.DeepEqual(last["type"], next["type"]) {
+		return append(all, one)
+	}
+	if thinking && signature != "" && reflect.DeepEqual(last["thinking"], next["thinking"]) {
+		delete(next, "thinking")
+	}
+	continued(last, next)
+	return all
 }
 
 // continued adds a piece of an object to what is there of it: texts are continued.

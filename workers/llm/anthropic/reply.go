@@ -8,8 +8,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// redactedField is the data of a reasoning part in place of a text that the API withholds.
-const redactedField = "redacted"
+const redactedField = "redacted" // the data of a reasoning part in place of a text that the API withholds
 
 // unsigned marks thinking, which some endpoints send without a signature and want back.
 var unsigned = llm.Members{llm.SignatureField: llm.Quote("")} //nolint:gochecknoglobals // a table that is only read

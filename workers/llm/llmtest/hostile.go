@@ -55,7 +55,7 @@ func (w *wireTest) testStatus(t *testing.T) {
 	t.Parallel()
 	for status, kind := range map[int]llm.ErrorKind{
 		400: llm.KindRequest, 401: llm.KindAuth, 402: llm.KindAuth, 403: llm.KindAuth, 404: llm.KindRequest, 408: llm.KindTransport,
-		413: llm.KindOverflow, 418: llm.KindRequest, 422: llm.KindRequest, 429: llm.KindRateLimit,
+		409: llm.KindServer, 413: llm.KindOverflow, 418: llm.KindRequest, 422: llm.KindRequest, 424: llm.KindServer, 429: llm.KindRateLimit, 498: llm.KindServer,
 		500: llm.KindServer, 502: llm.KindServer, 503: llm.KindServer, 504: llm.KindServer, 529: llm.KindServer,
 	} {
 		for name, body := range map[string]string{
@@ -94,6 +94,7 @@ func (w *wireTest) testNotAStream(t *testing.T) {
 		"page":          {"text/html; charset=utf-8", "<html>Please log in to the Wi-Fi.</html>", llm.KindMalformed},
 		"json":          {"application/json", `{"hello":"world"}`, llm.KindMalformed},
 		"failure":       {"application/json", failure, llm.KindRateLimit},
+		"words":         {"text/event-stream", "data: Internal Server Error\n\n", llm.KindMalformed},
 		"endless_line":  {"text/event-stream", "data: " + strings.Repeat("x", 33<<20), llm.KindMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {

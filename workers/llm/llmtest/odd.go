@@ -57,13 +57,14 @@ var contents = map[string]Reply{
 
 // reasons are ends as providers and gateways spell them, by their meaning.
 var reasons = map[string][]string{
-	"end":      {"stop", "STOP", "end_turn", "endTurn", "completed", "COMPLETE", "FINISH_REASON_STOP", "FinishReason.STOP", "eos", "eos_token", "FINISH", "normal"},
-	"calls":    {"tool_calls", "tool_use", "TOOL_CALL", "function_call", "toolUse"},
-	"limit":    {"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "maxTokens", "token_limit", "maximum_tokens"},
-	"filter":   {"content_filter", "content_filtered", "refusal", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "guardrail_intervened", "sensitive"},
-	"overflow": {"model_context_window_exceeded", "model_length"},
-	"error":    {"error", "ERROR", "overloaded_error", "network_error", "ThrottlingException", "insufficient_system_resource", "abort"},
-	"unknown":  {"steered", "pause_turn", "OTHER", "MALFORMED_FUNCTION_CALL", "stop_sequence", "STOP_SEQUENCE"},
+	"end":       {"stop", "STOP", "end_turn", "endTurn", "completed", "COMPLETE", "FINISH_REASON_STOP", "FinishReason.STOP", "eos", "eos_token", "FINISH", "normal"},
+	"calls":     {"tool_calls", "tool_use", "TOOL_CALL", "function_call", "toolUse"},
+	"limit":     {"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "maxTokens", "token_limit", "maximum_tokens"},
+	"filter":    {"content_filter", "content_filtered", "refusal", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "guardrail_intervened", "sensitive"},
+	"overflow":  {"model_context_window_exceeded", "model_length"},
+	"error":     {"error", "ERROR", "overloaded_error", "network_error", "insufficient_system_resource", "abort"},
+	"throttled": {"ThrottlingException", "rate_limit_error"},
+	"unknown":   {"steered", "pause_turn", "OTHER", "MALFORMED_FUNCTION_CALL", "stop_sequence", "STOP_SEQUENCE"},
 }
 
 // testEnds ends each content for each reason: the whole table of what may run and what is an answer.
@@ -98,6 +99,8 @@ func outcome(meaning, content string) (stop events.StopReason, kind llm.ErrorKin
 		return ended, "", ""
 	case meaning == "error":
 		return "", llm.KindServer, ""
+	case meaning == "throttled":
+		return "", llm.KindRateLimit, ""
 	case content == "cut_call", content == "one_cut":
 		return "", llm.KindUnfinished, "" // for either reason
 	case meaning == "unknown":
@@ -193,6 +196,9 @@ func (w *wireTest) testContentDecides(t *testing.T) {
 			"no_empty_end":    {stream, strings.TrimRight(strings.TrimSuffix(body+end, "data: [DONE]\n\n"), "\n")},
 			"other_choice":    {stream, strings.ReplaceAll(body+end, `"choices":[{"index":0`, `"choices":[{"index":1`)},
 			"other_whole":     {"application/json", strings.ReplaceAll(whole, `"choices":[{"index":0`, `"choices":[{"index":1`)},
+			"field_twice":     {stream, strings.ReplaceAll(body+end, "data: ", "data: data: ")},
+			"pings":           {stream, "data: ping\n\ndata: {}\n\nevent: heartbeat\ndata: heartbeat\n\n" + body + "data: keep-alive\n\n" + end},
+			"closed":          {stream, strings.TrimSuffix(body+end, "data: [DONE]\n\n") + "event: close\ndata: closed\n\n"},
 			"garbage_after":   {stream, strings.TrimSuffix(body+end, "data: [DONE]\n\n") + "data: bye\n\n<html>\n\n"},
 		} {
 			res, _, err := w.read(t, c.media, c.body)

@@ -56,10 +56,8 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 			choice, u.Choice = c, n
 		}
 	}
-	if llm.IsSet(choice["error"]) {
-		if f, ok := llm.ParseFailure(choice["error"]); ok {
-			return llm.Update{Failure: &f}, nil
-		}
+	if u.Failure = llm.FailureIn(choice); u.Failure != nil {
+		return u, nil
 	}
 	said, err := choice.Object("delta")
 	if said == nil && err == nil {
@@ -67,7 +65,7 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 		u.Whole = said != nil
 	}
 	err = cmp.Or(err, read(said, &u))
-	if reason := choice.Label("finish_reason"); reason != "" && reason != "null" { // Qwen's null
+	if reason := choice.Label("finish_reason"); !slices.Contains([]string{"", "null", "none"}, strings.ToLower(reason)) { // Qwen's null
 		u.End = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}
 	}
 	if !llm.IsSet(usage) && (u.End != nil || len(choices) == 0) {
@@ -100,7 +98,7 @@ func read(said llm.Members, u *llm.Update) error {
 		raw = slices.Concat([]byte("["), raw, []byte("]"))
 	}
 	err = cmp.Or(failed, err, llm.Decode(raw, &calls))
-	if old := said["function_call"]; llm.IsSet(old) { // deprecated by OpenAI, and still sent by others
+	if old := said["function_call"]; len(calls) == 0 && bytes.HasPrefix(old, []byte("{")) { // deprecated by OpenAI, and still sent by others
 		calls = append(calls, llm.Members{"function": old})
 	}
 	for _, c := range calls {

@@ -122,12 +122,10 @@ func response(r llm.Members, name string) (u llm.Update, err error) {
 		name = "response." + r.Label("status")
 	}
 	u.Usage, u.Done, u.Whole = llm.CountsOf(r["usage"], true), true, true
-	if name == "response.failed" || llm.IsSet(r["error"]) {
-		f, ok := llm.ParseFailure(r["error"])
-		if !ok {
-			f.Message = "the endpoint says that it failed, and not why"
-		}
-		u.Failure = &f
+	if u.Failure = llm.FailureIn(r); u.Failure == nil && (name == "response.failed" || r.Label("status") == "failed") {
+		u.Failure = &llm.Failure{Message: "the endpoint says that it failed, and not why"}
+	}
+	if u.Failure != nil {
 		return u, nil
 	}
 	reason := cmp.Or(llm.MembersOf(r["incomplete_details"]).Label("reason"), strings.TrimPrefix(name, "response."))
