@@ -221,7 +221,7 @@ func (part *assembled) followed(p Piece) (next, again bool) {
 	case part.part.Tool == "":
 		return false, false
 	case !strings.HasPrefix(args, "{"), !order && !json.Valid([]byte(args)), !json.Valid([]byte(body)):
-		return order && p.Tool != part.part.Tool, false
+		return (order || json.Valid([]byte(body))) && p.Tool != part.part.Tool, false
 	}
 	again = !order && p.Tool == part.part.Tool && p.Text == body
 	return !again, again
@@ -356,10 +356,10 @@ func (a *assembly) end(err error) (Response, error) {
 // finish returns a part, and whether it is one of the reply: empty text is none, nor is empty reasoning without Meta. A
 // call without arguments gets "{}".
 func (a *assembly) finish(part *assembled) (p events.Part, keep bool) {
-	if part.part.Kind == "" {
+	p = part.part
+	if p.Kind == "" || p.Kind == events.PartToolCall && p.Tool+part.said.String()+part.whole == "" { // an id alone is no call
 		return p, false
 	}
-	p = part.part
 	p.Meta = a.request.meta(part)
 	if p.Kind != events.PartToolCall {
 		p.Text = part.body.String()

@@ -89,8 +89,7 @@ func arguments(args []byte) []byte {
 	return ValidUnicode(args)
 }
 
-// joined are the messages of which no two in a row have one role. The first after the system's, and the last, are the
-// user's.
+// joined are the messages of which no two in a row have one role. The first after the system's, and the last, are the user's.
 func joined(list []events.Message) []events.Message {
 	var out []events.Message
 	add := func(m events.Message) {

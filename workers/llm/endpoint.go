@@ -191,8 +191,7 @@ func (e *Endpoint) complete(caller context.Context, p *Prepared, body Object, si
 	return res, nil
 }
 
-// stream passes the events of the response to next until that is done. whole: the response is one JSON document, which is one
-// event.
+// stream passes the events of the response to next until that is done. whole: the response is one JSON document, which is one event.
 func (e *Endpoint) stream(ctx context.Context, body Object, next func(ServerEvent) (done bool, err error)) (whole bool, err error) {
 	if e.official && e.config.APIKey == "" {
 		return false, &Error{Kind: KindAuth, Message: "no API key"}
@@ -220,7 +219,7 @@ func (e *Endpoint) stream(ctx context.Context, body Object, next func(ServerEven
 		if err != nil {
 			return false, err
 		}
-		if event.Data = bytes.TrimSpace(event.Data); len(event.Data) == 0 || string(event.Data) == "{}" {
+		if event.Data = bytes.TrimSpace(event.Data); len(event.Data) == 0 || string(event.Data) == "{}" && event.Name != "error" {
 			continue
 		}
 		whole = event.Bare

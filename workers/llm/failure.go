@@ -245,7 +245,7 @@ func (f Failure) kind(status int) ErrorKind {
 		return KindOverflow
 	case cmp.Or(named, of) != "":
 		return cmp.Or(named, of)
-	case status >= http.StatusInternalServerError && status < 600:
+	case status >= http.StatusInternalServerError && status < 600 && f.Code != "model_not_found": // which gateways say with any status
 		return KindServer
 	case status >= http.StatusMultipleChoices && status < 600, f.named(KindRequest) != "", forbidden.MatchString(f.Code):
 		return KindRequest

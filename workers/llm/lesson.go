@@ -59,14 +59,14 @@ var (
 	tooLong     = regexp.MustCompile(`description.*maximum length (?:of )?([0-9]+)`)
 	otherIDs    = regexp.MustCompile(`(?i)tool.call.id.*length (?:of )?([0-9]+)`) // Mistral's
 	otherFields = regexp.MustCompile(`(?i)un(?:supported|known|recogni[sz]ed|expected)|not (?:supported|permitted|allowed)|forbidden|can have`)
-	missing     = regexp.MustCompile(`(?i)missing|must be passed`)
+	missing     = regexp.MustCompile("(?i)missing|must be passed|expected `thinking`")
 	words       = regexp.MustCompile(`\w+`)
 	unverified  = regexp.MustCompile(`(?i)signature|encrypted.content|thinking\W+blocks`) // OpenAI's, Anthropic's, Gemini's
 	digits      = regexp.MustCompile(`\d+`)
 	wishes      = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // a table that is only read
 		needsTools:  regexp.MustCompile("toolConfig field must be defined|must define (?:at least one )?tools?|without `tools=` param"), // Bedrock's, Anthropic's, LiteLLM's
 		noSystem:    regexp.MustCompile(`(?i)system role (?:is )?not supported|roles are supported, got system|roles must alternate user/assistant/user`),
-		oneCall:     regexp.MustCompile(`(?i)single tool-?calls? at once`), // Llama's
+		oneCall:     regexp.MustCompile(`(?i)single tool-?calls? at once|tool_calls': array too long`), // Llama's, OpenAI's
 		noStream:    regexp.MustCompile(`(?i)verified to stream|n[o']t support.{0,40}\bstream(?:ing)?\b|\bstream(?:ing)?\b.{0,40}not support`),
 		strictForms: regexp.MustCompile(`(?i)schema type field|type: must be specified|type is not defined|non-empty for OBJECT|alongside any_of`), // Gemini's, Kimi's
 	}

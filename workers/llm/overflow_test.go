@@ -56,7 +56,7 @@ func TestOverflows(t *testing.T) {
 		"Invalid 'input[19].output': string too long. Expected a string with maximum length 10485760, but got a string with length 36961945 instead.",
 		"Invalid 'messages[17].content': string too long. Expected a string with maximum length 1048576, but got a string with length 1744259 instead.",
 		"Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 2049 instead.",
-		"Request payload size exceeds the limit: 20971520 bytes.", "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+		"Request body too large for gpt-4o model. Max size: 8000 tokens.",
 		"Total tokens of image and text exceed max message tokens.", "max_tokens must be at least 1, got -1234.",
 		"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35000. The input or output tokens must be reduced in order to run successfully.",
 	} {
@@ -113,6 +113,8 @@ func TestKinds(t *testing.T) {
 		`{"error":{"message":"try again in 350ms"}}`:                                            350 * time.Millisecond,
 		`{"error":{"message":"Please retry after 12 seconds."}}`:                                12 * time.Second,
 		`{"error":{"message":"quota","details":[{"@type":"RetryInfo","retryDelay": "34.5s"}]}}`: 34500 * time.Millisecond,
+		`{"error":{"message":"Your quota will reset after 1h2m3s."}}`:                           time.Hour + 2*time.Minute + 3*time.Second,
+		`{"error":{"message":"Rate limited. Please wait 30 seconds before the next one."}}`:     30 * time.Second,
 		`{"error":{"message":"try again later, in 3 parts"}}`:                                   0,
 	} {
 		a := &answers{status: http.StatusTooManyRequests, body: body}

@@ -22,7 +22,7 @@ import (
 // Limits of attachments, below those of all APIs that have one.
 const (
 	maxPicture     = 5<<20 - 4<<10 // bytes in base64, of one
-	maxAttachments = 20 << 20      // bytes in base64, of all of a request
+	maxAttachments = 16 << 20      // bytes in base64, of all of a request, which has text too
 	maxCount       = 90            // attachments of a request
 	maxPixels      = 50 << 20      // of a picture that is decoded, to scale it
 	edge           = 1568          // pixels of the longer edge of a scaled picture: models scale larger ones themselves

@@ -139,7 +139,7 @@ func TestManyPictures(t *testing.T) {
 		for i, p := range parts {
 			if p.Kind == events.PartAttachment {
 				stay++
-			} else if i >= len(parts)-c.stay || !strings.Contains(p.Text, "a request has at most 90 attachments, of 20971520 bytes together") {
+			} else if i >= len(parts)-c.stay || !strings.Contains(p.Text, "a request has at most 90 attachments, of 16777216 bytes together") {
 				t.Errorf("%s: part %d of %d is %.100q", name, i, len(parts), p.Text)
 			}
 		}

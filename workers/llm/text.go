@@ -78,7 +78,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 // toldWait matches the wait in the text of an error, and in Google's details.
-var toldWait = regexp.MustCompile(`(?i)(?:retry|try again)(?: in | after |delay": ?")(?:[0-9.]+ ?(?:ms|s|m|h)[a-z]* ?)+`)
+var toldWait = regexp.MustCompile(`(?i)(?:(?:retry|try again|resets?)(?: in | after |delay": ?")|wait )(?:[0-9.]+ ?(?:ms|s|m|h)[a-z]* ?)+`)
 
 // waitIn is the wait that a text names, or 0.
 func waitIn(text string) (wait time.Duration) {

@@ -27,8 +27,7 @@ type Update struct {
 //   - with Item the one with its ID; if its ID began none, the one with its Index that began and is not done
 //   - else the one with its Index, or with its ID, or the latest if it has neither
 //
-// If there is none, it begins one. A new id without a name begins no call, and a call that is whole ends where another whole
-// one comes.
+// If there is none, it begins one. A new id without a name begins no call, and a call that is whole ends where another whole one comes.
 type Piece struct {
 	Kind  events.PartKind // text, reasoning or tool_call; empty begins a part that is left out
 	Begin bool            // the piece begins a part, whatever its Index

@@ -85,7 +85,7 @@ func lessons(limit string) map[string]lesson {
 		},
 		// A model's template has one call in a message. Source: https://github.com/vllm-project/vllm/issues/12937.
 		"one_call": {
-			words:   []string{"This model only supports single tool-calls at once!"},
+			words:   []string{"This model only supports single tool-calls at once!", "Invalid 'messages[1].tool_calls': array too long. Expected an array with maximum length 1, but got an array with length 3 instead."},
 			refuses: (*wireTest).twoCalls, may: true,
 			request: func(p llm.Provider, _ int) llm.Request {
 				req := called(p, "x", "a", "b", "c")

@@ -98,7 +98,7 @@ func piece(part events.Part) object {
 }
 
 // assistant converts a reply. This dialect has no reasoning. Endpoints that require it back do so from the first call of the
-// conversation on, and receive it there.
+// conversation on, and receive it there, or in all messages if they say that they miss it.
 func assistant(p *llm.Prepared, m events.Message, called bool) object {
 	out := object{"role": "assistant"}
 	var calls []object
@@ -115,7 +115,7 @@ func assistant(p *llm.Prepared, m events.Message, called bool) object {
 			calls = append(calls, call)
 		case events.PartReasoning:
 			giveBack(own, out, nil, nil)
-			if field := own.Label(textField); called && slices.Contains(reasoningFields, field) {
+			if field := own.Label(textField); (called || p.Learned(missesReasoning) != nil) && slices.Contains(reasoningFields, field) {
 				before, _ := out[field].(string)
 				out[field] = before + part.Text
 			}

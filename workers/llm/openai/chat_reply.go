@@ -65,7 +65,11 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 		u.Whole = said != nil
 	}
 	err = cmp.Or(err, read(said, &u))
-	if reason := choice.Label("finish_reason"); !slices.Contains([]string{"", "null", "none"}, strings.ToLower(reason)) { // Qwen's null
+	reason := choice.Label("finish_reason")
+	if native := choice.Label("native_finish_reason"); strings.Contains(strings.ToLower(native), "error") { // OpenRouter's, beside a good one
+		reason = native
+	}
+	if !slices.Contains([]string{"", "null", "none"}, strings.ToLower(reason)) { // Qwen's null
 		u.End = &llm.End{Reason: reason, Detail: "finish_reason: " + reason}
 	}
 	if !llm.IsSet(usage) && (u.End != nil || len(choices) == 0) {

@@ -98,6 +98,8 @@ func TestDialects(t *testing.T) {
 		"stop_with_calls":      {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), delta("{}", `"stop"`), "[DONE]"), []events.Part{streamedCall("a", "f", "{}")}, events.StopToolUse},
 		"function_call":        {sse(delta(`{"function_call":{"name":"f","arguments":"{\"a\""}}`, "null"), delta(`{"function_call":{"arguments":":1}"}}`, `"function_call"`)), []events.Part{streamedCall("", "f", `{"a":1}`)}, events.StopToolUse},
 		"function_call_beside": {sse(delta(`{"function_call":{"name":"f","arguments":"{}"},"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`)), []events.Part{streamedCall("a", "f", "{}")}, events.StopToolUse},
+		"index_0_streamed":     {sse(tool(`{"index":0,"function":{"name":"f","arguments":"{\"n\":1}"}}`), tool(`{"index":0,"function":{"name":"g","arguments":""}}`), tool(`{"index":0,"function":{"arguments":"{\"n\":2}"}}`), delta("{}", `"tool_calls"`)), []events.Part{streamedCall("", "f", `{"n":1}`), streamedCall("", "g", `{"n":2}`)}, events.StopToolUse},
+		"id_alone":             {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), tool(`{"index":1,"id":"b","type":"function","function":{"name":"","arguments":""}}`), delta("{}", `"tool_calls"`)), []events.Part{streamedCall("a", "f", "{}")}, events.StopToolUse},
 		"reason_none":          {sse(delta(`{"content":"ok"}`, `"None"`), delta("{}", `"stop"`)), text, events.StopEnd},
 		"empty_errors":         {sse(`{"error":{"message":"","type":"","code":null},"choices":[{"error":{},"delta":{"content":"ok"},"finish_reason":"stop"}]}`), text, events.StopEnd},
 		"arguments_list":       {sse(tool(`{"index":0,"id":"a","function":{"name":"f","arguments":[]}}`), delta("{}", `"tool_calls"`)), []events.Part{streamedCall("a", "f", "{}")}, events.StopToolUse},
@@ -179,6 +181,8 @@ func TestErrors(t *testing.T) {
 		"overflow_vllm":   {400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}`, llm.KindOverflow, "400", "4096"},
 		"overflow_llama":  {400, `{"error":{"code":400,"message":"too many","type":"exceed_context_size_error"}}`, llm.KindOverflow, "400", "too many"},
 		"gemini":          {400, `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`, llm.KindAuth, "400", "not valid"},
+		"no_model":        {503, `{"error":{"code":"model_not_found","message":"No available channel for model m","type":"new_api_error"}}`, llm.KindRequest, "model_not_found", "channel"},
+		"native_error":    {200, sse(`{"choices":[{"index":0,"delta":{"content":"so"},"finish_reason":"stop","native_finish_reason":"network_error"}]}`), llm.KindServer, "network_error", "network_error"},
 		"key_behind_500":  {500, `{"error":{"message":"no","type":"api_error","code":"401"}}`, llm.KindAuth, "401", "check the API key"},
 		"limit_as_400":    {400, `{"error":{"message":"busy","code":429}}`, llm.KindRateLimit, "429", "busy"},
 		"choice_text":     {200, sse(`{"choices":[{"index":0,"error":"upstream died","delta":{}}]}`), llm.KindServer, "", "upstream died"},
@@ -314,6 +318,10 @@ func TestWishes(t *testing.T) {
 		"thinking is enabled but reasoning_content is missing in assistant tool call message at index 1": {
 			sse(delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`)),
 			func(m map[string]any) bool { return m["reasoning_content"] == nil },
+		},
+		"The `reasoning_content` in the thinking mode must be passed back to the API.": {
+			sse(delta(`{"reasoning_content":"hm"}`, "null"), delta(`{"content":"ok"}`, `"stop"`)),
+			func(m map[string]any) bool { return m["reasoning_content"] != "hm" },
 		},
 		"messages[1]: missing field `content` at line 17 column 9": {
 			sse(delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`)),
