@@ -36,8 +36,8 @@ const (
 
 // Fields of requests that endpoints need not have, of which that of a name is one of results, and those of the assistant's messages that are not a vendor's.
 var (
-	optional = []string{"stream_options", "name", "cache_control", "store", "include"}                  //nolint:gochecknoglobals // a table that is only read
-	core     = []string{"role", "content", "tool_calls", "id", "type", "function", "name", "arguments"} //nolint:gochecknoglobals // a table that is only read
+	optional = []string{"stream_options", "name", "cache_control", "store", "include"}                                                //nolint:gochecknoglobals // a table that is only read
+	core     = []string{"role", "content", "tool_calls", "id", "type", "function", "name", "arguments", "call_id", "summary", "text"} //nolint:gochecknoglobals // a table that is only read
 )
 
 type lesson struct{ model, about string }
@@ -130,7 +130,7 @@ func (p *Prepared) forgets(failed *Error) (news bool) {
 func leaveOut(v any, field string, said bool) (found bool) {
 	switch v := v.(type) {
 	case Object:
-		said = said || v["role"] == string(events.RoleAssistant)
+		said = said || v["role"] == string(events.RoleAssistant) || v["type"] == "function_call" || v["type"] == "reasoning"
 		may := slices.Contains(optional, field) && (field != "name" || v["role"] == "tool") || said && !slices.Contains(core, field)
 		if _, found = v[field]; found && may {
 			delete(v, field)

@@ -108,13 +108,13 @@ func assistant(p *llm.Prepared, m events.Message, called bool) object {
 		case events.PartToolCall:
 			function := object{"name": p.ToolName(part.Tool), "arguments": string(p.Args(part))}
 			call := object{"id": part.Call, "type": "function", "function": function}
-			giveBack(own, out, call, function)
+			giveBack(own, map[string]object{"message": out, "function": function, "": call})
 			if len(own) == 0 && p.Learned(missesSignature) != nil {
 				call["extra_content"] = unsigned
 			}
 			calls = append(calls, call)
 		case events.PartReasoning:
-			giveBack(own, out, nil, nil)
+			giveBack(own, map[string]object{"message": out})
 			if field := own.Label(textField); (called || p.Learned(missesReasoning) != nil) && slices.Contains(reasoningFields, field) {
 				before, _ := out[field].(string)
 				out[field] = before + part.Text
@@ -131,17 +131,15 @@ func assistant(p *llm.Prepared, m events.Message, called bool) object {
 	return out
 }
 
-// giveBack adds vendor fields to a message, and to a call with its function.
-func giveBack(fields llm.Members, message, call, function object) {
+// giveBack adds vendor fields to what they were in, by their prefixes.
+func giveBack(fields llm.Members, to map[string]object) {
 	for name, value := range fields {
-		to, field := call, name
-		if after, ok := strings.CutPrefix(name, messagePrefix); ok {
-			to, field = message, after
-		} else if after, ok := strings.CutPrefix(name, functionPrefix); ok {
-			to, field = function, after
+		prefix, field, prefixed := strings.Cut(name, ".")
+		if !prefixed {
+			prefix, field = "", name
 		}
-		if to != nil {
-			to[field] = value
+		if in := to[prefix]; in != nil {
+			in[field] = value
 		}
 	}
 }

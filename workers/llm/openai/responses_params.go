@@ -61,21 +61,19 @@ func input(part events.Part) object {
 // items converts the parts of a reply.
 func items(p *llm.Prepared, m events.Message) (out []object) {
 	for _, part := range llm.Followed(m.Parts) {
-		own := p.Own(part)
+		own, item := p.Own(part), object(nil)
 		switch part.Kind {
 		case events.PartText:
-			item := object{"role": "assistant", "content": part.Text}
-			if phase := own.Fields[phaseField]; len(phase) > 0 {
-				item["phase"] = phase
-			}
-			out = append(out, item)
+			item = object{"role": "assistant", "content": part.Text}
 		case events.PartToolCall:
-			out = append(out, object{"type": "function_call", "call_id": part.Call, "name": p.ToolName(part.Tool), "arguments": string(p.Args(part))})
+			item = object{"type": "function_call", "call_id": part.Call, "name": p.ToolName(part.Tool), "arguments": string(p.Args(part))}
 		case events.PartReasoning:
-			if item := reasoningItem(own, part.Text); item != nil {
-				out = append(out, item)
-			}
+			item = reasoningItem(own, part.Text)
 		default: // not in a reply
+		}
+		if item != nil {
+			giveBack(own.Fields, map[string]object{"item": item})
+			out = append(out, item)
 		}
 	}
 	return out

@@ -14,8 +14,11 @@ import (
 const (
 	encryptedField = "encrypted_content" // the reasoning, which only the endpoint can read
 	openField      = "open"              // true: the part's text is the reasoning itself, not a summary
-	phaseField     = "phase"             // of a message
+	itemPrefix     = "item."             // of all others
 )
+
+// itemFields are those with a meaning of their own.
+var itemFields = []string{"id", "type", "status", "role", "content", "summary", "name", "call_id", "arguments", encryptedField} //nolint:gochecknoglobals // a table that is only read
 
 // opened are the fields of reasoning itself.
 var opened = llm.Members{openField: json.RawMessage("true")} //nolint:gochecknoglobals // a table that is only read
@@ -81,9 +84,6 @@ func itemPiece(i llm.Members, index *llm.Number, done bool) (p llm.Piece, err er
 	case !done:
 	case p.Kind == events.PartText:
 		p.Text, p.Refused, err = joined(p.Kind, i["content"], "")
-		if phase := i.Label("phase"); phase != "" {
-			p.Fields[phaseField] = llm.Quote(phase)
-		}
 	case p.Kind == events.PartReasoning:
 		p.Text, _, err = joined(p.Kind, i["summary"], "\n\n")
 		if content := i["content"]; p.Text == "" && err == nil && llm.IsSet(content) && string(content) != "[]" {
@@ -93,6 +93,9 @@ func itemPiece(i llm.Members, index *llm.Number, done bool) (p llm.Piece, err er
 		if encrypted := i.Label("encrypted_content"); encrypted != "" {
 			p.Fields[encryptedField] = llm.Quote(encrypted)
 		}
+	}
+	if done && p.Kind != "" {
+		rest(i, p.Fields, itemPrefix, itemFields)
 	}
 	return p, err
 }

@@ -254,6 +254,7 @@ func TestResponsesReplay(t *testing.T) {
 		added(1, message), streamed("output_text", 1, "Looking."), finished(1, `{"type":"message","phase":"commentary","content":[]}`),
 		finished(2, `{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"ENC2"}`),
 		added(3, fCall), streamed("function_call_arguments", 3, `{"n":9007199254740993}`),
+		finished(3, `{"type":"function_call","call_id":"a","name":"f","status":"completed","arguments":"{\"n\":9007199254740993}","provider_specific_fields":{"thought_signature":"S"},"note":null}`),
 		added(4, `{"type":"reasoning","id":"rs_3","summary":[]}`), streamed("reasoning_text", 4, "open"), finished(4, `{"type":"reasoning","id":"rs_3","summary":[]}`),
 		added(5, message), streamed("output_text", 5, "ok"),
 		finished(6, `{"type":"reasoning","id":"rs_4","summary":[],"encrypted_content":"ENC4"}`),
@@ -268,7 +269,7 @@ func TestResponsesReplay(t *testing.T) {
 	own := `{"id":"rs_1","summary":[{"text":"hm","type":"summary_text"}],"encrypted_content":"ENC1","type":"reasoning"},` +
 		`{"content":"Looking.","role":"assistant","phase":"commentary"},` +
 		`{"id":"rs_2","summary":[],"encrypted_content":"ENC2","type":"reasoning"},` +
-		`{"arguments":"{\"n\":9007199254740993}","call_id":"a","name":"f","type":"function_call"},` +
+		`{"arguments":"{\"n\":9007199254740993}","call_id":"a","name":"f","type":"function_call","provider_specific_fields":{"thought_signature":"S"}},` +
 		`{"id":"rs_3","summary":[],"content":[{"text":"open","type":"reasoning_text"}],"type":"reasoning"},` +
 		`{"content":"ok","role":"assistant"},{"output":"[no output]","call_id":"a","type":"function_call_output"}`
 	foreign := `{"content":"Looking.","role":"assistant"},` +
