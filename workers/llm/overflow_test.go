@@ -57,7 +57,8 @@ func TestOverflows(t *testing.T) {
 		"Invalid 'messages[17].content': string too long. Expected a string with maximum length 1048576, but got a string with length 1744259 instead.",
 		"Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 2049 instead.",
 		"Request body too large for gpt-4o model. Max size: 8000 tokens.",
-		"Total tokens of image and text exceed max message tokens.", "max_tokens must be at least 1, got -1234.",
+		"prompt tokens (1200008) exceed model maximum (1050000) for openai.gpt", "total tokens exceeds the model's max of 4096",
+		"Extra usage is required for long context requests.", "Total tokens of image and text exceed max message tokens.", "max_tokens must be at least 1, got -1234.",
 		"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35000. The input or output tokens must be reduced in order to run successfully.",
 	} {
 		for _, status := range []int{400, 413, 422, 500, 503} {

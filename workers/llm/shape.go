@@ -297,12 +297,12 @@ func (n *node) members() {
 	switch n.to["type"] {
 	case "object":
 		n.properties()
-		if n.depth > 0 && len(object(n.to["properties"])) == 0 { // Gemini refuses an object without them
+		switch empty := len(object(n.to["properties"])) == 0; { // Gemini refuses an object without them
+		case empty && n.s.strict:
+			n.to["properties"] = Object{"any_name": Object{"type": "string"}}
+		case empty && n.depth > 0:
 			n.left["type"] = "object"
 			maps.DeleteFunc(n.to, func(key string, _ any) bool { return applies[key] == "object" || key == "type" })
-			if n.s.strict {
-				n.to["type"], n.to["properties"] = "object", Object{"any_name": Object{"type": "string"}}
-			}
 		}
 	case "array":
 		if items := list(n.from["items"]); items != nil {

@@ -121,13 +121,15 @@ func lessons(limit string) map[string]lesson {
 			},
 			refuses: func(w *wireTest, body []byte) bool {
 				req, _ := w.wire.Read(body)
-				var form any
-				return len(req.Tools) != 1 || json.Unmarshal(req.Tools[0].InputSchema, &form) != nil || !typed(form)
+				return len(req.Tools) != 2 || slices.ContainsFunc(req.Tools, func(t llm.Tool) bool {
+					var form any
+					return json.Unmarshal(t.InputSchema, &form) != nil || !typed(form)
+				})
 			},
 			request: func(llm.Provider, int) llm.Request {
 				req := request()
 				req.Tools = []llm.Tool{{Name: "find", InputSchema: []byte(`{"type":"object","properties":{"any":true,"said":{"description":"x"},"list":{"type":"array"},"one":{"enum":[1,2]},` +
-					`"map":{"type":"object","additionalProperties":{"type":"string"}},"either":{"description":"x","anyOf":[{"type":"object"},{"type":"array","items":{}},{"type":"null"}]}}}`)}}
+					`"map":{"type":"object","additionalProperties":{"type":"string"}},"either":{"description":"x","anyOf":[{"type":"object"},{"type":"array","items":{}},{"type":"null"}]}}}`)}, {Name: "zero"}}
 				return req
 			},
 		},
