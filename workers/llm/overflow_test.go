@@ -102,8 +102,10 @@ func TestKinds(t *testing.T) {
 			}
 		}
 	}
-	for _, words := range []string{"Insufficient balance or no resource package. Please recharge.", "Insufficient account balance", "余额不足或无可用资源包,请充值。", "Your team has either used all available credits or reached its monthly spending limit.",
-		"Incorrect API key provided: sk-1.", "login fail: Please carry the API secret key in the 'Authorization' field"} {
+	for _, words := range []string{
+		"Insufficient balance or no resource package. Please recharge.", "Insufficient account balance", "余额不足或无可用资源包,请充值。", "Your team has either used all available credits or reached its monthly spending limit.",
+		"Incorrect API key provided: sk-1.", "login fail: Please carry the API secret key in the 'Authorization' field",
+	} {
 		a := &answers{status: http.StatusTooManyRequests, body: fmt.Sprintf(`{"error":{"code":"1113","message":%q}}`, words)}
 		if got := a.call(t, llm.Config{}); got.Kind != llm.KindAuth || got.Retryable() {
 			t.Errorf("%s: got %v, want it told at once", words, got)

@@ -16,7 +16,8 @@ type Vendor struct {
 	Fields Members `json:"fields"`
 }
 
-const SignatureField = "signature" // the field of a part's joined [Piece.Signature]
+// SignatureField is the field of a part's joined [Piece.Signature].
+const SignatureField = "signature"
 
 func (e *Endpoint) from() string { return e.wire.Name + " " + e.base.Host }
 
