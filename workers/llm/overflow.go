@@ -56,6 +56,6 @@ func (f Failure) overflows() bool {
 		"maximum number of tokens", "maximum model length", "max_model_len", "model token limit", "longer than the maximum", "exceeds max length",
 		"input length", "total tokens limit", "max_seq_len", "max_new_tokens", "reduce the length of", "reduce your prompt", "too many tokens:",
 		"content': string too long", "output': string too long", "'messages': array too long", "'input': array too long", // of the tools they are none
-		"model maximum (", "total tokens exceed", "maximum number of input tokens", "token limit exceeded", "required for long context", "body too large for", "max message tokens", "must be at least 1, got -", // Bedrock's, Cohere's, Anthropic's, GitHub's, Volcengine's, vLLM's
+		"model maximum (", "total tokens exceed", "maximum number of input tokens", "required for long context", "body too large for", "max message tokens", "must be at least 1, got -", // Bedrock's, Cohere's, Anthropic's, GitHub's, Volcengine's, vLLM's
 	)
 }
