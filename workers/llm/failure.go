@@ -239,7 +239,7 @@ func (f Failure) kind(status int) ErrorKind {
 		return of
 	case f.named(KindAuth) != "", refused.MatchString(f.Message):
 		return KindAuth
-	case f.named(KindUnfinished) != "":
+	case f.named(KindUnfinished) != "", strings.Contains(f.Message, "expecting start token"): // the second is vLLM's of gpt-oss
 		return KindUnfinished
 	case f.overflows():
 		return KindOverflow

@@ -57,13 +57,13 @@ type End struct {
 // ends are the reasons of all wires and providers by their meaning, spelled with letters only. Sources: the API references
 // of OpenAI, Anthropic, Gemini, Bedrock, Titan, Mistral, Cohere, DeepSeek, GLM, Qianfan, Together, watsonx, Aleph Alpha, TGI, vLLM and Ollama.
 var ends = map[events.StopReason]string{ //nolint:gochecknoglobals // a table that is only read
-	events.StopEnd:     "stop endturn completed complete eos eostoken endoftext finish normal",
+	events.StopEnd:     "stop endturn completed complete eos eostoken endoftext endofsequence eosfound stoptoken finish finished normal",
 	events.StopToolUse: "toolcalls toolcall tooluse functioncall functioncalls",
 	events.StopOutputLimit: "length maxlength maxtokens maxoutputtokens maxcompletiontokens maxnewtokens maximumtokens tokenlimit " +
-		"outputlimit",
+		"outputlimit maxpredictedtokensreached",
 	events.StopContentFilter: "contentfilter contentfiltered refusal safety imagesafety recitation imagerecitation blocklist " +
-		"prohibitedcontent imageprohibitedcontent spii guardrailintervened sensitive errortoxic contentpolicyviolation",
-	events.StopContextOverflow: "modelcontextwindowexceeded contextlengthexceeded modellength errorlimit",
+		"prohibitedcontent imageprohibitedcontent spii guardrailintervened sensitive errortoxic contentpolicyviolation contentpolicy moderation modelarmor",
+	events.StopContextOverflow: "modelcontextwindowexceeded contextwindowexceeded contextlengthexceeded contextlengthreached modellength errorlimit",
 }
 
 // broken matches the reasons that name an error.

@@ -57,11 +57,11 @@ var contents = map[string]Reply{
 
 // reasons are ends as providers and gateways spell them, by their meaning.
 var reasons = map[string][]string{
-	"end":       {"stop", "STOP", "end_turn", "endTurn", "completed", "COMPLETE", "FINISH_REASON_STOP", "FinishReason.STOP", "eos", "eos_token", "FINISH", "normal"},
+	"end":       {"stop", "STOP", "end_turn", "endTurn", "completed", "COMPLETE", "FINISH_REASON_STOP", "FinishReason.STOP", "eos", "eos_token", "FINISH", "normal", "finished", "eosFound"},
 	"calls":     {"tool_calls", "tool_use", "TOOL_CALL", "function_call", "toolUse"},
 	"limit":     {"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "maxTokens", "token_limit", "maximum_tokens"},
-	"filter":    {"content_filter", "content_filtered", "refusal", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "guardrail_intervened", "sensitive"},
-	"overflow":  {"model_context_window_exceeded", "model_length"},
+	"filter":    {"content_filter", "content_filtered", "refusal", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "guardrail_intervened", "sensitive", "MODEL_ARMOR"},
+	"overflow":  {"model_context_window_exceeded", "model_length", "contextLengthReached"},
 	"error":     {"error", "ERROR", "overloaded_error", "network_error", "insufficient_system_resource", "abort"},
 	"throttled": {"ThrottlingException", "rate_limit_error"},
 	"unknown":   {"steered", "pause_turn", "OTHER", "MALFORMED_FUNCTION_CALL", "stop_sequence", "STOP_SEQUENCE"},

@@ -60,7 +60,7 @@ func decode(e llm.ServerEvent) (u llm.Update, err error) {
 		return u, nil
 	}
 	said, err := choice.Object("delta")
-	if said == nil && err == nil {
+	if len(said) == 0 && err == nil {
 		said, err = choice.Object("message") // of a whole reply
 		u.Whole = said != nil
 	}
