@@ -213,6 +213,10 @@ func TestVendorListsAreJoined(t *testing.T) {
 		`[{"signature":"S","thinking":"ab","type":"thinking"},{"data":"D","type":"redacted_thinking"}]`: {
 			`[{"type":"thinking","thinking":"a"}]`, `[{"type":"thinking","thinking":"b"}]`, `[{"type":"thinking","thinking":"ab","signature":"S"}]`, `[{"type":"redacted_thinking","data":"D"}]`,
 		},
+		`[{"signature":"S","thinking":"ab","type":"thinking"},{"data":"D","type":"redacted_thinking"},{"text":"c","type":"text"}]`: {
+			`[{"index":0,"delta":{"thinking":"","signature":""}}]`, `[{"index":0,"delta":{"thinking":"a"}}]`, `[{"index":0,"delta":{"thinking":"b"}}]`, `[{"index":0,"delta":{"signature":"S"}}]`,
+			`[{"index":1,"delta":{"data":"D"}}]`, `[{"index":2,"delta":{"text":""}}]`, `[{"index":2,"delta":{"text":"c"}}]`,
+		},
 		`[{"type":"u","u":1},{"type":"u","u":2},3]`: {`[{"type":"u","u":1}]`, `[{"type":"u","u":2}]`, `[3]`},
 	} {
 		updates := []llm.Update{{End: &llm.End{Reason: "stop"}}}

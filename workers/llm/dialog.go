@@ -214,8 +214,7 @@ func (d *dialog) add(role events.Role, parts []events.Part) {
 	}
 }
 
-// name returns an id that is unique in the request. It cuts none that is longer than OpenAI's API takes: some gateways keep signatures
-// in ids.
+// name returns an id that is unique in the request. It cuts none that is too long for OpenAI's API: gateways keep signatures in ids.
 func (d *dialog) name(raw events.CallID) events.CallID {
 	const longest = 40
 	d.calls++

@@ -209,12 +209,12 @@ var statuses = map[int]ErrorKind{ //nolint:gochecknoglobals // a table that is o
 	http.StatusConflict: KindServer, http.StatusFailedDependency: KindServer, http.StatusTooEarly: KindServer, 498: KindServer, // Bedrock's, Groq's
 }
 
-// forbidden matches the codes of a policy or a filter, and of images that are not accepted.
-var forbidden = regexp.MustCompile("(?i)image|content_?filter|inspection_?failed|moderation|sensitive|_policy(_violation)?$")
-
-// refused matches what endpoints without a code for it say of an account or a key, some with the status of a rate limit, or of none.
-var refused = regexp.MustCompile(`(?i)insufficient (?:account )?(?:balance|credits?|funds)|balance is (?:insufficient|too low)|used all available credits|` +
-	`spending limit|余额不足|额度不足|(?:invalid|incorrect) api.?key|api key not valid|login fail`)
+var (
+	forbidden = regexp.MustCompile("(?i)image|content_?filter|inspection_?failed|moderation|sensitive|_policy(_violation)?$") // codes
+	// refused is what endpoints without a code for it say of an account or a key, some with the status of a rate limit, or of none.
+	refused = regexp.MustCompile(`(?i)insufficient (?:account )?(?:balance|credits?|funds)|balance is (?:insufficient|too low)|used all available credits|` +
+		`spending limit|余额不足|额度不足|(?:invalid|incorrect) api.?key|api key not valid|login fail`)
+)
 
 // named is the class that the type or the code names, the first one of some.
 func (f Failure) named(some ...ErrorKind) (kind ErrorKind) {

@@ -151,9 +151,7 @@ func shrink(p events.Part, data []byte) events.Part {
 	var out bytes.Buffer
 	if p.MediaType = "image/png"; png.Encode(&out, picture) != nil || base64.StdEncoding.EncodedLen(out.Len()) > maxPicture {
 		out.Reset()
-		if p.MediaType = "image/jpeg"; jpeg.Encode(&out, picture, nil) != nil {
-			return leftOut(p, large)
-		}
+		p.MediaType, _ = "image/jpeg", jpeg.Encode(&out, picture, nil) // of this size it can be encoded
 	}
 	p.Text = base64.StdEncoding.EncodeToString(out.Bytes())
 	return p

@@ -386,8 +386,5 @@ func (n *node) rest() {
 	}
 	if n.s.strict && n.to["anyOf"] != nil { // it must be alone
 		n.to = Object{"anyOf": n.to["anyOf"]}
-		if one := object(list(n.to["anyOf"])[0]); text != "" {
-			one["description"] = strings.Join(append([]string{text}, texts(one["description"])...), " ")
-		}
 	}
 }

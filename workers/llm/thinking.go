@@ -15,11 +15,10 @@ var tags = []string{ //nolint:gochecknoglobals // a table that is only read
 	"<|channel|>analysis<|message|> <|end|><|start|>assistant<|channel|>final<|message|>",
 }
 
-const blanks = " \t\r\n"
-
-// lastTag ends the thinking of models whose prompts end with the tag that begins it. Such a text is known by its end alone: the first time it
-// has been shown by then.
-const lastTag = "</think>"
+const (
+	blanks  = " \t\r\n"
+	lastTag = "</think>" // ends the thinking of models whose prompts end with the tag that begins it: the first time it has been shown by then
+)
 
 // unopened are the thinking and the answer of a text that has the end of thinking, and not its begin.
 func unopened(text string) (thought, answer string, found bool) {

@@ -47,15 +47,23 @@ func (p *Prepared) meta(part *assembled) []byte {
 	return data
 }
 
-// joinValues is one list of several.
+// joinValues is one list of several. The pieces of a block that Portkey sends are the block, as it wants it back.
 func joinValues(values []json.RawMessage) json.RawMessage {
-	if len(values) == 1 {
+	if values[0][0] != '[' {
 		return values[0]
 	}
 	var all []any
 	for _, value := range values {
 		for _, one := range list(decoded(value)) {
 			all = appendPiece(all, one)
+		}
+	}
+	for i, one := range all {
+		block := object(object(one)["delta"])
+		for member, kind := range map[string]string{"text": "text", "thinking": "thinking", "data": "redacted_thinking"} {
+			if block[member] != nil {
+				block["type"], all[i] = kind, block
+			}
 		}
 	}
 	data, _ := json.Marshal(all) // it was JSON

@@ -20,8 +20,7 @@ const (
 // itemFields are those with a meaning of their own.
 var itemFields = []string{"id", "type", "status", "role", "content", "summary", "name", "call_id", "arguments", encryptedField} //nolint:gochecknoglobals // a table that is only read
 
-// opened are the fields of reasoning itself.
-var opened = llm.Members{openField: json.RawMessage("true")} //nolint:gochecknoglobals // a table that is only read
+var opened = llm.Members{openField: json.RawMessage("true")} //nolint:gochecknoglobals // the fields of reasoning itself
 
 // decodeResponse reads an event of a Responses stream, or a whole response.
 func decodeResponse(e llm.ServerEvent) (u llm.Update, err error) {
