@@ -28,7 +28,7 @@ func ParseFailure(body []byte) (Failure, bool) {
 	if !ok {
 		f.Message = string(body)
 	}
-	f.Message = innermost(f.Message)
+	f.innermost()
 	f.Raw = body
 	return f, ok
 }
@@ -163,20 +163,19 @@ func told(raw json.RawMessage) string {
 	return plain(raw)
 }
 
-// innermost is the text of an error that a gateway passes on as JSON within its own text.
-func innermost(text string) string {
+// innermost reads the error that a gateway passes on as JSON within its own text.
+func (f *Failure) innermost() {
 	const depth = 4
 	for range depth {
-		before, _, _ := strings.Cut(text, "{")
-		var inner json.RawMessage
-		_ = json.NewDecoder(strings.NewReader(text[len(before):])).Decode(&inner)
-		f, ok := parseFailure(inner)
-		if !ok || f.Message == "" {
+		before, _, _ := strings.Cut(f.Message, "{")
+		var raw json.RawMessage
+		_ = json.NewDecoder(strings.NewReader(f.Message[len(before):])).Decode(&raw)
+		inner, ok := parseFailure(raw)
+		if !ok || inner.Message == "" {
 			break
 		}
-		text = strings.TrimPrefix(strings.TrimRight(before, " :-\n")+": "+f.Message, ": ")
+		f.Message, f.Code = strings.TrimPrefix(strings.TrimRight(before, " :-\n")+": "+inner.Message, ": "), cmp.Or(f.Code, inner.Code)
 	}
-	return text
 }
 
 // plain is a JSON string's value, and any other JSON as it stands; null is empty.

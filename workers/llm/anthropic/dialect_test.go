@@ -180,6 +180,7 @@ func TestErrors(t *testing.T) {
 		"stream_api":       {200, sse(begin, failure("api_error", "x")), llm.KindServer},
 		"stream_invalid":   {200, sse(begin, failure("invalid_request_error", "x")), llm.KindRequest},
 		"stream_overflow":  {200, sse(begin, failure("invalid_request_error", "prompt is too long: 2 tokens")), llm.KindOverflow},
+		"stream_nested":    {200, "event: error\ndata: {\"type\":\"error\",\"message\":{\"type\":\"api_error\",\"message\":\"{\\\"message\\\":\\\"busy\\\",\\\"code\\\":429}\"}}\n\n", llm.KindRateLimit},
 		"stream_nonsense":  {200, "event: error\ndata: boom\n\n", llm.KindServer},
 		"unopened_block":   {200, sse(begin, delta(3, `{"type":"input_json_delta","partial_json":"{}"}`), finish("tool_use")), llm.KindMalformed},
 		"number_as_text":   {200, sse(begin, start(0, `{"type":"text","text":""}`), delta(0, `{"type":"text_delta","text":1}`), finish("end_turn"), stop), llm.KindMalformed},
