@@ -13,8 +13,8 @@ import (
 func (g *graph) check() error {
 	for at, n := range g.nodes {
 		for i, ref := range n.here {
-			to, err := url.PathUnescape(ref)
-			if err != nil || g.nodes[to] == nil {
+			to, ok := g.place(ref)
+			if !ok {
 				return fmt.Errorf("%s: $ref %q: there is no such schema", clip(at), clip(ref))
 			}
 			n.here[i] = to
@@ -27,6 +27,12 @@ func (g *graph) check() error {
 		}
 	}
 	return g.visits(closed)
+}
+
+// place is the place of the schema that a reference names.
+func (g *graph) place(ref string) (at string, ok bool) {
+	at, err := url.PathUnescape(ref)
+	return at, err == nil && g.nodes[at] != nil
 }
 
 // same counts how often each schema applies to the value to which the schema at a location applies.
