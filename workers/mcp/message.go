@@ -110,7 +110,10 @@ func (a *answers) result(id string, result json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	into := a.take(id)
 	if json.Unmarshal(result, &fields) != nil || fields == nil {
-		return result
+		if into == nil {
+			return result
+		}
+		result = unescaped(map[string]any{"content": result}) // parts, or a text, without the object that has them
 	}
 	switch {
 	case into != nil:
@@ -125,7 +128,7 @@ func (a *answers) result(id string, result json.RawMessage) json.RawMessage {
 			kept["tools"] = named(fields["tools"])
 		}
 		return unescaped(kept)
-	case fields["protocolVersion"] != nil:
+	case fields["protocolVersion"] != nil, fields["serverInfo"] != nil:
 		readBegin(fields)
 	}
 	return unescaped(fields)
@@ -147,8 +150,9 @@ func readBegin(result map[string]json.RawMessage) {
 		unread[mcp.ServerCapabilities](has)
 		result["capabilities"] = unescaped(has)
 	}
-	if string(result["protocolVersion"]) == `"2024-10-07"` { // the library has no older one than that of 2024-11-05
-		result["protocolVersion"] = json.RawMessage(`"2024-11-05"`)
+	const oldest = `"2024-11-05"` // that the library has
+	if string(result["protocolVersion"]) < oldest {
+		result["protocolVersion"] = json.RawMessage(oldest)
 	}
 	unread[mcp.InitializeResult](result)
 }

@@ -134,8 +134,9 @@ func TestMessagesAsTheyAreSent(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-10-07","capabilities":[],"instructions":5,"serverInfo":"x"}}`: {
 			`{"id":1,"jsonrpc":"2.0","result":{"protocolVersion":"2024-11-05"}}`, "",
 		},
-		`{"jsonrpc":"2.0","id":1,"result":{"x":[NaN,-Infinity,Infinity,"NaN"]}}`: {`{"jsonrpc":"2.0","id":1,"result":{"x":[null,null,null,"NaN"]}}`, ""},
-		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"a\tb\x1b\\\"\"}}":     {`{"jsonrpc":"2.0","id":1,"result":{"x":"a\u0009b\u001b\""}}`, ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"x","version":"1"}}}`: {`{"id":1,"jsonrpc":"2.0","result":{"protocolVersion":"2024-11-05","serverInfo":{"name":"x","version":"1"}}}`, ""},
+		`{"jsonrpc":"2.0","id":1,"result":{"x":[NaN,-Infinity,Infinity,"NaN"]}}`:      {`{"jsonrpc":"2.0","id":1,"result":{"x":[null,null,null,"NaN"]}}`, ""},
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"a\tb\x1b\\\"\"}}":          {`{"jsonrpc":"2.0","id":1,"result":{"x":"a\u0009b\u001b\""}}`, ""},
 	} {
 		read, noise, err := fromLines(t, new(answers), sent+"\n")
 		if want.read != "" {

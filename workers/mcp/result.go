@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,10 +52,13 @@ func resultOf(raw json.RawMessage) (plugin.Result, error) {
 		r.Content = r.ToolResult
 	}
 	b.parts(r.Content)
-	if !isNull(r.Structured) {
+	switch {
+	case !isNull(r.Structured):
 		b.structured(r.Structured)
+	case r.Content == nil:
+		b.foreign(raw)
 	}
-	if string(r.IsError) != "true" {
+	if strings.Trim(string(r.IsError), `"`) != "true" {
 		return b.result(), nil
 	}
 	for i := range b.attachments { // a failure has a text alone
@@ -120,7 +124,7 @@ func (b *outcome) part(data json.RawMessage) {
 		return
 	}
 	switch {
-	case p.Type == "image", p.Type == "audio":
+	case (p.Type == "image" || p.Type == "audio") && p.Data != "" && !strings.Contains(p.Data, "://"):
 		b.encoded(p.MIMEType, p.Data)
 	case p.Type == "resource_link":
 		b.line(strings.TrimSpace(fmt.Sprintf("[resource %s] %s %s", p.URI, p.Name, p.Description)))
@@ -157,7 +161,7 @@ func (b *outcome) encoded(mediaType, text string) {
 			mediaType = strings.TrimPrefix(head, "data:")
 		}
 	}
-	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "", " ", "").Replace(text), "=")
+	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(strings.Join(strings.Fields(text), "")), "=")
 	data, err := base64.RawStdEncoding.DecodeString(text)
 	switch {
 	case err == nil && strings.HasPrefix(mediaType, "text/") && utf8.Valid(data):
@@ -192,11 +196,23 @@ func (b *outcome) structured(text json.RawMessage) {
 	b.line(string(data))
 }
 
+// foreign adds the JSON of a result that has neither content nor a structured result, but other fields.
+func (b *outcome) foreign(raw json.RawMessage) {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &fields) // it was one
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool {
+		return slices.Contains([]string{"_meta", "isError", "resultType"}, name)
+	})
+	if len(fields) > 0 {
+		b.structured(unescaped(fields))
+	}
+}
+
 // wrappers are the names of a field that says nothing: libraries of servers put a result there that is no object.
 var wrappers = []string{"result", "content", "text", "output", "value", "data"} //nolint:gochecknoglobals // a table
 
-// says reports whether texts say the same as a value: one of them, or all together, is its JSON or the text that it is; or the value is
-// a list of which that is so, or an object with one field of [wrappers].
+// says reports whether texts say the same as a value: one of them, or all together, is its JSON or the text that it is, or the JSON is
+// all of it between brackets, as in a fence; or the value is a list of which that is so, or an object with one field of [wrappers].
 func says(texts []string, v any) bool {
 	if len(texts) == 0 {
 		return false
@@ -206,8 +222,11 @@ func says(texts []string, v any) bool {
 		if s, ok := v.(string); ok && strings.TrimSpace(s) == text {
 			return true
 		}
-		if same, err := decodeExact([]byte(text)); err == nil && reflect.DeepEqual(same, v) {
-			return true
+		within := text[max(strings.IndexAny(text, "{["), 0):]
+		for _, text := range []string{text, within[:strings.LastIndexAny(within, "}]")+1]} {
+			if same, err := decodeExact([]byte(text)); err == nil && reflect.DeepEqual(same, v) {
+				return true
+			}
 		}
 	}
 	switch v := v.(type) {
