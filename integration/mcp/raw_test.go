@@ -18,7 +18,7 @@ import (
 // empty for the tools say and once.
 const rawVariable = "LASH_TEST_RAW"
 
-// In a process of such a server this variable makes it end, or stay silent, until initialize.
+// In a process of such a server this variable makes it end, or stay silent, until initialize; or refuse versions but the oldest.
 const strictVariable = "LASH_TEST_STRICT"
 
 // In a process of such a server this variable makes it end after an answer to a call.
@@ -51,6 +51,7 @@ func rawServer(in io.Reader, out io.Writer, file string) {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
 			Params struct {
+				Version   string `json:"protocolVersion"`
 				Arguments saying `json:"arguments"`
 			} `json:"params"`
 		}
@@ -66,6 +67,10 @@ func rawServer(in io.Reader, out io.Writer, file string) {
 		initialized = initialized || m.Method == "initialize"
 		switch {
 		case !initialized && os.Getenv(strictVariable) == "silent":
+		case m.Method == "initialize" && os.Getenv(strictVariable) == "older" && m.Params.Version != "2024-11-05":
+			_, _ = fmt.Fprintf(buffered, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2024-11-05"],"requested":%q}}}`+"\n", m.ID, m.Params.Version)
+		case m.Method == "initialize" && os.Getenv(strictVariable) == "older":
+			answer(`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`)
 		case m.Method == "initialize":
 			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}`)
 		case m.Method == "tools/list":

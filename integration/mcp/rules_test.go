@@ -22,21 +22,23 @@ import (
 	"github.com/lash-go/lash/workers/mcp"
 )
 
-// strict is a server that knows initialize only: before it, the first ends at any other message, and the second stays silent.
+// strict is a server that knows initialize only: before it, the first ends at any other message, and the second stays silent. The third takes the
+// oldest version of the protocol alone.
 func (s *setting) strict(kind string) mcp.Server {
 	server := s.raw(rawTools)
 	server.Name, server.Env[strictVariable] = kind, kind
 	return server
 }
 
-// TestServersThatKnowInitializeOnly starts servers that end, or stay silent, where their first message is another one: their tools are
-// offered, after one start.
+// TestServersThatKnowInitializeOnly starts servers that end, or stay silent, where their first message is another one, and one that refuses its
+// version: their tools are offered, and nothing is told.
 func TestServersThatKnowInitializeOnly(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	s.source(s.strict("ends"), s.strict("silent"))
+	s.source(s.strict("ends"), s.strict("silent"), s.strict("older"))
 	s.Wait("tools of silent", s.of("silent").Ready())
-	for _, name := range []string{"ends", "silent"} {
+	s.Wait("tools of older", s.of("older").Ready())
+	for _, name := range []string{"ends", "silent", "older"} {
 		harness.Equal(t, "result of "+name, s.result(name+"__say", sayingOf(saying{})).Text, "said")
 	}
 	harness.Equal(t, "what people are told", strings.Join(s.told.all(), ""), "")

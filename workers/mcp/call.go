@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -170,19 +172,38 @@ func (r *run) judge(a *attempt, err error) *plugin.Failure {
 // refusal is how a server over HTTP has refused the request that has a call. The zero value is none.
 type refusal struct {
 	status  int           // 200, or from 400 on
-	session bool          // the request named a session
+	session string        // that the request named; empty: none
 	body    string        // the begin of it
 	after   time.Duration // before the request may come again
 }
 
-// aboutSession matches a message that says of the request's session alone that the server does not have it. A message that says something
+// Words of messages which say of a session that the server does not have it: of a session, of what is wrong with it, and those between.
+var ( //nolint:gochecknoglobals // tables
+	ofSession = strings.Fields("session sessions sessionid initialized initialised")
+	ofLack    = strings.Fields("no not unknown invalid missing required expired stale closed ended terminated lost gone timed failed cannot doesn isn t")
+	between   = strings.Fields("a again active an and any at available bad be been by can client connect could created do does error exist exists find first for found given has have header id " +
+		"in initialise initialize is it longer mcp must new of on one or out please provided re reconnect reinitialise reinitialize request server start such the this to transport valid was with you your")
+)
+
+// aboutSession reports whether a message says of the request's session alone that the server does not have it. A message that says something
 // else beside that may be about what the call did.
-var aboutSession = regexp.MustCompile(`(?i)^((bad request|not found|invalid request|error): )?(` +
-	`((no|an?) )?(valid|active|unknown|invalid|missing|expired|stale|bad|no|invalid or missing|invalid or expired|missing or invalid|could not find|cannot find)( such)? (mcp[- ])?session([- ]?id)?( (was )?(provided|given|found|header))?( for [-\w]+| with id [-\w]+|:? "?[-\w]+"?)?` +
-	`|(the |this |your )?(mcp[- ])?session([- ]?id)?( header)?( "?[-\w]+"?)?( (is|was|has|has been|does))?( not found| no longer (valid|exists|available)| invalid| unknown| missing| expired| closed| terminated| not exist| not initialized| required| not valid)(: "?[-\w]+"?)?` +
-	`|(the )?server (is )?not initialized|no transport (was )?found for (the )?session([- ]?id)?)` +
-	`( or ((the )?session )?(has |is |was )?(been )?(expired|invalid|missing|closed|terminated|not found|not initialized|not an initiali[sz]e request))?` +
-	`([.,;:]? (please )?(re-?)?(initiali[sz]e|connect)( again| first)?)?\.?$`)
+func (r *refusal) aboutSession() bool {
+	words := func(text string) []string {
+		return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+	}
+	session, lack, own := false, false, words(r.session)
+	for _, word := range words(r.message()) {
+		switch {
+		case slices.Contains(ofSession, word):
+			session = true
+		case slices.Contains(ofLack, word):
+			lack = true
+		case !slices.Contains(between, word) && !slices.Contains(own, word) && !strings.ContainsAny(word, "0123456789"):
+			return false
+		}
+	}
+	return session && lack
+}
 
 // noMethod matches what a server says that does not know a method.
 var noMethod = regexp.MustCompile(`(?i)^(unknown method|method( \S+)? (is )?not (found|supported|implemented)|no such method)\b.{0,80}$`)
@@ -191,11 +212,11 @@ var noMethod = regexp.MustCompile(`(?i)^(unknown method|method( \S+)? (is )?not 
 func (r *refusal) forgets() bool {
 	switch r.status {
 	case http.StatusNotFound:
-		return r.session && (!r.answers() || aboutSession.MatchString(r.message()))
+		return r.session != "" && (!r.answers() || r.aboutSession())
 	case http.StatusBadRequest:
-		return aboutSession.MatchString(r.message())
+		return r.aboutSession()
 	case http.StatusOK:
-		return r.session && aboutSession.MatchString(r.message())
+		return r.session != "" && r.aboutSession()
 	}
 	return false
 }

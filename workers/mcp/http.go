@@ -73,8 +73,11 @@ func (r *run) overHTTP() (_ mcp.Transport, said func() string, err error) {
 	}
 	said = func() string { text, _ := h.said.Load().(string); return text }
 	client := &http.Client{Transport: h, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if len(via) > maxRedirects {
+		switch {
+		case len(via) > maxRedirects:
 			return errors.New("it redirects without end")
+		case r.Method != via[0].Method: // the message would not go along
+			return fmt.Errorf("it redirects to %s: give that as the url", r.URL.Path)
 		}
 		return h.stays(r)
 	}}
@@ -259,7 +262,7 @@ func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Re
 	}
 	seconds, _ := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64) // a date is rare
 	over := &refusal{
-		status: answer.StatusCode, session: r.Header.Get(sessionHeader) != "", body: string(body.data),
+		status: answer.StatusCode, session: r.Header.Get(sessionHeader), body: string(body.data),
 		after: time.Duration(min(max(seconds, 1), maxAfter.Seconds()) * float64(time.Second)),
 	}
 	refuses := answer.StatusCode >= http.StatusBadRequest
@@ -267,7 +270,7 @@ func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Re
 	case !carries && refuses && (r.Method == http.MethodPost || h.run.server.SSE):
 		h.said.Store(over.message())
 	case !carries:
-	case refuses && !h.run.server.SSE && over.status >= http.StatusInternalServerError && over.answers() && !aboutSession.MatchString(over.message()):
+	case refuses && !h.run.server.SSE && over.status >= http.StatusInternalServerError && over.answers() && !over.aboutSession():
 		answer.StatusCode = http.StatusOK // it is the answer to the call
 		answer.Header.Set("Content-Type", "application/json")
 	case refuses:

@@ -40,10 +40,13 @@ func TestSessionWords(t *testing.T) {
 		"Bad Request: No valid session ID provided": true, "Bad Request: No valid session ID or not an initialize request": true, "Invalid session ID or session expired": true,
 		"Session not found. Please reinitialize.": true, "Session not found, please re-initialize": true, "Session expired or closed": true, "Session not found: 1-a": true,
 		"Not Found: Unknown Mcp-Session-Id header": true, "Bad Request: Server not initialized": true, "The session has expired; reconnect": true, "no such session": true,
+		"Session with ID abc-1 not found": true, "Session 'abc' is not known": false, "Failed to find session": true, "Session doesn't exist": true, "Session timed out": true,
+		"SESSION_NOT_FOUND": true, "Session not found. Please start a new session.": true, "Unknown or expired session": true, "Transport not found for sessionId": true, "Session `abc` has been lost": true,
+		"Could not find session file": false, "Unknown session variable": false, "the call is not in the session": false, "the session is initialized": false,
 		"the browser session has a page open": false, "Session not found in the database, a row was deleted": false, "Invalid session or the file is written": false,
 		"x is missing": false, "No valid session for the user could be billed": false, "": false,
 	} {
-		if got := (&refusal{status: http.StatusBadRequest, body: words}).forgets(); got != want {
+		if got := (&refusal{status: http.StatusBadRequest, session: "abc", body: words}).forgets(); got != want {
 			t.Errorf("%q: got %t, want %t", words, got, want)
 		}
 	}
@@ -113,7 +116,7 @@ func TestRefusedCallEndsAlone(t *testing.T) {
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 		run := newTestRun(t)
 		run.server.URL = server.URL
-		if _, err := run.connect(false); err != nil {
+		if _, err := run.connect(protocolVersion); err != nil {
 			t.Fatal(err)
 		}
 		call := func(name string) error {

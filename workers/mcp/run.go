@@ -24,9 +24,25 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// protocolVersion is what the client begins with. Servers of later versions that refuse it are started again with theirs: many others end,
+// protocolVersion is what the client begins with. Servers of other versions that refuse it are started again with theirs: many others end,
 // or stay silent, where the first message is not that of this version.
 const protocolVersion = "2025-11-25"
+
+// otherVersion is the version of the protocol that a server takes which refuses this one. Empty: the latest.
+type otherVersion string
+
+// Error implements error.
+func (otherVersion) Error() string { return "it refuses this version of the protocol" }
+
+// versionIn is the version that a refusal names beside that of the client.
+func versionIn(refused *jsonrpc.Error) otherVersion {
+	for _, version := range mcp.SupportedProtocolVersions() {
+		if version != protocolVersion && strings.Contains(saidBy(refused), version) {
+			return otherVersion(version)
+		}
+	}
+	return ""
+}
 
 // answerWait is how long an answer that came before the end of a run may take to reach its call.
 const answerWait = time.Second
@@ -38,7 +54,6 @@ const maxProgress = 4 << 10
 var (
 	errEnded     = errors.New("it ended")
 	errNoSession = errors.New("it does not have the session any more, or refused a call")
-	errLater     = errors.New("it refuses this version of the protocol")
 	errRenew     = errors.New("it is started again, so that its questions are those of calls that run")
 )
 
@@ -87,8 +102,8 @@ func (r *run) newClient() *mcp.Client {
 	return c
 }
 
-// connect begins the session. end ends what it started, and says how that ended; over HTTP what the last refusal says. Errors: [errLater].
-func (r *run) connect(later bool) (end func() string, err error) {
+// connect begins the session. end ends what it started, and says how that ended; over HTTP what the last refusal says. Errors: [otherVersion].
+func (r *run) connect(version string) (end func() string, err error) {
 	var t mcp.Transport
 	if r.server.URL != "" {
 		t, end, err = r.overHTTP()
@@ -103,16 +118,13 @@ func (r *run) connect(later bool) (end func() string, err error) {
 		r.end(fmt.Errorf("it did not answer within %s: start_timeout_ms of its field lash allows more", limit))
 	})
 	defer late.Stop()
-	opts := &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion}
-	if later {
-		opts = nil
-	}
+	opts := &mcp.ClientSessionOptions{ProtocolVersion: version}
 	if r.client, err = r.newClient().Connect(r.ctx, t, opts); err == nil { // the stream of SSE is of this context, too
 		go r.ended()
 		return end, nil
 	}
-	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && !unanswered(refused) && !later {
-		return end, errLater
+	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && !unanswered(refused) && version == protocolVersion {
+		return end, versionIn(refused)
 	}
 	missing := strings.HasSuffix(err.Error(), http.StatusText(http.StatusNotFound)) || strings.HasSuffix(err.Error(), http.StatusText(http.StatusMethodNotAllowed))
 	if r.pipe == nil && !r.server.SSE && missing {

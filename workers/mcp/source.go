@@ -155,14 +155,19 @@ func (s *Source) trouble() string {
 // serve runs the server again and again.
 func (s *Source) serve() {
 	var starts []time.Time // that failed
-	for later := false; s.ctx.Err() == nil; {
+	for version := protocolVersion; s.ctx.Err() == nil; {
 		starts = append(starts[max(0, len(starts)-2*maxStarts):], time.Now())
-		r, err := s.once(later)
-		later = errors.Is(err, errLater) || later && r.client != nil
+		r, err := s.once(version)
+		other, refused := errors.AsType[otherVersion](err)
+		if refused {
+			version = string(other)
+		} else if r.client == nil {
+			version = protocolVersion
+		}
 		switch {
 		case s.ctx.Err() != nil:
 			return
-		case errors.Is(err, errLater):
+		case refused:
 			continue
 		case errors.Is(err, errRenew), errors.Is(err, errNoSession):
 			s.log.Info("the server is started again", zap.String("reason", s.server.Load().Redacted(err)))
@@ -223,7 +228,7 @@ func (s *Source) fail(why string, wait time.Duration) {
 }
 
 // once runs the server until it ends.
-func (s *Source) once(later bool) (r *run, err error) {
+func (s *Source) once(version string) (r *run, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library reads results unchecked
 			err = invalidMessage("a result", p)
@@ -235,7 +240,7 @@ func (s *Source) once(later bool) (r *run, err error) {
 	if r.server, err = s.read(); err != nil {
 		return r, err
 	}
-	end, err := r.connect(later)
+	end, err := r.connect(version)
 	defer func() { err = r.explained(err, end()) }()
 	if err != nil {
 		return r, err
