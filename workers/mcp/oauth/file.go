@@ -25,7 +25,8 @@ type tokens struct {
 	TokenURL     string           `json:"token_url"`
 	AuthStyle    oauth2.AuthStyle `json:"auth_style"`
 	Scopes       []string         `json:"scopes,omitempty"`
-	Refused      int              `json:"refused,omitempty"` // status of a request for which a login is needed
+	Resource     string           `json:"resource,omitempty"` // that the tokens are for, as the server names itself
+	Refused      int              `json:"refused,omitempty"`  // status of a request for which a login is needed
 	Challenges   []string         `json:"challenges,omitempty"`
 	LoggedIn     time.Time        `json:"logged_in,omitzero"`
 	Token        oauth2.Token     `json:"token"`

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,16 +48,22 @@ func Login(ctx context.Context, endpoint string, cfg Config, p Person) error {
 	if err != nil {
 		return err
 	}
+	if request.URL, err = url.Parse(resourceOf(ctx, client, endpoint, refusal)); err != nil {
+		return err
+	}
 	redirect := cmp.Or(cfg.Redirect, "http://127.0.0.1:0/callback")
 	back, err := listen(ctx, redirect)
 	if err != nil {
 		return err
 	}
 	defer back.stop()
-	written := errors.New("the authorization server gave no token")
+	written, resource := errors.New("the authorization server gave no token"), ""
 	c := &auth.AuthorizationCodeHandlerConfig{
 		RedirectURL: back.address, RequestRefreshToken: true, Client: client, AcceptUnadvertisedIss: true,
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
+			if at, err := url.Parse(args.URL); err == nil {
+				resource = at.Query().Get("resource")
+			}
 			return back.allowedAt(ctx, args.URL, p)
 		},
 		ScopeFilter: func(named []string) []string {
@@ -64,7 +71,7 @@ func Login(ctx context.Context, endpoint string, cfg Config, p Person) error {
 		},
 		NewTokenSource: func(_ context.Context, c *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
 			written = change(ctx, cfg.File, func(f *tokens) error {
-				*f = tokens{Server: endpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: c.Endpoint.TokenURL, AuthStyle: c.Endpoint.AuthStyle, Scopes: c.Scopes, LoggedIn: time.Now(), Token: *t}
+				*f = tokens{Server: endpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: c.Endpoint.TokenURL, AuthStyle: c.Endpoint.AuthStyle, Scopes: c.Scopes, Resource: resource, LoggedIn: time.Now(), Token: *t}
 				return nil
 			})
 			return oauth2.StaticTokenSource(t), nil
@@ -87,10 +94,14 @@ func Login(ctx context.Context, endpoint string, cfg Config, p Person) error {
 	if err == nil {
 		err = handler.Authorize(ctx, request, refusal)
 	}
-	if err != nil {
-		return withoutBody(err)
+	if err == nil {
+		return written
 	}
-	return written
+	err = withoutBody(err)
+	if text := err.Error(); strings.Contains(text, "registration failed") || strings.Contains(text, "registration methods") {
+		err = fmt.Errorf("%w: register a client there by hand, and give its client_id in lash.oauth", err)
+	}
+	return err
 }
 
 // refused is a request that the server refused for want of a login: one that a [Source] kept, or a first one without a token.

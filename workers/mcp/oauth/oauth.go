@@ -13,7 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -156,11 +159,11 @@ func (s *Source) Renew(ctx context.Context, refused string, answer *http.Respons
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cfg.Machine {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, http.NoBody)
+		answer.Body = http.NoBody
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, resourceOf(ctx, s.client, s.endpoint, answer), http.NoBody)
 		if err != nil {
 			return "", err
 		}
-		answer.Body = http.NoBody
 		if err := s.machine.Authorize(context.WithoutCancel(ctx), request, answer); err != nil { // its tokens are used after this request
 			return "", withoutBody(err)
 		}
@@ -200,10 +203,10 @@ func (s *Source) renew(ctx context.Context, refused string) (token string, err e
 		if f.Server != s.endpoint || f.Token.RefreshToken == "" {
 			return ErrLogin
 		}
-		old := f.Token
-		old.Expiry = time.Unix(1, 0)
-		renewed, err := f.client().TokenSource(context.WithValue(ctx, oauth2.HTTPClient, s.client), &old).Token()
-		if refusal := new(oauth2.RetrieveError); errors.As(err, &refusal) && refusal.Response.StatusCode < http.StatusInternalServerError {
+		renewed, err := f.client().Exchange(context.WithValue(ctx, oauth2.HTTPClient, s.client), "", // the library's own way has no resource
+			oauth2.SetAuthURLParam("grant_type", "refresh_token"), oauth2.SetAuthURLParam("refresh_token", f.Token.RefreshToken),
+			oauth2.SetAuthURLParam("resource", cmp.Or(f.Resource, s.endpoint)))
+		if refusal := new(oauth2.RetrieveError); errors.As(err, &refusal) && !slices.Contains(busy, refusal.Response.StatusCode) && refusal.Response.StatusCode < http.StatusInternalServerError {
 			return fmt.Errorf("%w: the authorization server renews the token no more: %w", ErrLogin, withoutBody(err))
 		}
 		if err != nil {
@@ -229,6 +232,9 @@ func (s *Source) keep(ctx context.Context, answer *http.Response) error {
 	})
 }
 
+// busy are refusals of a server that cannot answer now, beside those from 500 on.
+var busy = []int{http.StatusRequestTimeout, http.StatusTooManyRequests} //nolint:gochecknoglobals // a table
+
 const challengeHeader = "Www-Authenticate"
 
 // wantsAuthorization reports whether an answer is a refusal that another token may change: 401, or 403 for want of a scope.
@@ -236,14 +242,61 @@ func wantsAuthorization(answer *http.Response) bool {
 	if answer.StatusCode != http.StatusForbidden {
 		return answer.StatusCode == http.StatusUnauthorized
 	}
-	challenges, err := oauthex.ParseWWWAuthenticate(answer.Header.Values(challengeHeader))
-	return err == nil && slices.ContainsFunc(challenges, func(c oauthex.Challenge) bool { return c.Params["error"] == "insufficient_scope" })
+	return slices.ContainsFunc(challengesOf(answer), func(c oauthex.Challenge) bool { return c.Params["error"] == "insufficient_scope" })
 }
 
-// withoutBody is an error of an authorization server without its body, which may have anything.
+// parameter matches what a login needs of a challenge, in forms that the library refuses, too.
+var parameter = regexp.MustCompile(`\b(resource_metadata|scope|error)\s*=\s*(?:"([^"]+)"|([^\s",]+))`)
+
+// challengesOf are the challenges of a refusal. It writes them anew where the library would refuse them all, as one has an empty parameter, or
+// lacks a comma.
+func challengesOf(refusal *http.Response) []oauthex.Challenge {
+	sent := refusal.Header.Values(challengeHeader)
+	list, err := oauthex.ParseWWWAuthenticate(sent)
+	if err == nil {
+		return list
+	}
+	text := `Bearer realm="server"`
+	for _, found := range parameter.FindAllStringSubmatch(strings.Join(sent, ", "), -1) {
+		text += fmt.Sprintf(", %s=%q", found[1], found[2]+found[3])
+	}
+	refusal.Header.Set(challengeHeader, text)
+	list, _ = oauthex.ParseWWWAuthenticate(refusal.Header.Values(challengeHeader)) // it has that form
+	return list
+}
+
+// resourceOf is the name that the metadata of a server have for it: many leave out its path, or have another slash at its end. Where the library
+// would not find them by that name, the refusal names them.
+func resourceOf(ctx context.Context, client *http.Client, endpoint string, refusal *http.Response) string {
+	at, err := url.Parse(endpoint)
+	if err != nil {
+		return endpoint
+	}
+	host := at.Scheme + "://" + at.Host
+	places := []string{host + "/.well-known/oauth-protected-resource" + at.EscapedPath(), host + "/.well-known/oauth-protected-resource"}
+	for _, c := range challengesOf(refusal) {
+		if place := c.Params["resource_metadata"]; place != "" {
+			places = []string{place} // the server's word
+		}
+	}
+	for _, name := range []string{endpoint, strings.TrimSuffix(endpoint, "/"), endpoint + "/", host, host + "/"} {
+		for _, place := range places {
+			if _, err := oauthex.GetProtectedResourceMetadata(ctx, place, name, client); err == nil {
+				refusal.Header.Add(challengeHeader, fmt.Sprintf("Bearer resource_metadata=%q", place))
+				return name
+			}
+		}
+	}
+	return endpoint
+}
+
+// withoutBody is an error of an authorization server without its body, which may have anything, as a secret of the client.
 func withoutBody(err error) error {
 	var refusal *oauth2.RetrieveError
 	if !errors.As(err, &refusal) {
+		if text := err.Error(); strings.Contains(text, "register client") {
+			return errors.New(strings.TrimRight(text[:strings.IndexAny(text+"{", "{<")], " (:"))
+		}
 		return err
 	}
 	return fmt.Errorf("the authorization server answers %d %s", refusal.Response.StatusCode, cmp.Or(refusal.ErrorCode, "without a reason"))

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -234,5 +235,90 @@ func TestDo(t *testing.T) {
 	_, _, err := do(1)
 	if refused, ok := errors.AsType[*oauth.Refusal](err); !ok || refused.Status != http.StatusUnauthorized || !errors.Is(err, oauth.ErrLogin) {
 		t.Errorf("got %v, want a refusal that says that a login is needed", err)
+	}
+}
+
+// TestServersAsTheyAre logs in at servers that differ from the protocol, or from each other, renews the token, and sends the resource each time.
+func TestServersAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		at, key, value string // what the answer at a path has; URL stands for the server's
+		resource       string // that tokens are for, behind the server's address; empty: /mcp
+	}{
+		"as_they_should":    {},
+		"with_a_slash":      {at: "/resource", key: "resource", value: "URL/mcp/", resource: "/mcp/"},
+		"without_a_path":    {at: "/resource", key: "resource", value: "URL", resource: "none"},
+		"as_browsers_write": {at: "/resource", key: "resource", value: "URL/", resource: "/"},
+		"empty_parameter":   {at: "/mcp", key: "header", value: `Bearer realm="", resource_metadata="URL/resource", scope="notes"`},
+		"without_a_comma":   {at: "/mcp", key: "header", value: `Bearer realm="x" resource_metadata=URL/resource scope="notes"`},
+		"of_two_schemes":    {at: "/mcp", key: "header", value: `Negotiate YWJj, Bearer scope="notes", resource_metadata="URL/resource"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, cfg := oauthtest.Guard(t, nil), file(t)
+			var sent []string
+			g.Change = func(path string, r *http.Request, body map[string]any) int {
+				if path == c.at {
+					body[c.key] = strings.ReplaceAll(c.value, "URL", g.URL)
+				}
+				if path == "/token" {
+					sent = append(sent, r.FormValue("grant_type")+" "+strings.TrimPrefix(r.FormValue("resource"), g.URL))
+				}
+				return 0
+			}
+			s := login(t, g, cfg)
+			token, err := s.Renew(t.Context(), "access-secret-1", &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}})
+			if token != "access-secret-2" || err != nil {
+				t.Errorf("got %q, %v, want the next token", token, err)
+			}
+			at := strings.TrimPrefix(cmp.Or(c.resource, "/mcp"), "none")
+			if want := []string{"authorization_code " + at, "refresh_token " + at}; !slices.Equal(sent, want) {
+				t.Errorf("asked for tokens with %q, want %q", sent, want)
+			}
+			if scope := g.Asked().Get("scope"); scope != "notes" {
+				t.Errorf("asked for the scope %q, want notes", scope)
+			}
+		})
+	}
+}
+
+// TestRefusedRegistration: where a server registers no clients, the error says what to do, and has no body, in which a secret may be.
+func TestRefusedRegistration(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		expiry any
+		want   string
+	}{
+		"forbidden": {http.StatusForbidden, 0, "403 Forbidden: register a client there"},
+		"refused":   {http.StatusBadRequest, 0, "register a client there"},
+		"odd":       {0, "never", "failed to decode"},
+	} {
+		g, cfg := oauthtest.Guard(t, nil), file(t)
+		g.Change = func(path string, _ *http.Request, body map[string]any) int {
+			if path != "/register" {
+				return 0
+			}
+			body["client_secret"], body["client_secret_expires_at"] = "client-secret", c.expiry
+			return c.status
+		}
+		err := oauth.Login(t.Context(), g.URL+"/mcp", cfg, oauth.Person{Show: oauthtest.Browse})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "client-secret") {
+			t.Errorf("%s: got %v, want %q and no secret", name, err, c.want)
+		}
+	}
+}
+
+// TestBusyAuthorizationServer: one that cannot answer now needs no login.
+func TestBusyAuthorizationServer(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusBadGateway} {
+		g, cfg := oauthtest.Guard(t, nil), file(t)
+		s := login(t, g, cfg)
+		g.Change = func(string, *http.Request, map[string]any) int { return status }
+		_, err := s.Renew(t.Context(), "access-secret-1", &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}})
+		if err == nil || errors.Is(err, oauth.ErrLogin) {
+			t.Errorf("%d: got %v, want an error that is no %v", status, err, oauth.ErrLogin)
+		}
 	}
 }

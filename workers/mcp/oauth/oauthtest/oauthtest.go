@@ -2,6 +2,7 @@
 package oauthtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 // with the number of their grant; the last access token alone is taken.
 type Guarded struct {
 	*httptest.Server
+	// Change changes the answer at a path, which it may refuse by another status, or the header of a challenge. nil: none.
+	Change  func(path string, request *http.Request, body map[string]any) (status int)
 	mu      sync.Mutex
 	grants  int // given
 	revoked int // up to this one, access tokens are not taken
@@ -27,7 +30,10 @@ type Guarded struct {
 func Guard(t testing.TB, next http.Handler) *Guarded {
 	t.Helper()
 	g := new(Guarded)
-	answer := func(w http.ResponseWriter, status int, body map[string]any) {
+	answer := func(w http.ResponseWriter, r *http.Request, status int, body map[string]any) {
+		if g.Change != nil {
+			status = cmp.Or(g.Change(r.URL.Path, r, body), status)
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(body)
@@ -39,7 +45,11 @@ func Guard(t testing.TB, next http.Handler) *Guarded {
 		revoked := g.grants == g.revoked
 		g.mu.Unlock()
 		if revoked || r.Header.Get("Authorization") != want {
-			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+g.URL+`/resource", scope="notes"`)
+			challenge := map[string]any{"header": `Bearer resource_metadata="` + g.URL + `/resource", scope="notes"`}
+			if g.Change != nil {
+				_ = g.Change(r.URL.Path, r, challenge)
+			}
+			w.Header().Set("WWW-Authenticate", fmt.Sprint(challenge["header"]))
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -47,11 +57,11 @@ func Guard(t testing.TB, next http.Handler) *Guarded {
 			next.ServeHTTP(w, r)
 		}
 	})
-	mux.HandleFunc("/resource", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]any{"resource": g.URL + "/mcp", "authorization_servers": []string{g.URL}})
+	mux.HandleFunc("/resource", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, r, http.StatusOK, map[string]any{"resource": g.URL + "/mcp", "authorization_servers": []string{g.URL}})
 	})
-	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]any{
+	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, r, http.StatusOK, map[string]any{
 			"issuer": g.URL, "authorization_endpoint": g.URL + "/authorize", "token_endpoint": g.URL + "/token", "registration_endpoint": g.URL + "/register",
 			"code_challenge_methods_supported": []string{"S256"}, "response_types_supported": []string{"code"},
 		})
@@ -60,7 +70,7 @@ func Guard(t testing.TB, next http.Handler) *Guarded {
 		var client map[string]any
 		_ = json.NewDecoder(r.Body).Decode(&client)
 		client["client_id"], client["token_endpoint_auth_method"] = "c1", "none"
-		answer(w, http.StatusCreated, client)
+		answer(w, r, http.StatusCreated, client)
 	})
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
@@ -72,7 +82,7 @@ func Guard(t testing.TB, next http.Handler) *Guarded {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if r.FormValue("grant_type") == "refresh_token" && r.FormValue("refresh_token") != fmt.Sprintf("refresh-secret-%d", g.grants) {
-			answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "refresh-secret is gone"})
+			answer(w, r, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "refresh-secret is gone"})
 			return
 		}
 		g.grants++
@@ -80,7 +90,7 @@ func Guard(t testing.TB, next http.Handler) *Guarded {
 		if g.short {
 			lasts = 1 // less than the time before the end at which it counts as expired
 		}
-		answer(w, http.StatusOK, map[string]any{"access_token": fmt.Sprintf("access-secret-%d", g.grants), "refresh_token": fmt.Sprintf("refresh-secret-%d", g.grants), "token_type": "Bearer", "expires_in": lasts})
+		answer(w, r, http.StatusOK, map[string]any{"access_token": fmt.Sprintf("access-secret-%d", g.grants), "refresh_token": fmt.Sprintf("refresh-secret-%d", g.grants), "token_type": "Bearer", "expires_in": lasts})
 	})
 	g.Server = httptest.NewServer(mux)
 	t.Cleanup(g.Close)
