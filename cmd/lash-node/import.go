@@ -40,7 +40,8 @@ An archive becomes the same session, with the same id and the same commits. All 
 runtime, on a temporary server with a scripted model, and their history is put in; the session has the recorded id. The answer counts
 what the file has and the history does not.
 
-All files are read and checked before anything is written: a bad line, and a file without a message, is an error with file, line and reason. A session
+All files are read and checked before anything is written: a bad line, and a file without a message, is an error with file, line and reason. Bad lines
+within a transcript of another program are counted. A session
 appears at once and whole. A session that is there with the same content is left alone, so an import that was stopped is
 simply repeated. Imported sessions are cold, and nothing of them runs before the next request: an archive of a session that
 has turns, tasks or monitors left is refused without --resume.`

@@ -121,7 +121,10 @@ func (r *itemReader) list(line int, l *itemList) error {
 		}
 		all, err := into[[]json.RawMessage](raw)
 		for i := 0; err == nil && i < len(all); i++ {
-			if err = r.item(line, all[i]); err != nil {
+			if err = r.item(line, all[i]); err != nil && len(r.s.conv.Entries) > 0 {
+				r.s.conv.Lost["unreadable items"]++
+				err = nil
+			} else if err != nil {
 				err = fmt.Errorf("items[%d]: %w", i, err)
 			}
 		}

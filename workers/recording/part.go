@@ -24,6 +24,7 @@ type block struct {
 	Data     string `json:"data"`
 	MimeType string `json:"mimeType"`
 	Source   struct {
+		Type      string `json:"type"`
 		MediaType string `json:"media_type"`
 		Data      string `json:"data"`
 		URL       string `json:"url"`
@@ -68,6 +69,9 @@ func (b *block) part(reply bool) events.Part {
 	case "input_audio":
 		media, body = "audio/"+b.InputAudio.Format, b.InputAudio.Data
 	case "image", "document":
+		if b.Source.Type == "text" {
+			return textPart(b.Source.Data)
+		}
 		media, body = cmp.Or(b.MimeType, b.Source.MediaType), cmp.Or(b.Data, b.Source.Data, b.Source.URL)
 		if media == "" && b.Source.URL != "" {
 			media = b.Type + "/*"

@@ -12,8 +12,8 @@ import (
 )
 
 // Read parses one file. name is for errors, and for IDs if none is recorded. Conversations are in the order of their
-// first lines; there is at least one. The first invalid line ends the read: every error is a [*LineError], without
-// conversations.
+// first lines; there is at least one. The first invalid line ends the read, unless it is in a transcript whose begin could be read, which counts
+// it as lost: every error is a [*LineError], without conversations.
 func Read(name string, r io.Reader) ([]Conversation, error) {
 	return read(name, newLines(r, maxLineBytes))
 }
@@ -42,6 +42,10 @@ func read(name string, l *lines) ([]Conversation, error) {
 		}
 		if err == nil {
 			err = f.add(n, line, o)
+		}
+		if err != nil && f.last != nil && len(f.last.conv.Entries) > 0 { // its program has a newer form
+			f.last.conv.Lost["unreadable lines"]++
+			continue
 		}
 		if err != nil {
 			return nil, wrong(l.n, err)

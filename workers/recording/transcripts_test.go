@@ -229,6 +229,25 @@ func TestTranscriptForms(t *testing.T) {
 			"",
 			[]string{"user: one", "m stop: () | []"},
 		},
+		"claude_unreadable": {
+			[]string{
+				claude("a", "", asks("one")), claude("b", "a", `"message":{"role":"user","content":7}`),
+				claude("c", "b", `"message":{"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"two"}}]}`), says("d", "c", "m1", say("1")),
+			},
+			"1 unreadable lines",
+			[]string{"user: one", "user: two", "m stop: 1"},
+		},
+		"pi_unreadable": {
+			[]string{`{"type":"session","version":3,"id":"s"}`, `{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":7}}`, `{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"one"}}`},
+			"1 unreadable lines",
+			[]string{"config: /", "user: one"},
+		},
+		"codex_unreadable": {
+			[]string{codex("session_meta", `{"id":"a"}`), codex("response_item", item("one")), codex("response_item", `{"type":"message","role":"critic","content":"no"}`), codex("response_item", item("two"))},
+			"1 unreadable lines",
+			[]string{"user: one", "user: two"},
+		},
+		"items_unreadable":    {[]string{`{"input":[` + item("one") + `,5,` + item("two") + `]}`}, "1 unreadable items", []string{"user: one", "user: two"}},
 		"claude_unknown_line": {[]string{claude("a", "", asks("one")), `{"type":"weather","rain":true}`}, "1 weather lines", []string{"user: one"}},
 		"pi_context": {
 			[]string{
