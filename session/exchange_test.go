@@ -59,7 +59,7 @@ func document(t *testing.T) *exchange.Document {
 		{ID: "n", Kind: events.NodePlugin, Type: hostile, Body: []byte(hostile)},
 	}}))
 	s.add(events.Of("", &events.GraphBranched{Leaf: "sys"}))
-	s.add(events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{exchangeText(hostile), {Kind: events.PartAttachment, MediaType: "image/png", Text: "AAAA"}}}}))
+	s.add(events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{exchangeText(hostile), {Kind: events.PartAttachment, MediaType: "image/png", Text: "AAAA"}, {Kind: events.PartAttachment, MediaType: "audio/wav", Text: "AAAA"}}}}))
 	s.add(events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w"}))
 	s.add(events.Of("t1", &events.ModelReplied{Stop: events.StopToolUse, Provider: "p", Model: hostile, Usage: events.Usage{Input: 7, Output: 3}, Parts: []events.Part{
 		{Kind: events.PartReasoning, Text: hostile, Meta: []byte(`{"thinkingSignature":"x"}`)},
@@ -227,8 +227,8 @@ func TestMarkdownIsInert(t *testing.T) {
 	if !strings.Contains(got, "```` \n") && !strings.Contains(got, "````\n") {
 		t.Error("fence around a text with three backticks: got none of four")
 	}
-	if lost["messages outside of the active path"] != 2 || lost["bytes of attachments"] != 1 {
-		t.Errorf("losses: got %v, want those of two nodes and one attachment", lost)
+	if lost["messages outside of the active path"] != 2 || lost["bytes of attachments"] != 2 {
+		t.Errorf("losses: got %v, want those of two nodes and two attachments", lost)
 	}
 }
 
@@ -252,6 +252,7 @@ func TestLosses(t *testing.T) {
 			"system messages": 1,
 			"results of cancelled calls whose tools returned none: there these are calls without a result": 1,
 			"arguments of calls that are no JSON objects, kept as text":                                    1,
+			"attachments that are no pictures, or pictures by their address":                               1,
 			"turns, approvals, hooks, cancels and other events":                                            7,
 		}},
 		"otel": {exchange.OTel, map[string]int{ // the six nodes; the opening, the branch and the cancel

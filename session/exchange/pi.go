@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -16,6 +18,7 @@ const (
 	lostSystem  = "system messages"
 	lostSpaces  = "spaces in the arguments of calls"
 	lostForeign = "arguments of calls that are no JSON objects, kept as text"
+	lostKinds   = "attachments that are no pictures, or pictures by their address"
 	lostOrigin  = "which plugin wrote a message"
 	lostLost    = "that a call is lost or cancelled, and not failed"
 )
@@ -284,6 +287,10 @@ func (x *piWriter) part(p *events.Part) json.RawMessage {
 	case events.PartAttachment:
 		if len(p.Meta) > 0 && json.Valid(p.Meta) {
 			return p.Meta
+		}
+		if !strings.HasPrefix(p.MediaType, "image/") || strings.HasPrefix(p.Text, "http") { // pi would send it as the bytes of a picture
+			x.lost.Add(lostKinds)
+			return textPart(fmt.Sprintf("[an attachment of type %q]", p.MediaType))
 		}
 		o["type"], o["data"], o["mimeType"] = "image", p.Text, p.MediaType
 	case events.PartToolResult: // beside others in a reply
