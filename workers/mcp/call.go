@@ -157,6 +157,9 @@ func (r *run) judge(a *attempt, err error) *plugin.Failure {
 	case over.status >= http.StatusInternalServerError:
 		r.leave()
 	case over.status != 0 && over.status != http.StatusRequestTimeout:
+		if over.session != "" && !over.answers() && (over.status == http.StatusBadRequest || over.status == http.StatusGone) {
+			r.leave() // it may be about the session: the next call has another one
+		}
 		return failure(plugin.ClassExternal, r.server.withoutSecrets(said))
 	case notSent(err) && !a.asks:
 		return unavailable(r.source.name, "is not reached")

@@ -156,7 +156,7 @@ func (e *entry) server(field, name string, refs references) (s Server, err error
 	}
 	client := field + ".lash.oauth."
 	err = cmp.Or(
-		refs.resolve(field+".url", &s.URL), refs.resolveAll(field+".env", s.Env), refs.resolveAll(field+".headers", s.Headers),
+		refs.resolve(field+".url", &s.URL), refs.resolveAll(field+".env", s.Env, "\x00"), refs.resolveAll(field+".headers", s.Headers, "\x00\r\n"),
 		refs.resolve(client+"client_id", &s.OAuth.ClientID), refs.resolve(client+"client_secret", &s.OAuth.ClientSecret), refs.resolve(client+"file", &s.OAuth.File),
 	)
 	for i := range s.Args {
@@ -219,9 +219,10 @@ func (r references) resolve(field string, text *string) error {
 	return failed
 }
 
-func (r references) resolveAll(field string, texts map[string]string) error {
+// resolveAll resolves texts, which have none of some characters.
+func (r references) resolveAll(field string, texts map[string]string, none string) error {
 	for name, text := range texts {
-		if name == "" || strings.ContainsAny(name, "=\x00\r\n") || strings.ContainsAny(text, "\x00\r\n") {
+		if name == "" || strings.ContainsAny(name, "=\x00\r\n") || strings.ContainsAny(text, none) {
 			return invalid(field+"."+events.Clip(name, events.MaxTokenBytes, "..."), "a name or a value has characters that it cannot have")
 		}
 		if err := r.resolve(field+"."+name, &text); err != nil {

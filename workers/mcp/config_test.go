@@ -22,12 +22,12 @@ func TestParse(t *testing.T) {
 	}
 	got, err := mcp.Parse([]byte(`{"inputs": [], "mcpServers": {
 		"web": {"type": "http", "url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "alwaysAllow": ["x"]},
-		"files": {"command": "npx", "args": ["-y", "${DIR:-/tmp}"], "env": {"KEY": "${file:`+secret+`}"}, "cwd": "/srv",
+		"files": {"command": "npx", "args": ["-y", "${DIR:-/tmp}"], "env": {"KEY": "${file:`+secret+`}", "PEM": "-----\nMII\n-----"}, "cwd": "/srv",
 			"lash": {"effects": {"write": "non_idempotent"}, "tools": ["read_*"], "by_session": true, "sandbox": ["bwrap", "--"], "timeout_ms": 2000, "start_timeout_ms": 90000}},
 		"off": {"command": "x", "disabled": true}}}`), func(name string) string { return map[string]string{"HOST": "h", "TOKEN": "secret"}[name] }, os.ReadFile)
 	want := []mcp.Server{
 		{
-			Name: "files", Command: "npx", Args: []string{"-y", "/tmp"}, Env: map[string]string{"KEY": "from a file"}, Dir: "/srv", Sandbox: []string{"bwrap", "--"}, BySession: true,
+			Name: "files", Command: "npx", Args: []string{"-y", "/tmp"}, Env: map[string]string{"KEY": "from a file", "PEM": "-----\nMII\n-----"}, Dir: "/srv", Sandbox: []string{"bwrap", "--"}, BySession: true,
 			Effects: map[string]events.Effects{"write": "non_idempotent"}, Tools: []string{"read_*"}, Timeout: 2 * time.Second, StartTimeout: 90 * time.Second,
 		},
 		{Name: "web", URL: "https://h/mcp", Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: mcp.DefaultTimeout, StartTimeout: mcp.DefaultStartTimeout},

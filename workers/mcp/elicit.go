@@ -191,7 +191,7 @@ func (q *question) defaults() map[string]any {
 	all := make(map[string]any)
 	for name, field := range q.form.Properties {
 		var value any
-		if field != nil && json.Unmarshal(field.Default, &value) == nil {
+		if field != nil && json.Unmarshal(field.Default, &value) == nil && value != nil {
 			all[name] = value
 		}
 	}

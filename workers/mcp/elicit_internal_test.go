@@ -115,6 +115,7 @@ func TestDefaultsOfQuestions(t *testing.T) {
 		"only_field":    {`{"type":"object","properties":{"a":{"type":"string","default":"x"}}}`, "", `{"a":"x"}`, `{"a":"x"}`},
 		"only_false":    {`{"type":"object","properties":{"a":{"type":"boolean","default":false}}}`, "", `{"a":false}`, `{"a":false}`},
 		"only_required": {`{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}`, "", "", `{"a":true}`},
+		"null":          {`{"type":"object","properties":{"a":{"type":"string","default":null},"b":{"type":"string"}}}`, "", "", `{}`},
 		"no_default":    {`{"type":"object","properties":{"a":{"type":"string"}}}`, "", "", `{}`},
 	} {
 		q, err := questionOf(&mcp.ElicitParams{Message: "m", RequestedSchema: json.RawMessage(c.form)})
