@@ -76,8 +76,8 @@ func (r *run) overHTTP() (_ mcp.Transport, said func() string, err error) {
 		switch {
 		case len(via) > maxRedirects:
 			return errors.New("it redirects without end")
-		case r.Method != via[0].Method: // the message would not go along
-			return fmt.Errorf("it redirects to %s: give that as the url", r.URL.Path)
+		case r.Method != via[0].Method: // its path may be a secret
+			return fmt.Errorf("it redirects to another address of %s, where messages do not go along: give that as the url", r.URL.Host)
 		}
 		return h.stays(r)
 	}}
@@ -140,8 +140,9 @@ func (h *web) RoundTrip(r *http.Request) (*http.Response, error) {
 		call.refused.Store(nil)
 	}
 	answer, err := h.authorized(r, func(r *http.Request) (*http.Response, error) { return h.send(r, call != nil, end) })
+	var body []byte
 	if err == nil {
-		err = h.read(ctx, head, r, answer)
+		body, err = h.read(ctx, head, r, answer)
 	}
 	if err != nil {
 		slow := errors.Is(context.Cause(ctx), errSlow)
@@ -151,7 +152,9 @@ func (h *web) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	h.note(call, carries, r, answer)
+	if body != nil {
+		h.note(call, carries, r, answer, body)
+	}
 	answer.Body = &closing{answer.Body, release}
 	return answer, nil
 }
@@ -194,8 +197,8 @@ func (h *web) send(r *http.Request, calls bool, end context.CancelCauseFunc) (*h
 }
 
 // read makes the body of an answer one that the library reads: of what it is, whatever it is labelled as. A stream is read at the pace of the
-// server; anything else is one message.
-func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *http.Response) error {
+// server; anything else is one message, which it returns, not nil.
+func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *http.Response) (data []byte, err error) {
 	sent := answer.Body
 	body := bufio.NewReader(sent)
 	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
@@ -211,17 +214,17 @@ func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *h
 		answer.Header.Set("Content-Type", "text/event-stream")
 		paced := h.run.source.pace.of(ctx, closing{io.NopCloser(body), func() { _ = sent.Close() }})
 		answer.Body = &eventStream{Closer: paced, from: bufio.NewReaderSize(paced, 32<<10), answers: &h.run.answers}
-		return nil
+		return nil, nil
 	}
 	refuses := answer.StatusCode >= http.StatusBadRequest
 	if !refuses && !asks || r.Method != http.MethodPost && !h.run.server.SSE {
-		return nil // the library does not read it
+		return nil, nil // the library does not read it
 	}
 	most := maxMessage
 	if refuses {
 		most = maxRefusal
 	}
-	data, err := io.ReadAll(io.LimitReader(body, int64(most)+1))
+	data, err = io.ReadAll(io.LimitReader(body, int64(most)+1))
 	_ = sent.Close()
 	if err == nil && len(data) > maxMessage {
 		err = errLarge
@@ -229,7 +232,9 @@ func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *h
 	if err == nil {
 		err = h.run.source.pace.wait(ctx, 1, len(data))
 	}
-	data = mended(data)
+	if data = mended(data); data == nil {
+		data = []byte{}
+	}
 	if all := h.run.answers.messages(data); len(all) == 1 {
 		data = all[0]
 	}
@@ -239,30 +244,17 @@ func (h *web) read(ctx context.Context, head heading, r *http.Request, answer *h
 	if refuses && head.ID == nil && head.Method != "" {
 		answer.StatusCode = http.StatusAccepted // of a notification: the next request tells whether the session goes on
 	}
-	answer.Body = &message{bytes.NewReader(data), data}
-	return err
+	answer.Body = io.NopCloser(bytes.NewReader(data))
+	return data, err
 }
-
-// message is a body that has been read.
-type message struct {
-	*bytes.Reader
-	data []byte
-}
-
-// Close implements [io.Closer].
-func (*message) Close() error { return nil }
 
 // note notes how a server refuses the request that has a call, or another one. Only the answer to that one says so of the call: the library
 // sends requests for the rest of an answer, and the cancel, in the call's context, too, when the server may have run it. Over SSE no answer
 // to a request is one to its call.
-func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Response) {
-	body, ok := answer.Body.(*message)
-	if !ok {
-		return
-	}
+func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Response, body []byte) {
 	seconds, _ := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64) // a date is rare
 	over := &refusal{
-		status: answer.StatusCode, session: r.Header.Get(sessionHeader), body: string(body.data),
+		status: answer.StatusCode, session: r.Header.Get(sessionHeader), body: string(body),
 		after: time.Duration(min(max(seconds, 1), maxAfter.Seconds()) * float64(time.Second)),
 	}
 	refuses := answer.StatusCode >= http.StatusBadRequest
@@ -276,14 +268,14 @@ func (h *web) note(call *attempt, carries bool, r *http.Request, answer *http.Re
 	case refuses:
 		h.run.refuses.Store(true)
 		call.refused.Store(over)
-		if m, _ := jsonrpc.DecodeMessage(body.data); !h.run.server.SSE && !isRefusal(m) { // the library would end the session, for all its calls
+		if m, _ := jsonrpc.DecodeMessage(body); !h.run.server.SSE && !isRefusal(m) { // the library would end the session, for all its calls
 			answer.StatusCode = http.StatusInternalServerError
 		}
 	case answer.StatusCode == http.StatusOK:
 		var m struct {
 			ID, Error json.RawMessage
 		}
-		if json.Unmarshal(body.data, &m) != nil || isNull(m.Error) {
+		if json.Unmarshal(body, &m) != nil || isNull(m.Error) {
 			return
 		}
 		over.body = string(m.Error)

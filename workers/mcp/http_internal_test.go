@@ -140,3 +140,24 @@ func TestRefusedCallEndsAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestRedirectsThatLoseTheMessage: a redirect after which a request has no body says what to do.
+func TestRedirectsThatLoseTheMessage(t *testing.T) {
+	t.Parallel()
+	for status, lost := range map[int]bool{http.StatusMovedPermanently: true, http.StatusFound: true, http.StatusTemporaryRedirect: false, http.StatusPermanentRedirect: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/secret" {
+				http.Redirect(w, r, "/secret/", status)
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+		}))
+		run := newTestRun(t)
+		run.server.URL = server.URL + "/secret"
+		_, err := run.connect(protocolVersion)
+		if err == nil || strings.Contains(err.Error(), "give that as the url") != lost {
+			t.Errorf("%d: got %v, want it to say that the address is another one: %t", status, err, lost)
+		}
+		server.Close()
+	}
+}

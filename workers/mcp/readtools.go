@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -78,49 +77,43 @@ func (r *reader) run(ctx context.Context, client *mcp.ClientSession, args json.R
 	return b.result(), nil
 }
 
-// picked are some fields of a result, as the server sent them.
-func picked(result json.RawMessage, names ...string) (map[string]json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	err := json.Unmarshal(result, &fields)
-	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
-	return fields, err
+// asked performs a request, and reads its result, as the server sent it, into a value.
+func asked[Params, Result any](ctx context.Context, request func(context.Context, Params) (Result, error), params Params, into any) error {
+	once, raw := whole(ctx)
+	if _, err := request(once, params); err != nil {
+		return err
+	}
+	return json.Unmarshal(*raw, into)
+}
+
+// page is a part of a list.
+type page struct {
+	Resources json.RawMessage `json:"resources,omitempty"`
+	Templates json.RawMessage `json:"resourceTemplates,omitempty"`
+	Prompts   json.RawMessage `json:"prompts,omitempty"`
+	Next      json.RawMessage `json:"nextCursor,omitempty"`
 }
 
 func listResources(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
-	once, raw := whole(ctx)
-	if _, err := client.ListResources(once, &mcp.ListResourcesParams{Cursor: in.Cursor}); err != nil {
-		return err
+	var p, more page
+	err := asked(ctx, client.ListResources, &mcp.ListResourcesParams{Cursor: in.Cursor}, &p)
+	if in.Cursor == "" && err == nil && asked(ctx, client.ListResourceTemplates, nil, &more) == nil { // a server may have none
+		p.Templates = more.Templates
 	}
-	page, err := picked(*raw, "resources", "nextCursor")
-	if in.Cursor == "" && err == nil {
-		once, raw := whole(ctx)
-		if _, none := client.ListResourceTemplates(once, nil); none == nil { // a server may have none
-			var more map[string]json.RawMessage
-			more, err = picked(*raw, "resourceTemplates")
-			maps.Copy(page, more)
-		}
-	}
-	b.line(string(unescaped(page)))
+	b.line(string(unescaped(p)))
 	return err
 }
 
 func listPrompts(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
-	once, raw := whole(ctx)
-	if _, err := client.ListPrompts(once, &mcp.ListPromptsParams{Cursor: in.Cursor}); err != nil {
-		return err
-	}
-	page, err := picked(*raw, "prompts", "nextCursor")
-	b.line(string(unescaped(page)))
+	var p page
+	err := asked(ctx, client.ListPrompts, &mcp.ListPromptsParams{Cursor: in.Cursor}, &p)
+	b.line(string(unescaped(p)))
 	return err
 }
 
 func readResource(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
-	once, raw := whole(ctx)
-	if _, err := client.ReadResource(once, &mcp.ReadResourceParams{URI: in.URI}); err != nil {
-		return err
-	}
 	var r struct{ Contents []json.RawMessage }
-	err := json.Unmarshal(*raw, &r)
+	err := asked(ctx, client.ReadResource, &mcp.ReadResourceParams{URI: in.URI}, &r)
 	for _, content := range r.Contents {
 		b.part(unescaped(map[string]any{"type": "resource", "resource": content}))
 	}
@@ -128,10 +121,6 @@ func readResource(ctx context.Context, client *mcp.ClientSession, in reading, b 
 }
 
 func getPrompt(ctx context.Context, client *mcp.ClientSession, in reading, b *outcome) error {
-	once, raw := whole(ctx)
-	if _, err := client.GetPrompt(once, &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments}); err != nil {
-		return err
-	}
 	var p struct {
 		Description string
 		Messages    []struct {
@@ -139,7 +128,7 @@ func getPrompt(ctx context.Context, client *mcp.ClientSession, in reading, b *ou
 			Content json.RawMessage
 		}
 	}
-	err := json.Unmarshal(*raw, &p)
+	err := asked(ctx, client.GetPrompt, &mcp.GetPromptParams{Name: in.Name, Arguments: in.Arguments}, &p)
 	if p.Description != "" {
 		b.line(p.Description)
 	}
