@@ -157,8 +157,8 @@ func (r *run) judge(a *attempt, err error) *plugin.Failure {
 	case over.status >= http.StatusInternalServerError:
 		r.leave()
 	case over.status != 0 && over.status != http.StatusRequestTimeout:
-		if over.session != "" && !over.answers() && (over.status == http.StatusBadRequest || over.status == http.StatusGone) {
-			r.leave() // it may be about the session: the next call has another one
+		if !over.answers() && slices.Contains(ofRun, over.status) {
+			r.leave()
 		}
 		return failure(plugin.ClassExternal, r.server.withoutSecrets(said))
 	case notSent(err) && !a.asks:
@@ -171,6 +171,9 @@ func (r *run) judge(a *attempt, err error) *plugin.Failure {
 	}
 	return nil
 }
+
+// ofRun are refusals that may be about the session, or the token, whatever they say: the next call has others.
+var ofRun = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusGone} //nolint:gochecknoglobals // a table
 
 // refusal is how a server over HTTP has refused the request that has a call. The zero value is none.
 type refusal struct {

@@ -122,20 +122,19 @@ func TestUnreadableLineIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestRefusalsThatEndASession: after a refusal that may be about the session of a call, the next call has another one, whatever it says.
-func TestRefusalsThatEndASession(t *testing.T) {
+// TestRefusalsThatEndARun: after a refusal that may be about the session of a call, or its token, the next call has others, whatever it says.
+func TestRefusalsThatEndARun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		over refusal
 		ends bool
 	}{
-		"400":               {refusal{status: 400, session: "s"}, true},
-		"400_of_a_page":     {refusal{status: 400, session: "s", body: "<html>Bad Request</html>"}, true},
-		"410":               {refusal{status: 410, session: "s", body: "Gone"}, true},
-		"400_of_the_call":   {refusal{status: 400, session: "s", body: `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"x is missing"}}`}, false},
-		"400_of_no_session": {refusal{status: 400}, false},
-		"403":               {refusal{status: 403, session: "s"}, false},
-		"413":               {refusal{status: 413, session: "s"}, false},
+		"400":             {refusal{status: 400, session: "s"}, true},
+		"400_of_a_page":   {refusal{status: 400, session: "s", body: "<html>Bad Request</html>"}, true},
+		"410":             {refusal{status: 410, session: "s", body: "Gone"}, true},
+		"400_of_the_call": {refusal{status: 400, session: "s", body: `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"x is missing"}}`}, false},
+		"403":             {refusal{status: 403, body: "expired"}, true},
+		"413":             {refusal{status: 413, session: "s"}, false},
 	} {
 		run := newTestRun(t)
 		a := &attempt{}
