@@ -39,6 +39,7 @@ type item struct {
 	Output    json.RawMessage `json:"output"`
 	Error     json.RawMessage `json:"error"`
 	Encrypted json.RawMessage `json:"encrypted_content"`
+	Calls     json.RawMessage `json:"tool_calls"` // of the form of chats
 }
 
 // itemList is a response, a request, or a page of items.
@@ -196,6 +197,9 @@ func (r *itemReader) item(line int, raw json.RawMessage) error {
 
 func (r *itemReader) message(line int, it *item) error {
 	parts, err := content(it.Content, false)
+	if kindOf(it.Calls) == '[' {
+		r.s.conv.Lost["calls in the form of chats"]++
+	}
 	switch it.Role {
 	case "assistant":
 		for _, p := range parts {

@@ -247,6 +247,7 @@ func TestTranscriptForms(t *testing.T) {
 			"1 unreadable lines",
 			[]string{"user: one", "user: two"},
 		},
+		"items_of_a_chat":     {[]string{`[` + item("one") + `,{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]},{"role":"tool","tool_call_id":"c","content":"r"}]`}, "1 calls in the form of chats, 1 unreadable items", []string{"user: one"}},
 		"items_unreadable":    {[]string{`{"input":[` + item("one") + `,5,` + item("two") + `]}`}, "1 unreadable items", []string{"user: one", "user: two"}},
 		"claude_unknown_line": {[]string{claude("a", "", asks("one")), `{"type":"weather","rain":true}`}, "1 weather lines", []string{"user: one"}},
 		"pi_context": {
