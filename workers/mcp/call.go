@@ -184,11 +184,11 @@ type refusal struct {
 }
 
 // Words of messages which say of a session that the server does not have it: of a session, of what is wrong with it, and those between.
-var ( //nolint:gochecknoglobals // tables
-	ofSession = strings.Fields("session sessions sessionid initialized initialised")
-	ofLack    = strings.Fields("no not unknown invalid missing required expired stale closed ended terminated lost gone timed failed cannot doesn isn t")
-	between   = strings.Fields("a again active an and any at available bad be been by can client connect could created do does error exist exists find first for found given has have header id " +
-		"in initialise initialize is it longer mcp must new of on one or out please provided re reconnect reinitialise reinitialize request server start such the this to transport valid was with you your")
+const (
+	ofSession = " session sessions sessionid initialized initialised "
+	ofLack    = " no not unknown invalid missing required expired stale closed ended terminated lost gone timed failed cannot doesn isn t "
+	between   = " a again active an and any at available bad be been by can client connect could created do does error exist exists find first for found given has have header id " +
+		"in initialise initialize is it longer mcp must new of on one or out please provided re reconnect reinitialise reinitialize request server start such the this to transport valid was with you your "
 )
 
 // aboutSession reports whether a message says of the request's session alone that the server does not have it. A message that says something
@@ -199,12 +199,9 @@ func (r *refusal) aboutSession() bool {
 	}
 	session, lack, own := false, false, words(r.session)
 	for _, word := range words(r.message()) {
-		switch {
-		case slices.Contains(ofSession, word):
-			session = true
-		case slices.Contains(ofLack, word):
-			lack = true
-		case !slices.Contains(between, word) && !slices.Contains(own, word) && !strings.ContainsAny(word, "0123456789"):
+		in := func(list string) bool { return strings.Contains(list, " "+word+" ") }
+		session, lack = session || in(ofSession), lack || in(ofLack)
+		if !in(ofSession+ofLack+between) && !slices.Contains(own, word) && !strings.ContainsAny(word, "0123456789") {
 			return false
 		}
 	}
