@@ -76,12 +76,11 @@ func (f *file) addPi(line int, raw []byte, kind string) error {
 	if wrong := f.pi.piEntry(&e, kind, &l); err == nil {
 		err = wrong
 	}
-	switch e.Kind {
-	case EntryOther: // may have any form
-		err = nil
-		fallthrough
-	case EntryShell:
+	if e.Kind == EntryOther || e.Kind == EntryShell {
 		e.Raw = compact(raw)
+	}
+	if e.Kind == EntryOther { // it may have any form
+		err = nil
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
