@@ -1,10 +1,11 @@
 package bus
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestAdmission has more requests than may run: each user may have a quarter of those that may wait, and of their bytes, no request waits
@@ -33,9 +34,7 @@ func TestAdmission(t *testing.T) {
 			t.Fatalf("declined at once: got %d, want 4", got)
 		}
 		for range 4 {
-			if err := <-results; !errors.Is(err, errBusy) {
-				t.Errorf("got %v, want errBusy", err)
-			}
+			runtest.WantError(t, "results", <-results, errBusy)
 		}
 		acquire("Bob", 1)
 		a.end()
@@ -43,9 +42,7 @@ func TestAdmission(t *testing.T) {
 			t.Errorf("after an end: got %v, want that the next runs", err)
 		}
 		for range 4 {
-			if err := <-results; !errors.Is(err, errBusy) {
-				t.Errorf("got %v, want errBusy", err)
-			}
+			runtest.WantError(t, "results", <-results, errBusy)
 		}
 		if took := time.Since(began); took != waitsAtMost {
 			t.Errorf("waited %s, want %s", took, waitsAtMost)
@@ -55,8 +52,6 @@ func TestAdmission(t *testing.T) {
 		}
 		acquire("Bob", 1)
 		close(stopped)
-		if err := <-results; !errors.Is(err, errStopped) {
-			t.Errorf("got %v, want errStopped", err)
-		}
+		runtest.WantError(t, "results", <-results, errStopped)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongArchiveOfManyFiles archives a history of several files that fit the session's entry one by one, but not
@@ -26,16 +27,11 @@ func TestLongArchiveOfManyFiles(t *testing.T) {
 			}
 			c.Events = append(c.Events, events.Of("", &events.SessionClosed{Reason: string(noise) + strings.Repeat("x", 200<<10)}))
 		}
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(seq)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(seq))
+		runtest.NoError(t, err)
 	}
-	if err := b.Archive(t.Context(), "many", commits); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Discard(t.Context(), "many"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Archive(t.Context(), "many", commits))
+	runtest.NoError(t, b.Discard(t.Context(), "many"))
 	next := events.Seq(1)
 	for entry, err := range b.Log().Read(t.Context(), "many", 1) {
 		if err != nil || entry.Seq != next || entry.Commit.ID != commit("many", int(next)).ID {

@@ -19,15 +19,14 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // history is a session's history as texts, with their sequences.
 func history(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) []string {
 	t.Helper()
 	list, err := commitsOf(t, b, id, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return list
 }
 
@@ -78,9 +77,7 @@ func makeCold(ctx context.Context, b *bus.Bus, id events.SessionID, at events.Se
 func streams(t *testing.T, b *bus.Bus) (list []string) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	names := js.StreamNames(t.Context())
 	for name := range names.Name() {
 		if strings.HasPrefix(name, "lash-s-") {
@@ -101,9 +98,7 @@ func TestArchive(t *testing.T) {
 		if err := b.Archive(t.Context(), "s", events.Seq(last-1)); !errors.As(err, new(*events.ConflictError)) {
 			t.Errorf("archive of a session that moved: got %v, want a conflict", err)
 		}
-		if err := makeCold(t.Context(), b, "s", events.Seq(last)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, makeCold(t.Context(), b, "s", events.Seq(last)))
 		if got := streams(t, b); len(got) != 0 {
 			t.Errorf("streams when it is cold: got %v, want none", got)
 		}
@@ -160,9 +155,7 @@ func TestLongArchiveKilled(t *testing.T) {
 						t.Errorf("killed at request %d: got %v, want %v", k, got, want)
 					}
 					want = appendUpTo(t, b, id, got, 9)
-					if got := history(t, b, id, 0); !slices.Equal(got, want) {
-						t.Errorf("killed at request %d, history later: got %v, want %v", k, got, want)
-					}
+					runtest.EqualLists(t, fmt.Sprintf("killed at request %d, history later", k), history(t, b, id, 0), want)
 					if done {
 						if k < 6 {
 							t.Errorf("an archiver made %d requests, want more", k-1)

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongRecreateMissing recreates shared streams on buses in use, also where it is cancelled at any request. Cold
@@ -70,18 +71,14 @@ func TestRecreateAfterRestart(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	server := bustest.Server(t, busembed.Config{})
 	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Logger: zap.New(core)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	for _, step := range []struct {
 		gone []string
 		want zapcore.Level
 	}{{[]string{"lash-dirty", "lash-delta"}, zap.InfoLevel}, {[]string{"lash-delta", "lash-dead"}, zap.ErrorLevel}} {
 		for _, name := range step.gone {
-			if err := jetStream(t, b).DeleteStream(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), name))
 		}
 		made, err := b.RecreateMissing(t.Context())
 		got := logs.FilterMessageSnippet("made again").FilterMessageSnippet("shared streams").All()
@@ -100,17 +97,14 @@ func TestRecreateLeavesArchives(t *testing.T) {
 	b := bustest.Open(t, server)
 	appendUpTo(t, b, "s", nil, 3)
 	mustMakeCold(t, b, "s", 3)
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-archive"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-archive"))
 	if made, err := b.RecreateMissing(t.Context()); err != nil || len(made) > 0 {
 		t.Errorf("made %v, %v, want nothing", made, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // any error of that end is the unknown outcome
 	defer cancel()
-	if _, err := b.Log().Last(short, "s"); !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("the cold session: got %v, want %v", err, events.ErrOutcomeUnknown)
-	}
+	_, err := b.Log().Last(short, "s")
+	runtest.WantError(t, "the cold session", err, events.ErrOutcomeUnknown)
 	if err := b.Ready(t.Context()); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("ready: got %v, want the archives named", err)
 	}

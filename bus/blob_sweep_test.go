@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestDropBlob removes a listed blob, but not one that was stored again since.
@@ -16,32 +17,22 @@ func TestDropBlob(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	old, err := b.PutBlob(t.Context(), []byte("old"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	kept, err := b.PutBlob(t.Context(), bytes.Repeat([]byte("kept"), 100000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	list, err := b.Blobs(t.Context())
 	if err != nil || len(list) != 2 {
 		t.Fatalf("blobs: got %v, %v, want two", list, err)
 	}
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	store, err := js.ObjectStore(t.Context(), "lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if _, err := store.PutBytes(t.Context(), old.Digest, []byte("old")); err != nil { // a writer needs the body again
 		t.Fatal(err)
 	}
 	for _, blob := range list {
-		if err := b.DropBlob(t.Context(), blob); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.DropBlob(t.Context(), blob))
 	}
 	if body, err := b.Blob(t.Context(), old); err != nil || string(body) != "old" {
 		t.Errorf("blob that was stored again: got %q, %v", body, err)
@@ -52,9 +43,7 @@ func TestDropBlob(t *testing.T) {
 	if list, err = b.Blobs(t.Context()); err != nil || len(list) != 1 || list[0].Digest != old.Digest {
 		t.Errorf("blobs: got %v, %v, want the one that was stored again", list, err)
 	}
-	if err := b.DropBlob(t.Context(), list[0]); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.DropBlob(t.Context(), list[0]))
 	if err := b.DropBlob(t.Context(), list[0]); err != nil {
 		t.Errorf("drop again: got %v", err)
 	}
@@ -68,19 +57,14 @@ func TestBlobChunks(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.Publish(t.Context(), "$O.lash-blobs.C.halfway", []byte("piece")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = js.Publish(t.Context(), "$O.lash-blobs.C.halfway", []byte("piece"))
+	runtest.NoError(t, err)
 	list, err := b.Blobs(t.Context())
 	if err != nil || len(list) != 1 || list[0].Digest != "" {
 		t.Fatalf("blobs: got %v, %v, want chunks without a name", list, err)
 	}
-	if err := b.DropBlob(t.Context(), list[0]); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.DropBlob(t.Context(), list[0]))
 	if got := remainingSubjects(t, b); len(got) != 0 {
 		t.Errorf("what is left: got %v, want nothing", got)
 	}
@@ -92,9 +76,8 @@ func TestBlobMentions(t *testing.T) {
 	b := bustest.Start(t)
 	appendUpTo(t, b, "hot", nil, 1)
 	for n := range 8 {
-		if _, err := b.Log().Append(t.Context(), largeCommit("cold", n), events.Seq(n)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), largeCommit("cold", n), events.Seq(n))
+		runtest.NoError(t, err)
 	}
 	mustMakeCold(t, b, "cold", 8)
 	stored, err := b.Blobs(t.Context())
@@ -103,21 +86,15 @@ func TestBlobMentions(t *testing.T) {
 	}
 	var got [][]byte
 	for data, err := range b.BlobMentions(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		got = append(got, data.Data...)
 	}
 	hot, err := events.Encode(commit("hot", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, want := range [][]byte{hot, []byte(stored[0].Digest)} {
 		if !slices.ContainsFunc(got, func(data []byte) bool { return bytes.Equal(data, want) }) {
 			t.Errorf("mentions: got none of %.20q", want)
 		}
 	}
-	if len(got) != 1+1+8 {
-		t.Errorf("mentions: got %d, want 10", len(got))
-	}
+	runtest.Equal(t, "mentions", len(got), 1+1+8)
 }

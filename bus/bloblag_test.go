@@ -3,7 +3,6 @@ package bus_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -30,9 +30,7 @@ func TestBlobOfALateReplica(t *testing.T) {
 	if err == nil {
 		err = writer.Conn().Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	go func() {
 		for range 2 { // the second one follows the answer that there is no body
 			if _, err := lookups.NextMsg(time.Minute); err != nil {
@@ -60,9 +58,8 @@ func TestBlobOfAReplicaFarBehind(t *testing.T) {
 	var bodies [][]byte
 	for n := range 20 {
 		body := fmt.Appendf(nil, "body %d", n)
-		if _, err := writer.PutBlob(t.Context(), body); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.PutBlob(t.Context(), body)
+		runtest.NoError(t, err)
 		bodies = append(bodies, body)
 	}
 	emptyCopy(t, writer, "OBJ_lash-blobs")
@@ -72,9 +69,8 @@ func TestBlobOfAReplicaFarBehind(t *testing.T) {
 			t.Errorf("got %q, %v, want %q", got, err, body)
 		}
 	}
-	if _, err := reader.Blob(t.Context(), projector.RefOf([]byte("nowhere"))); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("a body that is not stored: got %v, want %v", err, bus.ErrNotFound)
-	}
+	_, err := reader.Blob(t.Context(), projector.RefOf([]byte("nowhere")))
+	runtest.WantError(t, "a body that is not stored", err, bus.ErrNotFound)
 }
 
 // TestAbsenceIsTheLeaders has every other read of bodies, of index rows and of what nodes agree on answered by a copy without messages. Cold
@@ -88,9 +84,8 @@ func TestAbsenceIsTheLeaders(t *testing.T) {
 	id := func(n int) events.SessionID { return events.SessionID(fmt.Sprint("s", n)) }
 	for n := range tries {
 		for i := range commits {
-			if _, err := b.Log().Append(t.Context(), largeCommit(id(n), i), events.Seq(i)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Log().Append(t.Context(), largeCommit(id(n), i), events.Seq(i))
+			runtest.NoError(t, err)
 		}
 		mustMakeCold(t, b, id(n), commits)
 	}
@@ -98,9 +93,7 @@ func TestAbsenceIsTheLeaders(t *testing.T) {
 	first, last := uint64(0), uint64(0)
 	for n := range tries {
 		revision, err := rows.Put(t.Context(), id(n), []byte("row"), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		first, last = cmp.Or(first, revision), revision
 	}
 	emptyCopy(t, b, "KV_lash-index")
@@ -118,12 +111,8 @@ func TestAbsenceIsTheLeaders(t *testing.T) {
 			t.Errorf("read %d: got %d rows, want %d", n, found, tries)
 		}
 		keyless, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := keyless.Writable(); !errors.Is(err, events.ErrLocked) {
-			t.Errorf("node %d without keys: got %v, want %v", n, err, events.ErrLocked)
-		}
+		runtest.NoError(t, err)
+		runtest.WantError(t, fmt.Sprintf("node %d without keys", n), keyless.Writable(), events.ErrLocked)
 		keyless.Close()
 	}
 	for n := range tries {
@@ -142,22 +131,14 @@ func emptyCopy(t *testing.T, b *bus.Bus, stream string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	from, err := js.Stream(ctx, stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	mirror, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "behind-" + stream, Mirror: &jetstream.StreamSource{Name: stream}, MirrorDirect: true, AllowDirect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	bustest.Eventually(t, "the mirror has all messages", func() bool {
 		info, err := mirror.Info(ctx)
 		return err == nil && info.State.LastSeq == from.CachedInfo().State.LastSeq
 	})
-	if err := mirror.Purge(ctx); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, mirror.Purge(ctx))
 }

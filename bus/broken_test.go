@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongReadOfBrokenMessage flips a bit of a commit on the disk of a stopped server. The server counts the commit, and gives it to nobody: the
@@ -21,9 +22,7 @@ func TestLongReadOfBrokenMessage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server, err := busembed.Start(busembed.Config{StoreDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b := bustest.Open(t, server)
 	grow(t, b.Log(), "s", 3)
 	b.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestHotLimit refuses new sessions at the limit. Hot sessions take appends, a cold one becomes hot, and a session
@@ -21,9 +22,7 @@ func TestHotLimit(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	limited := func(maxHot int) *bus.Bus {
 		b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, MaxHot: maxHot})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		t.Cleanup(b.Close)
 		return b
 	}
@@ -39,9 +38,7 @@ func TestHotLimit(t *testing.T) {
 	if !errors.Is(err, bus.ErrFull) || opened < 4 {
 		t.Fatalf("opened %d sessions, then got %v, want %v", opened, err, bus.ErrFull)
 	}
-	if err := createSession(t, limited(limit), "other"); !errors.Is(err, bus.ErrFull) {
-		t.Errorf("on another bus: got %v, want %v", err, bus.ErrFull)
-	}
+	runtest.WantError(t, "on another bus", createSession(t, limited(limit), "other"), bus.ErrFull)
 	if _, err := b.Log().Append(t.Context(), commit("s0", 2), 1); err != nil {
 		t.Errorf("append to a hot session: got %v", err)
 	}
@@ -50,9 +47,7 @@ func TestHotLimit(t *testing.T) {
 	}
 	archive := func(id events.SessionID, last events.Seq) {
 		t.Helper()
-		if err := errors.Join(b.Archive(t.Context(), id, last), b.Discard(t.Context(), id)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, errors.Join(b.Archive(t.Context(), id, last), b.Discard(t.Context(), id)))
 	}
 	archive("s1", 1)
 	fresh := limited(limit)
@@ -66,9 +61,8 @@ func TestHotLimit(t *testing.T) {
 		t.Errorf("append to a session that is hot again: got %v", err)
 	}
 	archive("s1", 3)
-	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 4), 3); !errors.Is(err, bus.ErrFull) {
-		t.Errorf("append to a cold session where there is no room at all: got %v, want %v", err, bus.ErrFull)
-	}
+	_, err = limited(1).Log().Append(t.Context(), commit("s1", 4), 3)
+	runtest.WantError(t, "append to a cold session where there is no room at all", err, bus.ErrFull)
 	if err := createSession(t, limited(-1), "free"); err != nil {
 		t.Errorf("without a limit: got %v", err)
 	}

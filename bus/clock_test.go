@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestServersSayHowOld has the servers' clocks hours apart from this machine's. Whether a body is stored again, and how long a session has
@@ -24,18 +25,14 @@ func TestServersSayHowOld(t *testing.T) {
 		body, id := fmt.Appendf(nil, "body %d", n), events.SessionID(fmt.Sprint("s", n))
 		b.Later(0)
 		stored := putBody(t, b, body)
-		if err := createSession(t, b, id); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, createSession(t, b, id))
 		b.Later(later)
 		if again := putBody(t, b, body) != stored; again != (later > time.Hour) {
 			rt.Errorf("a body that was stored %v ago: stored again %v", later, again)
 		}
 		found := false
 		for hot, err := range b.Hot(t.Context()) {
-			if err != nil {
-				rt.Fatal(err)
-			}
+			runtest.NoError(rt, err)
 			found = found || hot.ID == id
 			if off := (hot.Quiet - max(later, 0)).Abs(); hot.ID == id && off > time.Minute {
 				rt.Errorf("a commit %v ago: got %v", later, hot.Quiet)
@@ -51,13 +48,9 @@ func TestServersSayHowOld(t *testing.T) {
 func putBody(t *testing.T, b *bus.Bus, body []byte) bus.StorageID {
 	t.Helper()
 	ref, err := b.PutBlob(t.Context(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	list, err := b.Blobs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, stored := range list {
 		if stored.Digest == ref.Digest {
 			return stored.ID()

@@ -2,12 +2,12 @@ package bus_test
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestCommitAtReadsOne reads one commit of a long history: the servers are asked for that one alone.
@@ -16,25 +16,18 @@ func TestCommitAtReadsOne(t *testing.T) {
 	b := bustest.Start(t)
 	want := appendUpTo(t, b, "s", nil, 9)
 	requests, err := b.Conn().SubscribeSync("$JS.API.DIRECT.GET.>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, err := b.Log().CommitAt(t.Context(), "s", 4)
 	if err != nil || got.Seq != 4 || !strings.Contains(want[3], string(got.Commit.ID)) {
 		t.Fatalf("got %d, %v, want the commit at 4", got.Seq, err)
 	}
-	if _, err := b.Log().CommitAt(t.Context(), "s", 10); !errors.Is(err, events.ErrShorter) {
-		t.Errorf("after the end: got %v, want %v", err, events.ErrShorter)
-	}
-	if err := b.Conn().Flush(); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Log().CommitAt(t.Context(), "s", 10)
+	runtest.WantError(t, "after the end", err, events.ErrShorter)
+	runtest.NoError(t, b.Conn().Flush())
 	found := 0
 	for n, _, _ := requests.Pending(); n > 0; n-- {
 		m, err := requests.NextMsgWithContext(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var body struct{ Seq, Batch int }
 		if json.Unmarshal(m.Data, &body) == nil && body.Seq > 0 {
 			found++

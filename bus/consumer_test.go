@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestFetchAfterConsumerCouldNotBeMade has another consumer in the place of a deleted one: fetches fail until it is
@@ -16,23 +17,17 @@ func TestFetchAfterConsumerCouldNotBeMade(t *testing.T) {
 	b := bustest.Start(t)
 	q := joinQueue(t, b, bus.ClassTurn)
 	js := jetStream(t, b)
-	if err := js.DeleteConsumer(t.Context(), "lash-work", "turn"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, js.DeleteConsumer(t.Context(), "lash-work", "turn"))
 	_, err := js.CreateConsumer(t.Context(), "lash-work", jetstream.ConsumerConfig{
 		Durable: "other", FilterSubject: "lash.work.turn.>", AckPolicy: jetstream.AckExplicitPolicy,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for range 2 {
 		if _, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); err == nil {
 			t.Error("got no error, want that of the consumer that could not be made")
 		}
 	}
-	if err := js.DeleteConsumer(t.Context(), "lash-work", "other"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, js.DeleteConsumer(t.Context(), "lash-work", "other"))
 	if recreated, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !recreated || err != nil {
 		t.Errorf("got recreated %v, %v, want it made again", recreated, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // continued makes a session of five commits, of which the archive has three, with a row, and deletes its stream.
@@ -21,17 +22,12 @@ func continued(t *testing.T, b *bus.Bus, id events.SessionID, row events.Seq) {
 	mustMakeCold(t, b, id, 3)
 	appendUpTo(t, b, id, want, 5)
 	value, err := json.Marshal(bus.DirectorySeq{Seq: row})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Directory().Put(t.Context(), id, value, 0); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = b.Directory().Put(t.Context(), id, value, 0)
+	runtest.NoError(t, err)
 	for _, name := range streams(t, b) {
 		if strings.HasPrefix(name, "lash-s-"+string(id)) {
-			if err := jetStream(t, b).DeleteStream(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), name))
 		}
 	}
 }
@@ -105,16 +101,12 @@ func TestReaderOfGoneStream(t *testing.T) {
 	b := bustest.Open(t, server)
 	continued(t, b, "s", 5)
 	reader, err := bus.OpenReader(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer reader.Close()
 	if _, err := reader.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "lash-node fork s") {
 		t.Errorf("read: got %v, want what makes the stream again", err)
 	}
-	if err := reader.Recreate(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, reader.Recreate(t.Context(), "s"))
 	wantRemaining(t, reader, "s", 3)
 }
 
@@ -125,13 +117,9 @@ func TestLongReaderKeepsReplicas(t *testing.T) {
 	b := cluster.Open(t)
 	continued(t, b, "s", 5)
 	reader, err := bus.OpenReader(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{cluster.Servers[0].InProcess()}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer reader.Close()
-	if err := reader.Recreate(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, reader.Recreate(t.Context(), "s"))
 	if got, want := reader.Replicas(), b.Replicas(); got != want {
 		t.Errorf("got %d replicas, want %d", got, want)
 	}

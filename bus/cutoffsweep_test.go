@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestSweepKeepsLoss sweeps while a session of which commits are lost waits for its operator, beside a session whose process died while
@@ -24,18 +25,14 @@ func TestSweepKeepsLoss(t *testing.T) {
 	if err == nil {
 		err = name()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for n := range 2 {
 		for _, id := range []events.SessionID{"a", "z"} {
 			if last, err := b.Log().Last(t.Context(), id); !errors.As(err, new(*bus.CutOffError)) {
 				t.Errorf("%s, after %d sweeps: got %d, %v, want the loss", id, n, last, err)
 			}
 		}
-		if err := b.SweepOrphans(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.SweepOrphans(t.Context()))
 	}
 	if seq, err := b.Log().Append(t.Context(), commit("a", 4), 3); !errors.As(err, new(*bus.CutOffError)) {
 		t.Errorf("append after a sweep: got %d, %v, want the loss", seq, err)
@@ -58,17 +55,12 @@ func TestLocatedBeforeAppends(t *testing.T) {
 		if err == nil {
 			err = open()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		check, err := b.PausedLocate(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		appendUpTo(t, b, id, want, int(3+more))
-		if _, err := b.Directory().Put(t.Context(), id, fmt.Appendf(nil, `{"session":%q,"seq":%d}`, id, 3+more), 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Directory().Put(t.Context(), id, fmt.Appendf(nil, `{"session":%q,"seq":%d}`, id, 3+more), 0)
+		runtest.NoError(t, err)
 		if last, err := check(); err != nil || last != 3+more {
 			t.Errorf("%d more: got %d, %v, want %d", more, last, err, 3+more)
 		}

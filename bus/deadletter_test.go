@@ -8,14 +8,13 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func deadLetters(t *testing.T, b *bus.Bus) (list []events.SessionID) {
 	t.Helper()
 	for letter, err := range b.DeadLetters(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		list = append(list, letter.Session)
 	}
 	slices.Sort(list)
@@ -34,9 +33,7 @@ func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 	}
 	var got []bus.DeadLetter
 	for i := range letters {
-		if err := b.PutDeadLetter(t.Context(), &letters[i]); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.PutDeadLetter(t.Context(), &letters[i]))
 		letter, err := b.DeadLetter(t.Context(), letters[i].Session)
 		want := letters[i]
 		if want.Seq = letter.Seq; err != nil || letter != want || letter.Seq == 0 {
@@ -47,23 +44,17 @@ func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 	if err := b.DropDeadLetter(t.Context(), &got[0]); err != nil {
 		t.Error(err)
 	}
-	if list := deadLetters(t, b); !slices.Equal(list, []events.SessionID{"s1", "s2"}) {
-		t.Errorf("after the replaced one was dropped: got %v, want both", list)
-	}
+	runtest.EqualLists(t, "after the replaced one was dropped", deadLetters(t, b), []events.SessionID{"s1", "s2"})
 	for range 2 {
 		if err := b.DropDeadLetter(t.Context(), &got[1]); err != nil {
 			t.Error(err)
 		}
 	}
-	if list := deadLetters(t, b); !slices.Equal(list, []events.SessionID{"s2"}) {
-		t.Errorf("after the newer one was dropped: got %v, want s2", list)
-	}
-	if _, err := b.DeadLetter(t.Context(), "s1"); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("dropped: got %v, want %v", err, bus.ErrNotFound)
-	}
-	if _, err := b.DeadLetter(t.Context(), "*"); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("a wildcard: got %v, want %v", err, events.ErrInvalidID)
-	}
+	runtest.EqualLists(t, "after the newer one was dropped", deadLetters(t, b), []events.SessionID{"s2"})
+	_, err := b.DeadLetter(t.Context(), "s1")
+	runtest.WantError(t, "dropped", err, bus.ErrNotFound)
+	_, err = b.DeadLetter(t.Context(), "*")
+	runtest.WantError(t, "a wildcard", err, events.ErrInvalidID)
 }
 
 // TestTrial: every worker reads the trial of a key until it is dropped, whatever happens to the others of the session, and it
@@ -92,9 +83,7 @@ func TestTrial(t *testing.T) {
 	for n := range int64(2) {
 		for i, key := range keys {
 			want[key] = bus.Trial{Count: n + 1, Own: n, Attempt: int64(i), At: events.Millis(1000 + i), Error: string(key.Of)}
-			if err := b.PutTrial(t.Context(), key, want[key]); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.PutTrial(t.Context(), key, want[key]))
 		}
 		check()
 	}
@@ -124,9 +113,7 @@ func TestTrial(t *testing.T) {
 func TestDeadLettersOfNoStream(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-dead"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-dead"))
 	if list := deadLetters(t, b); len(list) != 0 {
 		t.Errorf("letters: got %v", list)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func incompressible(bytes int) string {
@@ -45,13 +45,10 @@ func TestDiscardReadsBack(t *testing.T) {
 				if c.noise > 0 {
 					next.Events = []events.Event{events.Of("", &events.InputInjected{Input: "i", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: incompressible(c.noise)}}})}
 				}
-				if _, err := b.Log().Append(t.Context(), next, events.Seq(n)); err != nil {
-					t.Fatal(err)
-				}
+				_, err := b.Log().Append(t.Context(), next, events.Seq(n))
+				runtest.NoError(t, err)
 			}
-			if err := b.Archive(t.Context(), "s", events.Seq(c.commits)); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.Archive(t.Context(), "s", events.Seq(c.commits)))
 			c.spoil(t, js)
 			if err := b.Discard(t.Context(), "s"); err == nil || len(streams(t, b)) != 1 {
 				t.Errorf("got %v and the streams %v, want an error and the stream", err, streams(t, b))
@@ -64,21 +61,16 @@ func TestDiscardReadsBack(t *testing.T) {
 func corruptEntry(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	s, err := js.Stream(t.Context(), "lash-archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	kept, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	at := bytes.Index(kept.Data, []byte("LASHARC1"))
 	if at < 0 {
 		t.Fatal("the entry has no file")
 	}
 	kept.Data[at+60] ^= 1
-	if _, err := js.Publish(t.Context(), "lash.archive.s", kept.Data); err != nil {
-		t.Fatal(err)
-	}
+	_, err = js.Publish(t.Context(), "lash.archive.s", kept.Data)
+	runtest.NoError(t, err)
 }
 
 // replaceEntry puts the entry of another history of the same length.
@@ -88,40 +80,28 @@ func replaceEntry(t *testing.T, js jetstream.JetStream) {
 	for n := range 5 {
 		c := commit("s", n+1)
 		c.At += 1000
-		if _, err := other.Log().Append(t.Context(), c, events.Seq(n)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := other.Log().Append(t.Context(), c, events.Seq(n))
+		runtest.NoError(t, err)
 	}
-	if err := other.Archive(t.Context(), "s", 5); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, other.Archive(t.Context(), "s", 5))
 	s, err := jetStream(t, other).Stream(t.Context(), "lash-archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	whole, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.Publish(t.Context(), "lash.archive.s", whole.Data); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = js.Publish(t.Context(), "lash.archive.s", whole.Data)
+	runtest.NoError(t, err)
 }
 
 // deleteArchiveBlob deletes the blob of the archive.
 func deleteArchiveBlob(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	list, err := blobs.List(t.Context())
 	if err != nil || len(list) != 1 {
 		t.Fatalf("got %d blobs, %v, want the archive", len(list), err)
 	}
-	if err := blobs.Delete(t.Context(), list[0].Name); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, blobs.Delete(t.Context(), list[0].Name))
 }
 
 // TestDiscardLostSeal has the server lose a seal after the archiver saw it, and the session takes more commits: these
@@ -131,9 +111,7 @@ func TestDiscardLostSeal(t *testing.T) {
 	b := bustest.Start(t)
 	js := jetStream(t, b)
 	want := appendUpTo(t, b, "s", nil, 5)
-	if err := b.Archive(t.Context(), "s", 5); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Archive(t.Context(), "s", 5))
 	unseal(t, js, streams(t, b)[0])
 	want = appendUpTo(t, b, "s", want, 7)
 	for range 2 { // the first call finds the new commits
@@ -144,39 +122,28 @@ func TestDiscardLostSeal(t *testing.T) {
 	if got := streams(t, b); len(got) != 0 {
 		t.Errorf("streams: got %v, want none", got)
 	}
-	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
-		t.Errorf("history: got %v, want %v", got, want)
-	}
+	runtest.EqualLists(t, "history", history(t, b, "s", 0), want)
 	want = appendUpTo(t, b, "s", want, 8)
-	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
-		t.Errorf("history later: got %v, want %v", got, want)
-	}
+	runtest.EqualLists(t, "history later", history(t, b, "s", 0), want)
 }
 
 // unseal creates a stream again, not sealed.
 func unseal(t *testing.T, js jetstream.JetStream, name string) {
 	t.Helper()
 	s, err := js.Stream(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	info := s.CachedInfo()
 	var messages []*jetstream.RawStreamMsg
 	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
 		m, err := s.GetMsg(t.Context(), seq)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		messages = append(messages, m)
 	}
-	if err := js.DeleteStream(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, js.DeleteStream(t.Context(), name))
 	cfg := info.Config
 	cfg.Sealed, cfg.DenyDelete, cfg.DenyPurge = false, false, false
-	if _, err := js.CreateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	_, err = js.CreateStream(t.Context(), cfg)
+	runtest.NoError(t, err)
 	for _, m := range messages {
 		header := nats.Header{}
 		for key, values := range m.Header {
@@ -184,9 +151,8 @@ func unseal(t *testing.T, js jetstream.JetStream, name string) {
 				header[key] = values
 			}
 		}
-		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header})
+		runtest.NoError(t, err)
 	}
 }
 
@@ -198,9 +164,7 @@ func TestLongDiscardErased(t *testing.T) {
 	for round := range 120 {
 		id := events.SessionID(fmt.Sprint("s", round))
 		grow(t, b.Log(), id, 5)
-		if err := b.Archive(t.Context(), id, 5); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Archive(t.Context(), id, 5))
 		var erasing sync.WaitGroup
 		erase := func() {
 			_, err := b.PutTombstone(t.Context(), id, nil, tombstone, nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func erase(ctx context.Context, b *bus.Bus, id events.SessionID) error {
@@ -48,19 +49,13 @@ func isErased(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
 func remainingSubjects(t *testing.T, b *bus.Bus) (list []string) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	names := js.ListStreams(t.Context())
 	for info := range names.Info() {
 		stream, err := js.Stream(t.Context(), info.Config.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		full, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(">"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for subject := range full.State.Subjects {
 			list = append(list, subject)
 		}
@@ -81,15 +76,12 @@ func fillSharedStreams(t *testing.T, b *bus.Bus) {
 		b.SetTimer("s", 4102444800000),
 		b.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), bus.TrialKey{Session: "s", Of: bus.TrialTurn, Turn: "t"}, bus.Trial{Count: 1}),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	index, _ := b.Index()
 	for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs(), index} {
-		if _, err := rows.Put(t.Context(), "s", []byte("x"), 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := rows.Put(t.Context(), "s", []byte("x"), 0)
+		runtest.NoError(t, err)
 	}
 }
 
@@ -109,9 +101,8 @@ func TestErase(t *testing.T) {
 		},
 		"large": func(t *testing.T, b *bus.Bus, want []string) int {
 			for n := 3; n < 8; n++ {
-				if _, err := b.Log().Append(t.Context(), largeCommit("s", n), events.Seq(n)); err != nil {
-					t.Fatal(err)
-				}
+				_, err := b.Log().Append(t.Context(), largeCommit("s", n), events.Seq(n))
+				runtest.NoError(t, err)
 			}
 			mustMakeCold(t, b, "s", 8)
 			return 8
@@ -124,14 +115,10 @@ func TestErase(t *testing.T) {
 			appendUpTo(t, b, "other", nil, 2)
 			mustMakeCold(t, b, "other", 2)
 			fillSharedStreams(t, b)
-			if err := erase(t.Context(), b, "s"); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, erase(t.Context(), b, "s"))
 			isErased(t, b, "s", events.Seq(last))
 			want := []string{"lash.archive.other", "lash.archive.s", "lash.erased.s", "lash.work.task.other.k", "lash.work.turn.other"}
-			if got := remainingSubjects(t, b); !slices.Equal(got, want) {
-				t.Errorf("what is left: got %v, want %v", got, want)
-			}
+			runtest.EqualLists(t, "what is left", remainingSubjects(t, b), want)
 			var ids []events.SessionID
 			for id, err := range b.Sessions(t.Context()) {
 				if ids = append(ids, id); err != nil {
@@ -151,9 +138,7 @@ func TestErase(t *testing.T) {
 
 func mustMakeCold(t *testing.T, b *bus.Bus, id events.SessionID, at events.Seq) {
 	t.Helper()
-	if err := makeCold(t.Context(), b, id, at); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeCold(t.Context(), b, id, at))
 }
 
 // largeCommit is a commit of a size of which several do not fit the entry.
@@ -173,20 +158,13 @@ func TestEraseWithoutStream(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Log().Append(t.Context(), commit("s", 1), 0); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = b.Log().Append(t.Context(), commit("s", 1), 0)
+	runtest.NoError(t, err)
 	for _, class := range bus.TurnClasses() {
-		if err := b.PublishWake(bus.WakeKey{Class: class, Session: "s"}, bus.WakeHint{}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.PublishWake(bus.WakeKey{Class: class, Session: "s"}, bus.WakeHint{}))
 	}
-	if err := js.DeleteStream(t.Context(), "lash-timers"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, js.DeleteStream(t.Context(), "lash-timers"))
 	if err := erase(t.Context(), b, "s"); err != nil {
 		t.Errorf("got %v, want it erased", err)
 	}
@@ -202,20 +180,14 @@ func TestEraseRefused(t *testing.T) {
 	if err := erase(t.Context(), b, "none"); !errors.Is(err, events.ErrNoSession) || errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("erase of no session: got %v, want %v", err, events.ErrNoSession)
 	}
-	if err := erase(t.Context(), b, "a.b"); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("erase of a bad id: got %v, want %v", err, events.ErrInvalidID)
-	}
+	runtest.WantError(t, "erase of a bad id", erase(t.Context(), b, "a.b"), events.ErrInvalidID)
 	want := appendUpTo(t, b, "s", nil, 3)
 	_, err := b.PutTombstone(t.Context(), "s", new(events.Seq(2)), bus.Tombstone{At: 1000}, nil)
 	if !errors.As(err, new(*events.ConflictError)) {
 		t.Errorf("erase of a session that moved: got %v, want a conflict", err)
 	}
-	if err := b.Purge(t.Context(), "s"); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("purge of a session that lives: got %v, want %v", err, events.ErrInvalid)
-	}
-	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
-		t.Errorf("history: got %v, want %v", got, want)
-	}
+	runtest.WantError(t, "purge of a session that lives", b.Purge(t.Context(), "s"), events.ErrInvalid)
+	runtest.EqualLists(t, "history", history(t, b, "s", 0), want)
 }
 
 // TestLongEraseKilled kills an eraser before and after each of its requests. The session is whole until its tombstone is
@@ -248,9 +220,7 @@ func TestLongEraseKilled(t *testing.T) {
 					default:
 						t.Fatal(err)
 					}
-					if err := erase(t.Context(), b, id); err != nil {
-						t.Fatal(err)
-					}
+					runtest.NoError(t, erase(t.Context(), b, id))
 					isErased(t, b, id, 3)
 					if done {
 						break
@@ -318,9 +288,7 @@ func TestLongEraseUnderAppends(t *testing.T) {
 		if err == nil {
 			err = b.Purge(t.Context(), id)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		appending.Wait()
 		if top := slices.Max(last[:]); tombstone.Last < top {
 			t.Errorf("tombstone: got the end at %d, want at least %d, which was acknowledged", tombstone.Last, top)

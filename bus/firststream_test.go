@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestStreamGoneBeforeItsFirstCommit has the servers lose the stream of a new session before each request of its creation. That is no answer
@@ -30,9 +31,7 @@ func TestStreamGoneBeforeItsFirstCommit(t *testing.T) {
 			}
 			return func() {}
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		requests.Store(k)
 		_, err = b.Log().Append(t.Context(), commit(id, 1), 0)
 		requests.Store(0)

@@ -14,14 +14,13 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func newBodyKeys(t *testing.T) *bodykey.Keys {
 	t.Helper()
 	k, err := bodykey.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return k
 }
 
@@ -29,9 +28,7 @@ func newBodyKeys(t *testing.T) *bodykey.Keys {
 func plainBus(t *testing.T, server *busembed.Server) *bus.Bus {
 	t.Helper()
 	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -46,9 +43,7 @@ func forgotten(t *testing.T, k *bodykey.Keys) (both, later *bodykey.Keys) {
 	if err == nil {
 		later, err = both.Forget(k.Current())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return both, later
 }
 
@@ -109,22 +104,15 @@ func TestCheckOfKeysIsCiphertext(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	bustest.OpenWith(t, server, newBodyKeys(t))
 	other, err := newBodyKeys(t).Check()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	manifests, err := jetStream(t, plainBus(t, server)).KeyValue(t.Context(), "lash-plugins")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name, check := range map[string][]byte{"the text": []byte("lash bodies"), "empty": {}, "no key": []byte("LASHENC1"), "id 0": append([]byte("LASHENC1\x01\x00\x00\x00\x00"), other[13:]...)} {
-		if _, err := manifests.Put(t.Context(), "=bodies", check); err != nil {
-			t.Fatal(err)
-		}
+		_, err = manifests.Put(t.Context(), "=bodies", check)
+		runtest.NoError(t, err)
 		for what, keys := range map[string]*bodykey.Keys{"no": nil, "other": newBodyKeys(t)} {
 			b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: keys})
-			if !errors.Is(err, events.ErrMalformed) {
-				t.Errorf("%s, %s keys: got %v, want malformed", name, what, err)
-			}
+			runtest.WantError(t, fmt.Sprintf("%s, %s keys", name, what), err, events.ErrMalformed)
 			if err == nil {
 				b.Close()
 			}
@@ -140,17 +128,14 @@ func TestForgottenKeyHidesNoDeadLetter(t *testing.T) {
 	both, later := forgotten(t, k)
 	put := func(keys *bodykey.Keys, id events.SessionID) *bus.Bus {
 		b := bustest.OpenWith(t, server, keys)
-		if err := b.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: id, Error: "of " + string(id), Attempts: 3, At: 1000, Worker: "w"}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: id, Error: "of " + string(id), Attempts: 3, At: 1000, Worker: "w"}))
 		return b
 	}
 	put(k, "old")
 	put(both, "new")
 	b := bustest.OpenWith(t, server, later)
-	if _, err := jetStream(t, b).Publish(t.Context(), "lash.dead.broken", []byte("LASHENC1")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := jetStream(t, b).Publish(t.Context(), "lash.dead.broken", []byte("LASHENC1"))
+	runtest.NoError(t, err)
 	if got := fmt.Sprint(deadLetters(t, b)); got != "[broken new old]" {
 		t.Errorf("list: got %s", got)
 	}
@@ -180,9 +165,8 @@ func TestForgottenKeyHoldsNoPluginEvents(t *testing.T) {
 	storePluginEvent(t, first, "p", "old")
 	bustest.OpenWith(t, server, both)
 	b := bustest.OpenWith(t, server, later)
-	if _, err := jetStream(t, b).Publish(t.Context(), "lash.plugin-event.p", []byte("LASHENC1")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := jetStream(t, b).Publish(t.Context(), "lash.plugin-event.p", []byte("LASHENC1"))
+	runtest.NoError(t, err)
 	storePluginEvent(t, b, "p", "new")
 	events := joinPluginEvents(t, b, "p")
 	if event, err := events.Fetch(t.Context(), time.Minute); event != nil || err == nil {
@@ -198,16 +182,12 @@ func TestForgottenKeyHoldsNoPluginEvents(t *testing.T) {
 func deliver(t *testing.T, js jetstream.JetStream, times int) {
 	t.Helper()
 	c, err := js.Consumer(t.Context(), "lash-plugin-events", "p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for range times {
 		msg, err := c.Next(jetstream.FetchMaxWait(time.Minute))
 		if err == nil {
 			err = msg.Nak()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 }

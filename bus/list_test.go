@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongListPages lists more sessions than one page of the server has.
@@ -41,21 +42,16 @@ func TestLongListWithoutLeaders(t *testing.T) {
 	c := bustest.StartCluster(t)
 	b := c.Open(t)
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for i := range 12 { // each on one of the servers
 		name := fmt.Sprintf("s%d", i)
 		cfg := jetstream.StreamConfig{Name: "lash-s-" + name, Subjects: []string{"lash.s." + name + ".>"}, Replicas: 1}
-		if _, err := js.CreateStream(t.Context(), cfg); err != nil {
-			t.Fatal(err)
-		}
+		_, err = js.CreateStream(t.Context(), cfg)
+		runtest.NoError(t, err)
 	}
 	c.Servers[2].Stop()
 	other, err := bus.OpenReader(t.Context(), bus.Config{URL: c.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer other.Close()
 	listed := 0
 	for _, err := range other.Hot(t.Context()) {

@@ -15,15 +15,14 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // serveChunks offers "do" to clients that take chunks and may be silent for a time.
 func serveChunks(t *testing.T, on *bus.Bus, listening time.Duration, do bus.HandlerFunc) {
 	t.Helper()
 	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Listening: listening, Operations: map[string]bus.HandlerFunc{"do": do}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background()) // the test's own context has ended
 		cancel()
@@ -58,9 +57,7 @@ func TestLongChunks(t *testing.T) {
 		t.Errorf("got %q and %v, want no chunks", got, err)
 	}
 	listening, err := client.Conn().SubscribeSync("lash.api.listening")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	enough := make(chan struct{})
 	work <- enough
 	var watching sync.WaitGroup
@@ -151,17 +148,13 @@ func TestChunksWithTakenToken(t *testing.T) {
 		if err == nil {
 			err = on.Conn().PublishMsg(&nats.Msg{Subject: "lash.api.do", Reply: inbox, Header: nats.Header{"Lash-Stream": {token}}})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return sub
 	}
 	answer := func(sub *nats.Subscription) string {
 		for {
 			m, err := sub.NextMsg(time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			if m.Header.Get("Lash-Working") == "" {
 				return string(m.Data)
 			}
@@ -174,13 +167,9 @@ func TestChunksWithTakenToken(t *testing.T) {
 			t.Errorf("token of %d bytes: got %q, want no chunks", len(token), got)
 		}
 	}
-	if err := on.Conn().PublishMsg(&nats.Msg{Subject: "lash.api.listening", Header: nats.Header{"Lash-Stream": {"y"}, "Lash-End": {"1"}}}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, on.Conn().PublishMsg(&nats.Msg{Subject: "lash.api.listening", Header: nats.Header{"Lash-Stream": {"y"}, "Lash-End": {"1"}}}))
 	close(finish)
-	if got := answer(first); got != "done" {
-		t.Errorf("got %q, want done", got)
-	}
+	runtest.Equal(t, "answer to the first", answer(first), "done")
 }
 
 // TestEndWhileItWaits has clients go away while their requests wait for room: the one that is next, and the one behind it.
@@ -202,14 +191,10 @@ func TestEndWhileItWaits(t *testing.T) {
 			return nil, ""
 		},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = s.Stop(t.Context()) }()
 	say := func(subject, body string, h nats.Header) {
-		if err := on.Conn().PublishMsg(&nats.Msg{Subject: subject, Reply: on.Conn().NewRespInbox(), Header: h, Data: []byte(body)}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, on.Conn().PublishMsg(&nats.Msg{Subject: subject, Reply: on.Conn().NewRespInbox(), Header: h, Data: []byte(body)}))
 	}
 	say("lash.api.do", "first", nil)
 	if got := <-began; got != "first" {
@@ -226,7 +211,5 @@ func TestEndWhileItWaits(t *testing.T) {
 	<-heard // the service takes the words of clients in order
 	say("lash.api.do", "last", nil)
 	close(finish)
-	if got := <-began; got != "last" {
-		t.Errorf("got %s, want last", got)
-	}
+	runtest.Equal(t, "request that began", <-began, "last")
 }

@@ -1,7 +1,6 @@
 package bus_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -9,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // nextLive waits for the next message of a subscription.
@@ -21,17 +21,14 @@ func TestLive(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	live, err := b.Live("s", 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer live.Close()
 	grow(t, b.Log(), "other", 1)
 	grow(t, b.Log(), "s", 2)
 	end := commit("s", 3)
 	end.Events = append(end.Events, events.Of("t1", &events.TurnCompleted{End: events.EndFinished}))
-	if _, err := b.Log().Append(t.Context(), end, 2); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Log().Append(t.Context(), end, 2)
+	runtest.NoError(t, err)
 	for want := events.Seq(1); want <= 3; want++ {
 		m := nextLive(t, live.C)
 		c, err := events.Decode(m.Data)
@@ -39,9 +36,7 @@ func TestLive(t *testing.T) {
 			t.Errorf("got sequence %d, ends %v, %v, want %d", m.Seq, m.MayEndTurn, err, want)
 		}
 	}
-	if err := b.PublishDelta("s", "t1", []byte("piece")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.PublishDelta("s", "t1", []byte("piece")))
 	if m := nextLive(t, live.C); m.Seq != 0 || string(m.Data) != "piece" || m.MayEndTurn {
 		t.Errorf("delta: got %+v, want piece", m)
 	}
@@ -52,12 +47,8 @@ func TestOnCommit(t *testing.T) {
 	b := bustest.Start(t)
 	got := make(chan bus.LiveMessage, 4)
 	stop, err := b.OnCommit("s", func(m bus.LiveMessage) { got <- m })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.PublishDelta("s", "t1", []byte("deltas are not heard")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, b.PublishDelta("s", "t1", []byte("deltas are not heard")))
 	grow(t, b.Log(), "s", 2)
 	for want := events.Seq(1); want <= 2; want++ {
 		if m := bustest.Receive(t, "a delivery", got); m.Seq != want {
@@ -70,12 +61,10 @@ func TestOnCommit(t *testing.T) {
 func TestLiveRefuses(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	if _, err := b.Live("a.*", 1); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("live: got %v, want %v", err, events.ErrInvalidID)
-	}
-	if _, err := b.OnCommit(">", nil); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("hear: got %v, want %v", err, events.ErrInvalidID)
-	}
+	_, err := b.Live("a.*", 1)
+	runtest.WantError(t, "live", err, events.ErrInvalidID)
+	_, err = b.OnCommit(">", nil)
+	runtest.WantError(t, "hear", err, events.ErrInvalidID)
 }
 
 // TestDirty merges a hundred marks into one. A mark that arrives while the first is handled is delivered too.
@@ -83,25 +72,17 @@ func TestDirty(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	marks, err := b.Dirty(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for range 99 {
-		if err := b.MarkDirty("s"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.MarkDirty("s"))
 	}
 	js := jetStream(t, b)
 	if _, err := js.Publish(t.Context(), "lash.dirty.s", nil); err != nil { // acked after the earlier ones are stored
 		t.Fatal(err)
 	}
 	stream, err := js.Stream(t.Context(), "lash-dirty")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := stream.CachedInfo().State.Msgs; n != 1 {
-		t.Errorf("marks: got %d, want 1", n)
-	}
+	runtest.NoError(t, err)
+	runtest.Equal(t, "marks", stream.CachedInfo().State.Msgs, 1)
 	take := func() *bus.DirtyMark {
 		t.Helper()
 		var mark *bus.DirtyMark
@@ -111,19 +92,11 @@ func TestDirty(t *testing.T) {
 		return mark
 	}
 	first := take()
-	if first.Session != "s" {
-		t.Errorf("session: got %s, want s", first.Session)
-	}
-	if err := b.MarkDirty("s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Equal(t, "session", first.Session, "s")
+	runtest.NoError(t, b.MarkDirty("s"))
 	second := take()
-	if err := first.Ack(); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Nak(0); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, first.Ack())
+	runtest.NoError(t, second.Nak(0))
 	if third := take(); third.Session != "s" {
 		t.Errorf("given back: got %s, want s", third.Session)
 	}

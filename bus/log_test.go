@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // commit makes a commit of one event; the same number gives the same commit.
@@ -27,9 +28,8 @@ func commit(session events.SessionID, n int) *events.Commit {
 func grow(t *testing.T, log events.Log, session events.SessionID, n int) {
 	t.Helper()
 	for i := range n {
-		if _, err := log.Append(t.Context(), commit(session, i+1), events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := log.Append(t.Context(), commit(session, i+1), events.Seq(i))
+		runtest.NoError(t, err)
 	}
 }
 
@@ -97,9 +97,8 @@ func TestReadBig(t *testing.T) {
 		for range 4 {
 			c.Events = append(c.Events, events.Of("", &events.SessionClosed{Reason: strings.Repeat("x", 200<<10)}))
 		}
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(seq)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(seq))
+		runtest.NoError(t, err)
 	}
 	next := events.Seq(1)
 	for entry, err := range b.Log().Read(t.Context(), "big", 1) {
@@ -147,9 +146,7 @@ func TestReadHole(t *testing.T) {
 			stream, err := jetStream(t, b).CreateStream(t.Context(), jetstream.StreamConfig{
 				Name: "lash-s-s", Subjects: []string{"lash.s.s.>"}, AllowDirect: true,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			grow(t, b.Log(), "s", 3)
 			if err := stream.SecureDeleteMsg(t.Context(), lost); err != nil { // simulates a block that a disk lost
 				t.Fatal(err)
@@ -206,15 +203,11 @@ func TestEmptyStream(t *testing.T) {
 	b := bustest.Start(t)
 	js := jetStream(t, b)
 	cfg := jetstream.StreamConfig{Name: "lash-s-half", Subjects: []string{"lash.s.half.>"}}
-	if _, err := js.CreateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Log().Last(t.Context(), "half"); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("last: got %v, want %v", err, events.ErrNoSession)
-	}
-	if err := readError(t, b, "half", 1); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("read: got %v, want %v", err, events.ErrNoSession)
-	}
+	_, err := js.CreateStream(t.Context(), cfg)
+	runtest.NoError(t, err)
+	_, err = b.Log().Last(t.Context(), "half")
+	runtest.WantError(t, "last", err, events.ErrNoSession)
+	runtest.WantError(t, "read", readError(t, b, "half", 1), events.ErrNoSession)
 }
 
 func TestConflictsAreCounted(t *testing.T) {
@@ -234,9 +227,7 @@ func TestSessionsAreListed(t *testing.T) {
 	for id, n := range want {
 		grow(t, b.Log(), id, int(n))
 	}
-	if err := makeCold(t.Context(), b, "a", 1); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeCold(t.Context(), b, "a", 1))
 	names := 0
 	for id, err := range b.Sessions(t.Context()) {
 		if err != nil || want[id] == 0 {
@@ -259,9 +250,7 @@ func TestSessionsAreListed(t *testing.T) {
 func jetStream(t *testing.T, b *bus.Bus) jetstream.JetStream {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return js
 }
 
@@ -271,14 +260,11 @@ func TestReadWithoutDirect(t *testing.T) {
 	b := bustest.Start(t)
 	appendUpTo(t, b, "s", nil, 3)
 	stream, err := jetStream(t, b).Stream(t.Context(), "lash-s-s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cfg := stream.CachedInfo().Config
 	cfg.AllowDirect = false
-	if _, err := jetStream(t, b).UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	_, err = jetStream(t, b).UpdateStream(t.Context(), cfg)
+	runtest.NoError(t, err)
 	for _, err := range b.Log().Read(t.Context(), "s", 1) {
 		if !errors.Is(err, events.ErrMalformed) || !strings.Contains(err.Error(), "--allow-direct") {
 			t.Errorf("got %v, want that direct reads are not allowed", err)

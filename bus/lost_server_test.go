@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongOpenWithoutServer stops the server with the only replica of the deltas. A bus still opens, appends, marks and
@@ -18,13 +19,9 @@ func TestLongOpenWithoutServer(t *testing.T) {
 	c := bustest.StartCluster(t)
 	first := c.Open(t)
 	js, err := jetstream.New(first.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	deltas, err := js.Stream(t.Context(), "lash-delta")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	holder := deltas.CachedInfo().Cluster.Leader
 	for i, s := range c.Servers {
 		if s.Name() == holder {
@@ -39,17 +36,12 @@ func TestLongOpenWithoutServer(t *testing.T) {
 		t.Fatalf("open without %s: %v", holder, err)
 	}
 	defer b.Close()
-	if _, err := b.Log().Append(ctx, commit("s1", 1), 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Log().Append(ctx, commit("s1", 1), 0)
+	runtest.NoError(t, err)
 	d, err := b.Dirty(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for marked := false; !marked; {
-		if err := b.MarkDirty("s1"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.MarkDirty("s1"))
 		if err := d.Fetch(ctx, 1, time.Second, func(m *bus.DirtyMark) { marked = m.Session == "s1"; _ = m.Ack() }); ctx.Err() != nil {
 			t.Fatalf("no mark came: %v", err)
 		}

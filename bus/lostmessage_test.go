@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // dropping dials connections that lose messages from the server, as a proxy or a full buffer does.
@@ -83,9 +84,7 @@ func TestLostMessagesOfReads(t *testing.T) {
 	const id, commits = events.SessionID("s"), 1200 // more than two batches
 	server, d := bustest.Server(t, busembed.Config{Listen: true}), &dropping{}
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 2 * time.Second, Options: []nats.Option{nats.SetCustomDialer(d)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	grow(t, b.Log(), id, commits)
 	for _, every := range []int64{101, 251, 509} {
@@ -122,31 +121,21 @@ func TestLostMessagesOfLists(t *testing.T) {
 	const n = 600 // more than a batch
 	server, d := bustest.Server(t, busembed.Config{Listen: true}), &dropping{}
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: time.Second, Options: []nats.Option{nats.SetCustomDialer(d)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	rows, last := b.Snapshots(), uint64(0)
 	for i := range n {
 		if last, err = rows.Put(t.Context(), events.SessionID("s"+strconv.Itoa(i)), []byte("row"), 0); err == nil {
 			_, err = b.PutBlob(t.Context(), []byte("body "+strconv.Itoa(i)))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	large, err := b.PutBlob(t.Context(), make([]byte, 4<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	pack, err := rows.PutPack(t.Context(), make([]byte, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	whole, err := b.Blobs(t.Context()) // with chunks that a repeated put left
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	d.every.Store(3) // of a message and the end of a batch
 	for range 3 {
 		if got, err := rows.Pack(t.Context(), pack.Name); len(got) != 1000 || err != nil {
@@ -154,9 +143,7 @@ func TestLostMessagesOfLists(t *testing.T) {
 		}
 	}
 	d.every.Store(0)
-	if err := rows.RemovePack(t.Context(), pack.Name); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, rows.RemovePack(t.Context(), pack.Name))
 	d.every.Store(5)
 	for range 8 { // rows may be missing here, and the end of a batch is
 		for _, err := range rows.Values(t.Context()) {
@@ -189,14 +176,10 @@ func TestLostBody(t *testing.T) {
 	t.Parallel()
 	server, d := bustest.Server(t, busembed.Config{Listen: true}), &dropping{}
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 2 * time.Second, Options: []nats.Option{nats.SetCustomDialer(d)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	ref, err := b.PutBlob(t.Context(), make([]byte, 100<<10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	const lost = 30 // in three times 300 ms there are fewer requests, as each waits longer than the one before it
 	d.large.Store(lost)
 	if body, err := b.Blob(t.Context(), ref); len(body) != 100<<10 || err != nil {
@@ -207,9 +190,7 @@ func TestLostBody(t *testing.T) {
 // counted is n and one more.
 func counted(t *testing.T, n int, err error) int {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return n + 1
 }
 
@@ -220,28 +201,19 @@ func TestListBesideMirror(t *testing.T) {
 	b := bustest.Start(t)
 	js := jetStream(t, b)
 	for n := range 6 {
-		if _, err := b.PutBlob(t.Context(), fmt.Appendf(nil, "body %d", n)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.PutBlob(t.Context(), fmt.Appendf(nil, "body %d", n))
+		runtest.NoError(t, err)
 	}
 	want, err := b.Blobs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	of, err := js.Stream(t.Context(), "OBJ_lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	last, err := of.GetMsg(t.Context(), of.CachedInfo().State.LastSeq)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	mirror, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "mirror", AllowDirect: true, MirrorDirect: true, Mirror: &jetstream.StreamSource{Name: "OBJ_lash-blobs", FilterSubject: last.Subject},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	bustest.Eventually(t, "the mirror has the description", func() bool {
 		info, err := mirror.Info(t.Context())
 		return err == nil && info.State.Msgs == 1
@@ -260,9 +232,7 @@ func TestLongFilteredMirrors(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	mirror := func(of, filter, without string) {
 		t.Helper()
 		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
@@ -285,14 +255,11 @@ func TestLongFilteredMirrors(t *testing.T) {
 		}
 	}
 	for _, id := range []events.SessionID{"other", "s"} {
-		if _, err := rows.Put(t.Context(), id, []byte("row"), 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err = rows.Put(t.Context(), id, []byte("row"), 0)
+		runtest.NoError(t, err)
 	}
 	ref, err := b.PutBlob(t.Context(), []byte(strings.Repeat("body", 1000)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	mirror(names["snapshots"], "$KV.*.other", "$KV.*.s")
 	mirror(names["blobs"], "$O.*.C.>", "$O.*.M.>")
 	mirror(names["blobs"], "$O.*.M.>", "$O.*.C.>")

@@ -16,18 +16,16 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // lostWhole makes a session of three commits that was never archived, with a row, and deletes its stream.
 func lostWhole(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	appendUpTo(t, b, id, nil, 3)
-	if _, err := b.Directory().Put(t.Context(), id, []byte(`{"seq":3}`), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-s-"+string(id)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Directory().Put(t.Context(), id, []byte(`{"seq":3}`), 0)
+	runtest.NoError(t, err)
+	runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-s-"+string(id)))
 }
 
 // wantLostWhole fails the test unless err names the commits of [lostWhole].
@@ -56,14 +54,10 @@ func TestLostWhole(t *testing.T) {
 				if cfg.Sealed = left == "an empty sealed stream"; err == nil && cfg.Sealed {
 					_, err = js.UpdateStream(t.Context(), cfg)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 			}
 			if left == "an archive without commits" {
-				if err := b.PutEmptyEntry(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, b.PutEmptyEntry(t.Context(), id))
 			}
 			for range 2 {
 				_, err := b.Log().Last(t.Context(), id)
@@ -87,9 +81,7 @@ func TestLostWhole(t *testing.T) {
 			}
 			var listed []events.SessionID
 			for one, err := range b.Sessions(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				listed = append(listed, one)
 			}
 			if n := len(listed); !slices.Contains(listed, id) || n != len(slices.Compact(slices.Sorted(slices.Values(listed)))) {
@@ -130,17 +122,11 @@ func lostWholeIsImported(t *testing.T, entry bool) {
 	b := bustest.Start(t)
 	lostWhole(t, b, "s")
 	if entry {
-		if err := b.PutEmptyEntry(t.Context(), "s"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.PutEmptyEntry(t.Context(), "s"))
 	}
 	log, want := written(t, "s", 2, "")
-	if err := b.Restore(t.Context(), "s", log); err != nil {
-		t.Fatal(err)
-	}
-	if got := history(t, b, "s", 1); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	runtest.NoError(t, b.Restore(t.Context(), "s", log))
+	runtest.EqualLists(t, "history", history(t, b, "s", 1), want)
 	appendUpTo(t, b, "s", want, 3)
 }
 
@@ -150,9 +136,7 @@ func TestLostWholeKeepsBodies(t *testing.T) {
 	b := bustest.Start(t)
 	lostWhole(t, b, "s")
 	for m, err := range b.BlobMentions(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if m.Unread != nil && m.Unread.Session == "s" && m.Unread.Since.IsZero() {
 			return
 		}
@@ -213,9 +197,7 @@ func TestErasedAreNotLocated(t *testing.T) {
 	requests := func() uint64 {
 		before := b.Conn().Stats().OutMsgs
 		for _, err := range b.Sessions(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 		}
 		return b.Conn().Stats().OutMsgs - before
 	}
@@ -223,12 +205,9 @@ func TestErasedAreNotLocated(t *testing.T) {
 	for n := range 20 {
 		id := events.SessionID(fmt.Sprint("s", n))
 		lostWhole(t, b, id)
-		if _, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1, By: "tester", Reason: "lost"}, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Purge(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1, By: "tester", Reason: "lost"}, nil)
+		runtest.NoError(t, err)
+		runtest.NoError(t, b.Purge(t.Context(), id))
 	}
 	if got := requests(); got > want+10 {
 		t.Errorf("got %d requests, %d without erased sessions", got, want)
@@ -261,29 +240,21 @@ func TestLostWholeWithoutKeys(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: bustest.Keys(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	lostWhole(t, b, "s")
 	keyless, err := bus.OpenReader(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer keyless.Close()
-	if _, err := keyless.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrLocked) {
-		t.Errorf("last: got %v, want %v", err, events.ErrLocked)
-	}
+	_, err = keyless.Log().Last(t.Context(), "s")
+	runtest.WantError(t, "last", err, events.ErrLocked)
 	if seq, err := keyless.Log().Append(t.Context(), commit("s", 1), 0); !errors.Is(err, events.ErrLocked) {
 		t.Errorf("create: got %d, %v, want %v", seq, err, events.ErrLocked)
 	}
-	if _, err := keyless.Log().Last(t.Context(), "none"); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("no session: got %v, want %v", err, events.ErrNoSession)
-	}
+	_, err = keyless.Log().Last(t.Context(), "none")
+	runtest.WantError(t, "no session", err, events.ErrNoSession)
 	for m, err := range keyless.BlobMentions(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if m.Unread != nil && m.Unread.Session == "s" {
 			return
 		}

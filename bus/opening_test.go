@@ -1,12 +1,12 @@
 package bus_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLateReopen pauses a process between its check that a session is cold and its next stream, through several lives
@@ -17,15 +17,11 @@ func TestLateReopen(t *testing.T) {
 	want := appendUpTo(t, b, "s", nil, 3)
 	mustMakeCold(t, b, "s", 3)
 	open, err := b.PausedReopen(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want = appendUpTo(t, b, "s", want, 5)
 	mustMakeCold(t, b, "s", 5)
 	for _, stage := range []string{"cold", "hot", "erased"} {
-		if err := open(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, open())
 		switch stage {
 		case "cold":
 			if got := streams(t, b); len(got) != 0 {
@@ -34,12 +30,8 @@ func TestLateReopen(t *testing.T) {
 			want = appendUpTo(t, b, "s", want, 6)
 		case "hot":
 			want = appendUpTo(t, b, "s", want, 7)
-			if got := history(t, b, "s", 0); !slices.Equal(got, want) {
-				t.Errorf("history: got %v, want %v", got, want)
-			}
-			if err := erase(t.Context(), b, "s"); err != nil {
-				t.Fatal(err)
-			}
+			runtest.EqualLists(t, "history", history(t, b, "s", 0), want)
+			runtest.NoError(t, erase(t.Context(), b, "s"))
 		case "erased":
 			isErased(t, b, "s", 7)
 		}
@@ -52,16 +44,13 @@ func TestSweepUnnamedStream(t *testing.T) {
 	b := bustest.Start(t)
 	want := appendUpTo(t, b, "s", nil, 3)
 	mustMakeCold(t, b, "s", 3)
-	if _, err := b.PausedOpening(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.PausedOpening(t.Context(), "s")
+	runtest.NoError(t, err)
 	want = appendUpTo(t, b, "s", want, 4)
 	if got := history(t, b, "s", 0); !slices.Equal(got, want) || len(streams(t, b)) != 2 {
 		t.Errorf("history: got %v in %v, want %v and an orphaned stream", got, streams(t, b), want)
 	}
-	if err := b.SweepOrphans(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.SweepOrphans(t.Context()))
 	if got := streams(t, b); len(got) != 1 {
 		t.Errorf("streams: got %v, want one", got)
 	}
@@ -76,15 +65,9 @@ func TestSweepBeforeName(t *testing.T) {
 	want := appendUpTo(t, b, "s", nil, 3)
 	mustMakeCold(t, b, "s", 3)
 	name, err := b.PausedOpening(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.SweepOrphans(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := name(); !errors.Is(err, bus.ErrStale) {
-		t.Errorf("name what was removed: got %v, want %v", err, bus.ErrStale)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, b.SweepOrphans(t.Context()))
+	runtest.WantError(t, "name what was removed", name(), bus.ErrStale)
 	appendUpTo(t, b, "s", want, 6)
 }
 
@@ -96,12 +79,8 @@ func TestSweepNamedStream(t *testing.T) {
 	want := appendUpTo(t, b, "s", nil, 3)
 	mustMakeCold(t, b, "s", 3)
 	name, err := b.PausedOpening(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := name(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, name())
 	for _, listed := range []int{0, 1} {
 		got := 0
 		for hot, err := range b.Hot(t.Context()) {
@@ -110,12 +89,8 @@ func TestSweepNamedStream(t *testing.T) {
 			}
 			got++
 		}
-		if got != listed {
-			t.Errorf("hot sessions: got %d, want %d", got, listed)
-		}
-		if err := b.SweepOrphans(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Equal(t, "hot sessions", got, listed)
+		runtest.NoError(t, b.SweepOrphans(t.Context()))
 	}
 	mustMakeCold(t, b, "s", 3)
 	appendUpTo(t, b, "s", want, 6)

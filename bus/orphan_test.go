@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // nextOperations are the operations on session s that may follow.
@@ -59,9 +59,7 @@ func TestEmptyFirstStream(t *testing.T) {
 			if err == nil {
 				err = name()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			return want
 		},
 	}
@@ -73,16 +71,12 @@ func TestEmptyFirstStream(t *testing.T) {
 				want := appendUpTo(t, b, "s", nil, 3)
 				mustMakeCold(t, b, "s", 3)
 				want = bring(t, b, want)
-				if err := b.MakeFirstStream(t.Context(), "s"); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, b.MakeFirstStream(t.Context(), "s"))
 				if err := do(t.Context(), b, events.Seq(len(want))); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 				want = appendUpTo(t, b, "s", want, len(want)+2)
-				if got := history(t, b, "s", 0); !slices.Equal(got, want) {
-					t.Errorf("history: got %v, want %v", got, want)
-				}
+				runtest.EqualLists(t, "history", history(t, b, "s", 0), want)
 				if got := streams(t, b); len(got) != 1 {
 					t.Errorf("streams: got %v, want the session's alone", got)
 				}
@@ -97,13 +91,9 @@ func TestPausedCreator(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	publish, err := b.PausedCreate(t.Context(), commit("s", 99))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	again, err := b.PausedCreate(t.Context(), commit("s", 1)) // the creator that succeeded; its ack was lost
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := appendUpTo(t, b, "s", nil, 3)
 	mustMakeCold(t, b, "s", 3)
 	empty := func() error { return b.MakeFirstStream(t.Context(), "s") }
@@ -113,16 +103,12 @@ func TestPausedCreator(t *testing.T) {
 		publish func() (events.Seq, error)
 		want    events.Seq
 	}{{empty, again, 1}, {empty, publish, 0}, {empty, again, 1}, {filled, again, 1}, {filled, publish, 0}} {
-		if err := try.stray(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, try.stray())
 		seq, err := try.publish()
 		if seq != try.want || try.want == 0 && wantConflict(0, err) != nil {
 			t.Errorf("the slow creator: got %d, %v, want %d", seq, err, try.want)
 		}
-		if got := history(t, b, "s", 0); !slices.Equal(got, want) {
-			t.Errorf("history: got %v, want %v", got, want)
-		}
+		runtest.EqualLists(t, "history", history(t, b, "s", 0), want)
 		want = appendUpTo(t, b, "s", want, len(want)+1)
 		mustMakeCold(t, b, "s", events.Seq(len(want)))
 	}
@@ -137,26 +123,18 @@ func TestRemoveEmptyKilled(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for k, done := 1, false; !done; k++ {
 			id := events.SessionID(fmt.Sprintf("s-%t-%d", late, k))
-			if err := b.MakeFirstStream(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.MakeFirstStream(t.Context(), id))
 			done = bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error { return victim.RemoveEmpty(ctx, id) })
-			if err := b.SweepOrphans(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.SweepOrphans(t.Context()))
 			want := appendUpTo(t, b, id, nil, 4)
-			if got := history(t, b, id, 0); !slices.Equal(got, want) {
-				t.Errorf("killed at request %d, late %t: got %v, want %v", k, late, got, want)
-			}
+			runtest.EqualLists(t, fmt.Sprintf("killed at request %d, late %t", k, late), history(t, b, id, 0), want)
 			if done && k < 4 {
 				t.Errorf("it made %d requests, want more", k-1)
 			}
 		}
 	}
 	before := len(streams(t, b))
-	if err := b.MakeFirstStream(t.Context(), "unfinished"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.MakeFirstStream(t.Context(), "unfinished"))
 	if err := b.SweepOrphans(t.Context()); err != nil || len(streams(t, b)) != before+1 {
 		t.Errorf("a stream that was just made: got %v, %d streams, want it left", err, len(streams(t, b)))
 	}
@@ -185,9 +163,7 @@ func TestRemoveEmptyUnderAppends(t *testing.T) {
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-		if got := history(t, b, id, 0); !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", id, got, want)
-		}
+		runtest.EqualLists(t, "history of "+string(id), history(t, b, id, 0), want)
 	}
 }
 

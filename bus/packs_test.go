@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestRowsBetween: the rows of a span of revisions, over several batches, without packs and with the marks of removed rows.
@@ -19,9 +20,8 @@ func TestRowsBetween(t *testing.T) {
 	var packs []uint64
 	put := func(i int) {
 		t.Helper()
-		if _, err := rows.Put(t.Context(), events.SessionID(fmt.Sprintf("s%d", i)), fmt.Appendf(nil, "row %d", i), 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := rows.Put(t.Context(), events.SessionID(fmt.Sprintf("s%d", i)), fmt.Appendf(nil, "row %d", i), 0)
+		runtest.NoError(t, err)
 	}
 	for i := 1; i <= 1200; i++ {
 		if i%400 == 0 {
@@ -62,9 +62,7 @@ func TestRowsBetween(t *testing.T) {
 		}
 		n++
 	}
-	if n != 1197 {
-		t.Errorf("keys: got %d, want 1197", n)
-	}
+	runtest.Equal(t, "keys", n, 1197)
 }
 
 // TestPackList: a list that another process wrote meanwhile is stale, and the packs that it does not have are removed.
@@ -75,17 +73,13 @@ func TestPackList(t *testing.T) {
 	read := func() *bus.PackList {
 		t.Helper()
 		list, err := rows.Packs(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return list
 	}
 	pack := func(text string) bus.Pack {
 		t.Helper()
 		p, err := rows.PutPack(t.Context(), []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return p
 	}
 	first, late := read(), read()
@@ -94,12 +88,8 @@ func TestPackList(t *testing.T) {
 	}
 	one, other := pack("one"), pack("other")
 	first.Packs = []bus.Pack{one}
-	if err := rows.PutPacks(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	if err := rows.PutPacks(t.Context(), late); !errors.Is(err, bus.ErrStale) {
-		t.Errorf("late list: got %v, want %v", err, bus.ErrStale)
-	}
+	runtest.NoError(t, rows.PutPacks(t.Context(), first))
+	runtest.WantError(t, "late list", rows.PutPacks(t.Context(), late), bus.ErrStale)
 	for p, want := range map[string]string{one.Name: "one", other.Name: "", "=pack-none": ""} {
 		if got, err := rows.Pack(t.Context(), p); err != nil || string(got) != want {
 			t.Errorf("%s: got %q, %v, want %q", p, got, err, want)
@@ -108,15 +98,11 @@ func TestPackList(t *testing.T) {
 	if list := read(); len(list.Packs) != 1 || list.Packs[0].Name != one.Name || !slices.Equal(list.PackRevisions(), []uint64{one.Revision}) {
 		t.Errorf("got %+v, want %+v", list, one)
 	}
-	if err := rows.RemoveAllPacks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, rows.RemoveAllPacks(t.Context()))
 	if got, err := rows.Pack(t.Context(), one.Name); err != nil || got != nil || read().Stored() {
 		t.Errorf("dropped: got %q, %v, list %+v", got, err, read())
 	}
-	if err := rows.PutPacks(t.Context(), first); !errors.Is(err, bus.ErrStale) {
-		t.Errorf("a list of before: got %v, want %v", err, bus.ErrStale)
-	}
+	runtest.WantError(t, "a list of before", rows.PutPacks(t.Context(), first), bus.ErrStale)
 }
 
 // TestPackListIsChecked stores lists that no packer writes. They are malformed.
@@ -137,12 +123,9 @@ func TestPackListIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		list.Packs = packs
-		if err := rows.PutPacks(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := rows.Packs(t.Context()); !errors.Is(err, events.ErrMalformed) {
-			t.Errorf("%s: got %v, want %v", name, err, events.ErrMalformed)
-		}
+		runtest.NoError(t, rows.PutPacks(t.Context(), list))
+		_, err = rows.Packs(t.Context())
+		runtest.WantError(t, name, err, events.ErrMalformed)
 	}
 	if err := b.RemovePacksOf(t.Context(), "s"); err != nil {
 		t.Errorf("an erasure: %v", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // dialer counts connections.
@@ -30,9 +31,7 @@ func TestRefusedUserComesBack(t *testing.T) {
 	}
 	good := options("right")
 	s, err := server.NewServer(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -49,16 +48,12 @@ func TestRefusedUserComesBack(t *testing.T) {
 			}
 		}),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	reload := func(password string) {
 		changed := good.Clone()
 		changed.Password = password
-		if err := s.ReloadOptions(changed); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.ReloadOptions(changed))
 	}
 	before := dials.n.Load()
 	reload("another")
@@ -75,9 +70,7 @@ func TestMaxHotOfAccount(t *testing.T) {
 	t.Parallel()
 	s := limitedServer(t, 14)
 	b, err := bus.Open(t.Context(), bus.Config{URL: s.ClientURL(), Options: []nats.Option{nats.UserInfo("node", "right")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	room, limit := b.Room(t.Context())
 	if b.MaxHot() != 14 || limit != 14 || room < 1 || room > 13 {
@@ -93,9 +86,7 @@ func limitedServer(t *testing.T, streams int) *server.Server {
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 		Accounts: []*server.Account{nodes}, Users: []*server.User{{Username: "node", Password: "right", Account: nodes}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -103,12 +94,8 @@ func limitedServer(t *testing.T, streams int) *server.Server {
 	})
 	bustest.Eventually(t, "the server listens", func() bool { return s.Addr() != nil })
 	account, err := s.LookupAccount("nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	limits := server.JetStreamAccountLimits{MaxMemory: -1, MaxStore: -1, MaxStreams: streams, MaxConsumers: -1}
-	if err := account.EnableJetStream(map[string]server.JetStreamAccountLimits{"": limits}, nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, account.EnableJetStream(map[string]server.JetStreamAccountLimits{"": limits}, nil))
 	return s
 }

@@ -10,14 +10,13 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // awaitSubscriptions returns when the server has the bus's subscriptions.
 func awaitSubscriptions(t *testing.T, b *bus.Bus) {
 	t.Helper()
-	if err := b.Conn().Flush(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Conn().Flush())
 }
 
 func TestRequestWorker(t *testing.T) {
@@ -26,9 +25,7 @@ func TestRequestWorker(t *testing.T) {
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
 	for _, id := range []events.WorkerID{"w1", "w2"} {
 		stop, err := b.ServeWorker(id, func(question []byte) []byte { return append([]byte(string(id)+" "), question...) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		defer stop()
 	}
 	awaitSubscriptions(t, b)
@@ -62,9 +59,7 @@ func TestRequestSlowWorker(t *testing.T) {
 		<-released
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stop()
 	defer close(released)
 	awaitSubscriptions(t, b)
@@ -79,23 +74,17 @@ func TestNotified(t *testing.T) {
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
 	got := make(chan events.SessionID, 4)
 	stop, err := b.OnNotify("w1", func(id events.SessionID) { got <- id })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stop()
 	awaitSubscriptions(t, b)
 	for _, notice := range []struct {
 		worker  events.WorkerID
 		session events.SessionID
 	}{{"w2", "of-another"}, {"w1", "s1"}, {"w1", "s2"}} {
-		if err := other.Notify(notice.worker, notice.session); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, other.Notify(notice.worker, notice.session))
 	}
 	for _, want := range []events.SessionID{"s1", "s2"} {
-		if id := bustest.Receive(t, "a delivery", got); id != want {
-			t.Errorf("got %s, want %s", id, want)
-		}
+		runtest.Equal(t, "delivery", bustest.Receive(t, "a delivery", got), want)
 	}
 }
 
@@ -104,22 +93,18 @@ func TestWorkerGone(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
 	b, frozen, other := bustest.Open(t, s), bustest.Open(t, s), bustest.Open(t, s)
-	if _, err := b.OnNotify("w1", func(events.SessionID) {}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.OnNotify("w1", func(events.SessionID) {})
+	runtest.NoError(t, err)
 	blocked, released := make(chan struct{}), make(chan struct{})
-	if _, err := frozen.OnNotify("w2", func(events.SessionID) {
+	_, err = frozen.OnNotify("w2", func(events.SessionID) {
 		close(blocked)
 		<-released
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	runtest.NoError(t, err)
 	defer close(released)
 	awaitSubscriptions(t, b)
 	awaitSubscriptions(t, frozen)
-	if err := other.Notify("w2", "s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, other.Notify("w2", "s"))
 	bustest.Receive(t, "a delivery", blocked)
 	for worker, want := range map[events.WorkerID]bool{"w1": false, "w2": false, "w3": true} {
 		if got := other.WorkerGone(t.Context(), worker); got != want {
@@ -136,15 +121,11 @@ func TestAnnounced(t *testing.T) {
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
 	got := make(chan events.WorkerID, 8)
 	stop, err := b.OnAnnounce(func(id events.WorkerID) { got <- id })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stop()
 	awaitSubscriptions(t, b)
 	for _, id := range []events.WorkerID{"w1", "", "a.b", "w 3", "w2"} {
-		if err := other.Announce(id); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, other.Announce(id))
 	}
 	if list := []events.WorkerID{bustest.Receive(t, "a delivery", got), bustest.Receive(t, "a delivery", got)}; !slices.Equal(list, []events.WorkerID{"w1", "w2"}) {
 		t.Errorf("got %v, want what are ids of workers", list)

@@ -14,19 +14,17 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // forge stores a commit as a writer without keys does that may publish to the session: without a bus.
 func forge(t *testing.T, b *bus.Bus, c *events.Commit) {
 	t.Helper()
 	data, err := events.Encode(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	msg := &nats.Msg{Subject: "lash.s." + string(c.Session) + ".session", Data: data, Header: nats.Header{"Nats-Msg-Id": {string(c.ID)}}}
-	if _, err := jetStream(t, b).PublishMsg(t.Context(), msg); err != nil {
-		t.Fatal(err)
-	}
+	_, err = jetStream(t, b).PublishMsg(t.Context(), msg)
+	runtest.NoError(t, err)
 }
 
 // readAll reads from a sequence to the end, and returns the sequences and the error of the read.
@@ -43,9 +41,7 @@ func readAll(ctx context.Context, log events.Log, id events.SessionID, from even
 // archive makes the session s cold.
 func archive(t *testing.T, b *bus.Bus, at events.Seq) {
 	t.Helper()
-	if err := errors.Join(b.Archive(t.Context(), "s", at), b.Discard(t.Context(), "s")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(b.Archive(t.Context(), "s", at), b.Discard(t.Context(), "s")))
 }
 
 // encryptedHistories makes the session s on a server, each ends encrypted at sequence 6 at least.
@@ -54,9 +50,8 @@ func encryptedHistories(t *testing.T) map[string]func(plain, keyed func() *bus.B
 	grown := func(b *bus.Bus, from, n int) {
 		t.Helper()
 		for i := from; i < n; i++ {
-			if _, err := b.Log().Append(t.Context(), commit("s", i+1), events.Seq(i)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Log().Append(t.Context(), commit("s", i+1), events.Seq(i))
+			runtest.NoError(t, err)
 		}
 	}
 	archived := func(b *bus.Bus) { t.Helper(); archive(t, b, 5) }
@@ -86,13 +81,10 @@ func encryptedHistories(t *testing.T) map[string]func(plain, keyed func() *bus.B
 		"imported plain": func(_, keyed func() *bus.Bus) *bus.Bus {
 			b := keyed()
 			log, _ := written(t, "s", 5, "")
-			if err := b.Restore(t.Context(), "s", log); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.Restore(t.Context(), "s", log))
 			c := commit("s", 6)
-			if _, err := b.Log().Append(t.Context(), c, 5); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Log().Append(t.Context(), c, 5)
+			runtest.NoError(t, err)
 			return b
 		},
 	}
@@ -119,9 +111,8 @@ func TestLongPlainCommitAfterMark(t *testing.T) {
 				}
 				forge(t, b, commit("s", 7))
 				if later > 0 { // a node that decides without reading, which none does
-					if _, err := b.Log().Append(t.Context(), commit("s", 8), 7); err != nil {
-						t.Fatal(err)
-					}
+					_, err := b.Log().Append(t.Context(), commit("s", 8), 7)
+					runtest.NoError(t, err)
 				}
 				wantForged(t, b, keyed)
 				without := plainBus(t, server)
@@ -153,13 +144,10 @@ func TestPlainLiveCommit(t *testing.T) {
 	b := bustest.OpenWith(t, server, newBodyKeys(t))
 	grow(t, b.Log(), "s", 2)
 	live, err := b.Live("s", 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(live.Close)
-	if _, err := b.Log().Append(t.Context(), commit("s", 3), 2); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Log().Append(t.Context(), commit("s", 3), 2)
+	runtest.NoError(t, err)
 	forge(t, b, commit("s", 4))
 	for seq, want := range []error{3: nil, 4: events.ErrOutcomeUnknown} {
 		if seq < 3 {
@@ -169,9 +157,8 @@ func TestPlainLiveCommit(t *testing.T) {
 		if e, err := b.Entry(m); m.Seq != events.Seq(seq) || !errors.Is(err, want) {
 			t.Errorf("live: got %+v, %v, want %d, %v", e, err, seq, want)
 		}
-		if _, err := b.Log().CommitInFirstStream(t.Context(), "s", events.Seq(seq)); !errors.Is(err, want) {
-			t.Errorf("alone: got %v, want %v", err, want)
-		}
+		_, err = b.Log().CommitInFirstStream(t.Context(), "s", events.Seq(seq))
+		runtest.WantError(t, "alone", err, want)
 	}
 }
 
@@ -183,9 +170,7 @@ func TestMixedCommit(t *testing.T) {
 	grow(t, b.Log(), "s", 1)
 	c := commit("s", 2)
 	mixed, err := b.Encrypted(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	mixed.Events = append(mixed.Events, c.Events...)
 	forge(t, b, mixed)
 	if list, err := readAll(t.Context(), b.Log(), "s", 1); !errors.Is(err, events.ErrMalformed) || len(list) != 1 {
@@ -215,9 +200,8 @@ func TestPlainAfterTheSwitch(t *testing.T) {
 		forge(t, b, commit(id, at))
 	}
 	grow(t, b.Log(), "made", 1) // makes the stream
-	if _, err := b.Log().Append(t.Context(), commit("turned", 5), 4); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Log().Append(t.Context(), commit("turned", 5), 4)
+	runtest.NoError(t, err)
 	for id, fails := range map[events.SessionID]bool{"old": false, "forged": true, "turned": true} {
 		for from := events.Seq(1); from <= 4; from++ {
 			reader := keyed()
@@ -245,9 +229,7 @@ func TestNoKeysNoArchive(t *testing.T) {
 	forge(t, b, commit("s", 4))
 	without := plainBus(t, server)
 	for id, at := range map[events.SessionID]events.Seq{"s": 4, "encrypted": 3} {
-		if err := without.Archive(t.Context(), id, at); !errors.Is(err, events.ErrLocked) {
-			t.Errorf("archive %s without the keys: got %v, want locked", id, err)
-		}
+		runtest.WantError(t, fmt.Sprintf("archive %s without the keys", id), without.Archive(t.Context(), id, at), events.ErrLocked)
 	}
 	for hot, err := range b.Hot(t.Context()) {
 		if err != nil || hot.Sealed {
@@ -256,9 +238,8 @@ func TestNoKeysNoArchive(t *testing.T) {
 	}
 	reader := bustest.OpenWith(t, server, keys)
 	reader.SwitchedAt(time.Now().Add(-time.Hour))
-	if _, err := readAll(t.Context(), reader.Log(), "s", 1); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("the forged commit: got %v, want malformed", err)
-	}
+	_, err := readAll(t.Context(), reader.Log(), "s", 1)
+	runtest.WantError(t, "the forged commit", err, events.ErrMalformed)
 	if err := errors.Join(b.Archive(t.Context(), "encrypted", 3), b.Discard(t.Context(), "encrypted")); err != nil {
 		t.Errorf("archive with the keys: got %v", err)
 	}
@@ -278,12 +259,9 @@ func TestSwitchTimeStays(t *testing.T) {
 		}
 	}
 	manifests, err := jetStream(t, plainBus(t, server)).KeyValue(t.Context(), "lash-plugins")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := manifests.Put(t.Context(), "=bodies-since", []byte("9999999999999")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = manifests.Put(t.Context(), "=bodies-since", []byte("9999999999999"))
+	runtest.NoError(t, err)
 	if b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: later}); !errors.Is(err, events.ErrMalformed) {
 		t.Errorf("plain time: got %v, want malformed", err)
 		if err == nil {

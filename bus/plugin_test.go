@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestRequestsOfOnePluginDoNotDelayAnother has a handler that does not return for one plugin. Its requests take a
@@ -23,9 +24,7 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b := bustest.Open(t, server)
 	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer nc.Close()
 	release := make(chan struct{})
 	stop, err := b.ServePlugins([]string{"good", "bad"}, nil, func(plugin, _ string, _ []byte) []byte {
@@ -34,9 +33,7 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 		}
 		return []byte(plugin)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stop()
 	defer close(release)
 	if err := b.Conn().Flush(); err != nil { // the server has the subscriptions
@@ -44,9 +41,7 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 	}
 	before := runtime.NumGoroutine()
 	for i := range 5000 {
-		if err := nc.PublishRequest("lash.plugins.bad.register", fmt.Sprint(nats.InboxPrefix, "none.", i), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, nc.PublishRequest("lash.plugins.bad.register", fmt.Sprint(nats.InboxPrefix, "none.", i), []byte("x")))
 	}
 	m, err := nc.Request("lash.plugins.good.register", nil, time.Minute)
 	if err != nil || string(m.Data) != "good" {
@@ -62,9 +57,7 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 func pluginUser(t *testing.T, server *busembed.Server) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(nc.Close)
 	flood := make([]byte, floodSize)
 	for plugin, answer := range map[string]func(*nats.Msg){
@@ -76,13 +69,10 @@ func pluginUser(t *testing.T, server *busembed.Server) *nats.Conn {
 			}
 		},
 	} {
-		if _, err := nc.Subscribe("lash.plugin."+plugin+".i1.call", answer); err != nil {
-			t.Fatal(err)
-		}
+		_, err = nc.Subscribe("lash.plugin."+plugin+".i1.call", answer)
+		runtest.NoError(t, err)
 	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, nc.Flush())
 	return nc
 }
 
@@ -122,9 +112,7 @@ func TestLongFloodOfAnswersHasItsConnection(t *testing.T) {
 					signs.Add(1)
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			defer stop()
 			before(t, b, l)
 			awaitOwn(t, b, nc, &signs)
@@ -143,12 +131,8 @@ func awaitOwn(t *testing.T, b *bus.Bus, nc *nats.Conn, signs *atomic.Int64) {
 	bustest.Eventually(t, "a sign of life over a connection of the plugin", func() bool {
 		own := b.PluginConn("bad")
 		got, over, primary := signs.Load(), own.Stats().InMsgs, b.Conn().Stats().InMsgs
-		if err := nc.Publish("lash.plugin-live.bad.i1", []byte("sign")); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(nc.Flush(), b.Conn().Flush()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, nc.Publish("lash.plugin-live.bad.i1", []byte("sign")))
+		runtest.NoError(t, errors.Join(nc.Flush(), b.Conn().Flush()))
 		err := own.FlushTimeout(time.Minute)
 		return err == nil && own != b.Conn() && signs.Load() > got && own.Stats().InMsgs > over && b.Conn().Stats().InMsgs == primary
 	})
@@ -186,9 +170,7 @@ func TestAwaitingRequestsDelayNone(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b := bustest.Open(t, server)
 	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer nc.Close()
 	const waiting = 200
 	awaits, release := make(chan struct{}, waiting), make(chan struct{})
@@ -198,9 +180,7 @@ func TestAwaitingRequestsDelayNone(t *testing.T) {
 			<-release
 		}
 	}, func(_, _ string, data []byte) []byte { return data })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stop()
 	bustest.Eventually(t, "the first answer", func() bool { // the server has the subscriptions
 		_, err := nc.Request("lash.plugins.notes.register", []byte("now"), time.Second)
@@ -208,13 +188,9 @@ func TestAwaitingRequestsDelayNone(t *testing.T) {
 	})
 	inbox := nc.NewInbox()
 	answers, err := nc.SubscribeSync(inbox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for range waiting {
-		if err := nc.PublishRequest("lash.plugins.notes.register", inbox, []byte("waits")); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, nc.PublishRequest("lash.plugins.notes.register", inbox, []byte("waits")))
 	}
 	for range waiting {
 		bustest.Receive(t, "a request that waits", awaits)

@@ -11,22 +11,19 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func joinPluginEvents(t *testing.T, b *bus.Bus, plugin string) *bus.PluginEvents {
 	t.Helper()
 	e, err := b.PluginEvents(t.Context(), plugin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return e
 }
 
 func storePluginEvent(t *testing.T, b *bus.Bus, plugin, id string) {
 	t.Helper()
-	if err := b.StorePluginEvent(t.Context(), plugin, id, []byte(id)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.StorePluginEvent(t.Context(), plugin, id, []byte(id)))
 }
 
 // nextPluginEvent fetches until an event comes.
@@ -106,9 +103,7 @@ func TestPluginEventsLost(t *testing.T) {
 			t.Parallel()
 			b := bustest.Start(t)
 			events := joinPluginEvents(t, b, "a")
-			if err := jetStream(t, b).DeleteStream(t.Context(), "lash-plugin-events"); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-plugin-events"))
 			use(t, b, events)
 			storePluginEvent(t, b, "a", "a0")
 			if event := nextPluginEvent(t, events); string(event.Data) != "a0" {
@@ -134,8 +129,6 @@ func TestPluginEventsMissing(t *testing.T) {
 	}
 	joinPluginEvents(t, b, "a")
 	missing()
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-plugin-events"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-plugin-events"))
 	missing("lash-plugin-events")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestPriority: an append on one bus requests priority from a younger one on another bus. The younger one yields
@@ -42,8 +43,6 @@ func TestPriority(t *testing.T) {
 	wait("yielded", false)
 	requester.RequestPriority("s", time.Time{})
 	wait("a run requests", true)
-	if err := requester.Conn().Publish("lash.way.s", []byte("-5 years")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, requester.Conn().Publish("lash.way.s", []byte("-5 years")))
 	wait("malformed age", false)
 }

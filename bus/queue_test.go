@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestWakes lists the keys that have a wake, delivered or not. A deleted queue is created again, and the list is
@@ -30,9 +31,7 @@ func TestWakes(t *testing.T) {
 			t.Errorf("got %v, %v, want %+v among them", wakes, err, key)
 		}
 	}
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-work"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-work"))
 	if wakes, err := b.Wakes(t.Context()); err != nil || len(wakes) != 0 {
 		t.Errorf("deleted: got %v, %v, want none", wakes, err)
 	}
@@ -53,9 +52,7 @@ func TestFetchMakesQueueAgain(t *testing.T) {
 			t.Parallel()
 			b := bustest.Start(t)
 			q := joinQueue(t, b, bus.ClassTurn)
-			if err := remove(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, remove(t.Context(), b))
 			if recreated, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !recreated || err != nil {
 				t.Errorf("fetch after: got recreated %v, %v", recreated, err)
 			}
@@ -71,14 +68,10 @@ func TestFetchMakesQueueAgain(t *testing.T) {
 			}()
 			for waiting := false; !waiting; { // until the server has the pull
 				c, err := jetStream(t, b).Consumer(t.Context(), "lash-work", string(bus.ClassTurn))
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				waiting = c.CachedInfo().NumWaiting > 0
 			}
-			if err := remove(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, remove(t.Context(), b))
 			if err := bustest.Receive(t, "a delivery", done); err != nil {
 				t.Errorf("fetch during: got %v", err)
 			}

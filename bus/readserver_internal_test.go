@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestFirstSubjects reads a list of subjects that is larger than a message, page by page as the client library does: it gets all
@@ -24,9 +26,7 @@ func TestFirstSubjects(t *testing.T) {
 			page[name] = want[name]
 		}
 		answer, err := json.Marshal(map[string]any{"total": all, "offset": len(got), "created": "now", "state": map[string]any{"messages": all, "subjects": page}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		data, err := firstSubjects(answer, limit)
 		if err != nil || len(data) > limit {
 			t.Fatalf("page %d: got %d bytes, %v, want at most %d", pages, len(data), err, limit)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // unrepairedServer is a server without the repair of package busembed, on a store that outlives it.
@@ -32,17 +33,13 @@ func (s *unrepairedServer) start(t *testing.T) *bus.Bus {
 			Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.UPDATE.lash-s-s"}},
 		}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s.Start()
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server is not ready")
 	}
 	b, err := bus.Open(t.Context(), bus.Config{URL: s.ClientURL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return b
 }
 
@@ -55,27 +52,18 @@ func (s *unrepairedServer) killDuringUpdate(t *testing.T, b *bus.Bus, change fun
 		t.Fatalf("streams: got %v, want one", hot)
 	}
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	sum := filepath.Join(s.store, "jetstream", "$G", "streams", hot[0], "meta.sum")
 	before, err := os.ReadFile(sum) //nolint:gosec // of this test
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stream, err := js.Stream(t.Context(), hot[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cfg := stream.CachedInfo().Config
 	change(&cfg)
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	_, err = js.UpdateStream(t.Context(), cfg)
+	runtest.NoError(t, err)
 	s.stop(b)
-	if err := os.WriteFile(sum, before, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(sum, before, 0o600))
 }
 
 // dieAfterSeal archives the session up to its seal.
@@ -85,9 +73,7 @@ func (s *unrepairedServer) dieAfterSeal(t *testing.T, last events.Seq) {
 	defer cancel()
 	dies := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) { cancel() }) // at the entry, which it may not write
 	b, err := bus.Open(t.Context(), bus.Config{URL: s.ClientURL(), Options: []nats.Option{nats.UserInfo("archiver", ""), dies}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	if err := b.Archive(ctx, "s", last); err == nil {
 		t.Fatal("the archiver went on: got no error")
@@ -114,9 +100,7 @@ func TestServerForgetsStream(t *testing.T) {
 			s.dieAfterSeal(t, events.Seq(len(want)))
 		}
 		put, err := b.PausedPutEntry(t.Context(), "s") // an archiver that sees the seal, and puts the entry late
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		s.killDuringUpdate(t, b, func(cfg *jetstream.StreamConfig) { cfg.Sealed = true })
 		b = s.start(t)
 		if got := streams(t, b); len(got) != 0 {
@@ -137,11 +121,7 @@ func TestServerForgetsStream(t *testing.T) {
 		if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 			t.Errorf("life %d: after an append and a restart: got %v, want %v", life, got, want)
 		}
-		if err := makeCold(t.Context(), b, "s", events.Seq(len(want))); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, makeCold(t.Context(), b, "s", events.Seq(len(want))))
 	}
-	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
-		t.Errorf("cold: got %v, want %v", got, want)
-	}
+	runtest.EqualLists(t, "cold", history(t, b, "s", 0), want)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // lossy dials connections that lose requests: these go to a subscriber that does not respond.
@@ -65,15 +66,11 @@ func openLossy(t *testing.T) (*bus.Bus, *lossy) {
 	if err == nil {
 		err = silent.Conn().Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
 	l := &lossy{plain: silent}
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 300 * time.Millisecond, Options: []nats.Option{nats.SetCustomDialer(l), nats.Timeout(time.Minute)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return b, l
 }
@@ -133,17 +130,12 @@ func TestRequestLost(t *testing.T) {
 		last++
 		return err
 	}
-	if err := grow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lossy.plain.Snapshots().Put(t.Context(), id, []byte("row"), 0); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, grow(t.Context()))
+	_, err := lossy.plain.Snapshots().Put(t.Context(), id, []byte("row"), 0)
+	runtest.NoError(t, err)
 	body := bytes.Repeat([]byte("body"), 1<<16)
 	ref, err := b.PutBlob(t.Context(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	requests := repeatedRequests(t, b, id, ref, body)
 	requests["append"] = grow
 	for name, request := range requests {
@@ -167,9 +159,7 @@ func TestRequestLost(t *testing.T) {
 		},
 	} {
 		lossy.lose.Store(1)
-		if err := request(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
-			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
-		}
+		runtest.WantError(t, name, request(ctx), events.ErrOutcomeUnknown)
 	}
 	if ctx.Err() != nil {
 		t.Error("a request waited for the end of its ctx")
@@ -181,9 +171,8 @@ func TestRequestUnanswered(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
 	body := bytes.Repeat([]byte("body"), 1<<10)
-	if _, err := b.PutBlob(t.Context(), body); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.PutBlob(t.Context(), body)
+	runtest.NoError(t, err)
 	stored, err := b.Blobs(t.Context())
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("got %d blobs, %v", len(stored), err)
@@ -202,9 +191,7 @@ func TestRequestUnanswered(t *testing.T) {
 		"join timers":     func() error { _, err := b.Due(ctx); return err },
 		"join projectors": func() error { _, err := b.Dirty(ctx); return err },
 	} {
-		if err := request(); !errors.Is(err, events.ErrOutcomeUnknown) {
-			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
-		}
+		runtest.WantError(t, name, request(), events.ErrOutcomeUnknown)
 	}
 }
 
@@ -213,13 +200,10 @@ func TestPullLost(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
 	queue, err := b.Queue(t.Context(), bus.ClassTurn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	lossy.lose.Store(1)
-	if _, err := queue.Fetch(t.Context(), 1, time.Hour, func(*bus.Wake) {}); !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
-	}
+	_, err = queue.Fetch(t.Context(), 1, time.Hour, func(*bus.Wake) {})
+	runtest.WantError(t, "fetch", err, events.ErrOutcomeUnknown)
 }
 
 // TestServerSilent has a server that answers no request on a connection that is up: after a while the bus uses the
@@ -228,13 +212,11 @@ func TestServerSilent(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
 	const id = events.SessionID("s")
-	if _, err := b.Log().Append(t.Context(), commit(id, 1), 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Log().Append(t.Context(), commit(id, 1), 0)
+	runtest.NoError(t, err)
 	lossy.broken.Store(lossy.dials.Load())
-	if _, err := b.Log().Append(t.Context(), commit(id, 2), 1); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Log().Append(t.Context(), commit(id, 2), 1)
+	runtest.NoError(t, err)
 	if n := b.Reconnects(); n < 1 { // more where that one has no time for its answer
 		t.Errorf("connected %d times more, want once", n)
 	}
@@ -287,34 +269,23 @@ func TestBlobWithoutChunks(t *testing.T) {
 	defer cancel()
 	body := []byte("body")
 	ref, err := b.PutBlob(ctx, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	blobs, err := js.ObjectStore(ctx, "lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	info, err := blobs.GetInfo(ctx, ref.Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stream, err := js.Stream(ctx, "OBJ_lash-blobs")
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject("$O.lash-blobs.C."+info.NUID))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if _, err := b.Blob(ctx, ref); err == nil || ctx.Err() != nil {
 		t.Errorf("without chunks: got %v, %v, want an error before the end of time", err, ctx.Err())
 	}
-	if _, err := b.PutBlob(ctx, body); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.PutBlob(ctx, body)
+	runtest.NoError(t, err)
 	if got, err := b.Blob(ctx, ref); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("stored again: got %q, %v", got, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // written is a history in memory, and its commits as texts. by ends their ids.
@@ -21,9 +21,8 @@ func written(t *testing.T, id events.SessionID, n int, by string) (*events.MemLo
 	for i := range n {
 		c := commit(id, i+1)
 		c.ID += events.CommitID(by)
-		if _, err := log.Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := log.Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 		list = append(list, fmt.Sprintf("%d:%s", i+1, c.ID))
 	}
 	return log, list
@@ -34,12 +33,8 @@ func TestRestore(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
 	log, want := written(t, "s1", 5, "")
-	if err := b.Restore(t.Context(), "s1", log); err != nil {
-		t.Fatal(err)
-	}
-	if got := history(t, b, "s1", 1); !slices.Equal(got, want) {
-		t.Errorf("restored history: got %v, want %v", got, want)
-	}
+	runtest.NoError(t, b.Restore(t.Context(), "s1", log))
+	runtest.EqualLists(t, "restored history", history(t, b, "s1", 1), want)
 	for entry, err := range log.Read(t.Context(), "s1", 1) {
 		for have, haveErr := range b.Log().Read(t.Context(), "s1", entry.Seq) {
 			if err != nil || haveErr != nil || !bytes.Equal(have.Data, entry.Data) {
@@ -56,15 +51,11 @@ func TestRestore(t *testing.T) {
 		t.Errorf("restore again: got %v, want a conflict at 5", err)
 	}
 	want = appendUpTo(t, b, "s1", want, 7)
-	if got := history(t, b, "s1", 1); !slices.Equal(got, want) {
-		t.Errorf("continued history: got %v, want %v", got, want)
-	}
+	runtest.EqualLists(t, "continued history", history(t, b, "s1", 1), want)
 	if err := b.Restore(t.Context(), "s1", log); !errors.As(err, &conflict) || conflict.Last != 7 {
 		t.Errorf("restore of a hot session: got %v, want a conflict at 7", err)
 	}
-	if err := b.Restore(t.Context(), "s2", log); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("restore of a session that the log lacks: got %v, want ErrNoSession", err)
-	}
+	runtest.WantError(t, "restore of a session that the log lacks", b.Restore(t.Context(), "s2", log), events.ErrNoSession)
 }
 
 // TestRestoreAgainstCreator lets creators and restorers of one session compete. Exactly one history is there, and only its

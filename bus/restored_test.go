@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongReadsOverRestoredStore puts an earlier copy of a store back while reads are in the middle of histories. No read yields commits of two
@@ -137,9 +138,7 @@ func TestLocatedBeforeReconnect(t *testing.T) {
 			}
 		}
 	}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	look := func() int64 {
 		t.Helper()
@@ -170,9 +169,7 @@ func TestCommitsOfBeforeReconnect(t *testing.T) {
 		received <- m
 		<-resume
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stop()
 	before := b.Conn().Stats().InMsgs
 	bustest.Write(t, b, "s", 0, 3, "c")
@@ -218,9 +215,7 @@ func TestReadOverSecondConnection(t *testing.T) {
 		}
 		return err
 	}
-	if err := read(70); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, read(70))
 	if n, _ := conns.count(); n != 2 {
 		t.Fatalf("got %d connections, want 2", n)
 	}
@@ -228,14 +223,10 @@ func TestReadOverSecondConnection(t *testing.T) {
 	if err == nil {
 		err = js.DeleteStream(t.Context(), "lash-s-s")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	bustest.Write(t, bustest.Open(t, server), "s", 0, 80, "new")
 	conns.cut(1)
 	bustest.Eventually(t, "the second connection is made again", func() bool { n, _ := conns.count(); return n == 3 })
 	bustest.Eventually(t, "the read notices", func() bool { return b.SecondaryIsConnected() })
-	if err := read(20); !errors.Is(err, events.ErrShorter) {
-		t.Errorf("got %v, want %v", err, events.ErrShorter)
-	}
+	runtest.WantError(t, "read to 20", read(20), events.ErrShorter)
 }

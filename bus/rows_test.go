@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestRows(t *testing.T) {
@@ -54,30 +55,24 @@ func testRows(t *testing.T, rows bus.Rows) {
 	put("late", one, bus.ErrStale)
 	put("beyond", two+1, bus.ErrStale)
 	check("two", two)
-	if _, err := rows.Put(t.Context(), "s2", nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := rows.Put(t.Context(), "s2", nil, 0)
+	runtest.NoError(t, err)
 	var keys []string
 	for key, err := range rows.Keys(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		keys = append(keys, string(key))
 	}
 	if len(keys) != 2 || !strings.Contains(fmt.Sprint(keys), "s1") || !strings.Contains(fmt.Sprint(keys), "s2") {
 		t.Errorf("keys: got %v, want s1 and s2", keys)
 	}
-	if _, err := rows.Get(t.Context(), "a.b"); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("get a.b: got %v, want %v", err, events.ErrInvalidID)
-	}
-	if _, err := rows.Put(t.Context(), "*", nil, 0); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("put *: got %v, want %v", err, events.ErrInvalidID)
-	}
+	_, err = rows.Get(t.Context(), "a.b")
+	runtest.WantError(t, "get a.b", err, events.ErrInvalidID)
+	_, err = rows.Put(t.Context(), "*", nil, 0)
+	runtest.WantError(t, "put *", err, events.ErrInvalidID)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := rows.Get(ctx, "s1"); !errors.Is(err, context.Canceled) {
-		t.Errorf("get, cancelled: got %v, want %v", err, context.Canceled)
-	}
+	_, err = rows.Get(ctx, "s1")
+	runtest.WantError(t, "get, cancelled", err, context.Canceled)
 }
 
 // TestUpdateRows counts in one row from several programs at once, on one server and on three, whose reads are answered
@@ -165,13 +160,10 @@ func TestBlobs(t *testing.T) {
 		}
 	}
 	stream, err := jetStream(t, b).Stream(t.Context(), "OBJ_lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	before := stream.CachedInfo().State.LastSeq
-	if _, err := b.PutBlob(t.Context(), []byte("short")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.PutBlob(t.Context(), []byte("short"))
+	runtest.NoError(t, err)
 	info, err := stream.Info(t.Context())
 	if err != nil || info.State.LastSeq != before {
 		t.Errorf("the same body again: got %d messages written, %v, want none", info.State.LastSeq-before, err)
@@ -181,37 +173,27 @@ func TestBlobs(t *testing.T) {
 func TestBlobsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	if _, err := b.Blob(t.Context(), events.BlobRef{Digest: strings.Repeat("0", 64), Size: 1}); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("unknown: got %v, want %v", err, bus.ErrNotFound)
-	}
-	if _, err := b.PutBlob(t.Context(), make([]byte, events.MaxBlobBytes+1)); !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("too large: got %v, want %v", err, events.ErrTooLarge)
-	}
+	_, err := b.Blob(t.Context(), events.BlobRef{Digest: strings.Repeat("0", 64), Size: 1})
+	runtest.WantError(t, "unknown", err, bus.ErrNotFound)
+	_, err = b.PutBlob(t.Context(), make([]byte, events.MaxBlobBytes+1))
+	runtest.WantError(t, "too large", err, events.ErrTooLarge)
 	ref, err := b.PutBlob(t.Context(), make([]byte, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, size := range []int64{-1, 1} {
-		if _, err := b.Blob(t.Context(), events.BlobRef{Digest: ref.Digest, Size: size}); !errors.Is(err, events.ErrMalformed) {
-			t.Errorf("more than the reference says, %d: got %v, want %v", size, err, events.ErrMalformed)
-		}
+		_, err = b.Blob(t.Context(), events.BlobRef{Digest: ref.Digest, Size: size})
+		runtest.WantError(t, fmt.Sprintf("more than the reference says, %d", size), err, events.ErrMalformed)
 	}
 	if ref, err = b.PutBlob(t.Context(), []byte("the body")); err != nil {
 		t.Fatal(err)
 	}
 	store, err := jetStream(t, b).ObjectStore(t.Context(), "lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.PutBytes(t.Context(), ref.Digest, []byte("another")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Blob(t.Context(), ref); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("tampered: got %v, want %v", err, events.ErrMalformed)
-	}
-	if _, err := b.PutBlob(t.Context(), []byte("the body")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = store.PutBytes(t.Context(), ref.Digest, []byte("another"))
+	runtest.NoError(t, err)
+	_, err = b.Blob(t.Context(), ref)
+	runtest.WantError(t, "tampered", err, events.ErrMalformed)
+	_, err = b.PutBlob(t.Context(), []byte("the body"))
+	runtest.NoError(t, err)
 	if got, err := b.Blob(t.Context(), ref); err != nil || string(got) != "the body" {
 		t.Errorf("put again: got %q, %v, want %q", got, err, "the body")
 	}
@@ -243,9 +225,7 @@ func TestOpenReader(t *testing.T) {
 	}
 	grow(t, bustest.Open(t, s).Log(), "s", 2)
 	b, err := bus.OpenReader(t.Context(), bus.Config{URL: s.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	if last, err := b.Log().Last(t.Context(), "s"); err != nil || last != 2 {
 		t.Errorf("last: got %d, %v, want 2", last, err)
@@ -258,13 +238,10 @@ func TestPrefixes(t *testing.T) {
 	s := bustest.Server(t, busembed.Config{Listen: true})
 	grow(t, bustest.Open(t, s).Log(), "s", 2)
 	other, err := bus.Open(t.Context(), bus.Config{URL: s.URL(), Prefix: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer other.Close()
-	if _, err := other.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("last: got %v, want %v", err, events.ErrNoSession)
-	}
+	_, err = other.Log().Last(t.Context(), "s")
+	runtest.WantError(t, "last", err, events.ErrNoSession)
 	grow(t, other.Log(), "s", 1)
 	for id, err := range other.Sessions(t.Context()) {
 		if id != "s" || err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestRowValues: the values of all rows, over several batches, with replaced rows and without any.
@@ -20,9 +21,7 @@ func TestRowValues(t *testing.T) {
 		t.Helper()
 		got := make(map[string]int)
 		for value, err := range rows.Values(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			got[string(value[:6])]++
 		}
 		return got
@@ -37,9 +36,7 @@ func TestRowValues(t *testing.T) {
 		if err == nil && i%2 == 0 {
 			_, err = rows.Put(t.Context(), events.SessionID(fmt.Sprintf("s%d", i)), fmt.Appendf(nil, "new%03d%s", i%1000, large), revision)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	got := read()
 	for i := range 1000 {

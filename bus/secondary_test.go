@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // limitedConns gives a bus its connections, up to a limit.
@@ -67,16 +68,12 @@ func (l *limitedConns) cut(i int) {
 func openLimited(tb testing.TB, server *busembed.Server, most int) (*bus.Bus, *limitedConns) {
 	tb.Helper()
 	var opts nats.Options
-	if err := server.InProcess()(&opts); err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, server.InProcess()(&opts))
 	l := &limitedConns{server: opts.InProcessServer, limit: most}
 	b, err := bus.Open(tb.Context(), bus.Config{Options: []nats.Option{
 		nats.InProcessServer(l), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	tb.Cleanup(b.Close)
 	return b, l
 }
@@ -87,9 +84,8 @@ func appendLarge(tb testing.TB, b *bus.Bus, id events.SessionID, n, size int) {
 	for i := range n {
 		c := commit(id, i+1)
 		c.Events = []events.Event{events.Of("", &events.SessionClosed{Reason: strings.Repeat("x", size)})}
-		if _, err := b.Log().Append(tb.Context(), c, events.Seq(i)); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := b.Log().Append(tb.Context(), c, events.Seq(i))
+		runtest.NoError(tb, err)
 	}
 }
 
@@ -102,15 +98,11 @@ func TestLongBulk(t *testing.T) {
 	maker := bustest.Open(t, server)
 	appendLarge(t, maker, "hot", n, size)
 	appendLarge(t, maker, "cold", n, size)
-	if err := makeCold(t.Context(), maker, "cold", n); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeCold(t.Context(), maker, "cold", n))
 	appendLarge(t, maker, "short", 30, 100)
 	body := []byte(strings.Repeat("0123456789abcdef", 400<<10/16*8))
 	ref, err := maker.PutBlob(t.Context(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := map[events.SessionID][]string{"hot": history(t, maker, "hot", 1), "cold": history(t, maker, "cold", 1), "short": history(t, maker, "short", 1)}
 	for name, c := range map[string]struct {
 		most int
@@ -136,9 +128,7 @@ func TestLongBulk(t *testing.T) {
 			}
 			sent := b.Conn().Stats().OutBytes
 			own, err := b.PutBlob(t.Context(), append([]byte(name), body...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			if over := b.Conn().Stats().OutBytes - sent; c.most == 2 && !c.cut && over > 1<<20 {
 				t.Errorf("put: got %d bytes over the first connection, want at most 1 MiB", over)
 			}
@@ -236,9 +226,8 @@ func BenchmarkNeighbour(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				began := time.Now()
-				if _, err := own.Log().Append(b.Context(), commit(id, n+1), events.Seq(n)); err != nil {
-					b.Fatal(err)
-				}
+				_, err := own.Log().Append(b.Context(), commit(id, n+1), events.Seq(n))
+				runtest.NoError(b, err)
 				took = append(took, time.Since(began))
 				n++
 			}

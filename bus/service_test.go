@@ -15,15 +15,14 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // serve offers one operation, "do", until the test ends.
 func serve(t *testing.T, on *bus.Bus, do bus.HandlerFunc) *bus.Service {
 	t.Helper()
 	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Operations: map[string]bus.HandlerFunc{"do": do}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background()) // the test's own context has ended
 		cancel()
@@ -69,9 +68,8 @@ func TestServiceWithoutResponder(t *testing.T) {
 		t.Errorf("got %v, want %v and no doubt", err, bus.ErrNoResponder)
 	}
 	large := make([]byte, on.Conn().MaxPayload()+1)
-	if _, err := on.Request(t.Context(), "do", large, time.Second, nil); !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("got %v, want %v", err, events.ErrTooLarge)
-	}
+	_, err = on.Request(t.Context(), "do", large, time.Second, nil)
+	runtest.WantError(t, "request", err, events.ErrTooLarge)
 }
 
 // TestLongServicePatience sends a request that takes longer than the client's limit of silence; the node says that it
@@ -88,9 +86,7 @@ func TestLongServicePatience(t *testing.T) {
 	})
 	asking := bustest.Open(t, server)
 	working, err := asking.Conn().SubscribeSync("_INBOX.>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		got, err := asking.Request(t.Context(), "do", nil, 5*time.Second, nil)
@@ -110,9 +106,7 @@ func TestLongServicePatience(t *testing.T) {
 	}
 	close(finish)
 	answers.Wait()
-	if len(runs) != 1 {
-		t.Errorf("runs: got %d, want 1", len(runs))
-	}
+	runtest.Equal(t, "runs", len(runs), 1)
 }
 
 // TestServiceStops: Stop lets a started request end, and accepts no other.
@@ -168,9 +162,7 @@ func TestServiceCutOff(t *testing.T) {
 	var working sync.WaitGroup
 	working.Go(func() {
 		_, err := asking.Request(t.Context(), "do", nil, 2*time.Second, nil)
-		if !errors.Is(err, events.ErrOutcomeUnknown) {
-			t.Errorf("request that was cut off: got %v, want %v", err, events.ErrOutcomeUnknown)
-		}
+		runtest.WantError(t, "request that was cut off", err, events.ErrOutcomeUnknown)
 	})
 	<-began
 	now, cancel := context.WithCancel(t.Context())
@@ -193,32 +185,22 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 		looked <- struct{}{}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stopAnswer()
 	stopNotifies, err := on.OnNotify("w1", func(events.SessionID) { looked <- struct{}{} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stopNotifies()
-	if err := on.StoreWake(t.Context(), turnKey("s1"), bus.WakeHint{}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, on.StoreWake(t.Context(), turnKey("s1"), bus.WakeHint{}))
 	for _, subject := range []string{"lash.api.do", "lash.ask.w1", "lash.notify.w1"} {
 		for _, reply := range []string{"$JS.API.STREAM.PURGE.lash-work", "_INBOX", "_INBOXES.x", "lash.work.turn.s2"} {
-			if err := on.Conn().PublishRequest(subject, reply, nil); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, on.Conn().PublishRequest(subject, reply, nil))
 		}
 	}
 	// A subscription delivers in order, so the valid request is answered last.
-	if _, err := on.Request(t.Context(), "do", nil, time.Minute, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := on.RequestWorker(t.Context(), "w1", nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = on.Request(t.Context(), "do", nil, time.Minute, nil)
+	runtest.NoError(t, err)
+	_, err = on.RequestWorker(t.Context(), "w1", nil)
+	runtest.NoError(t, err)
 	if on.WorkerGone(t.Context(), "w1") {
 		t.Error("got a worker that listens gone")
 	}
@@ -245,23 +227,16 @@ func TestServiceStatistics(t *testing.T) {
 	on := bustest.Start(t)
 	serve(t, on, func(_ context.Context, r bus.Incoming) ([]byte, string) { return nil, string(r.Data) })
 	for _, code := range []string{"", "not_there", "not_there"} {
-		if _, err := on.Request(t.Context(), "do", []byte(code), time.Minute, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := on.Request(t.Context(), "do", []byte(code), time.Minute, nil)
+		runtest.NoError(t, err)
 	}
 	for verb, into := range map[string]any{"PING": &micro.Ping{}, "INFO": &micro.Info{}, "STATS": &micro.Stats{}} {
 		m, err := on.Conn().Request("$SRV."+verb+".lash-api", nil, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(m.Data, into); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
+		runtest.NoError(t, json.Unmarshal(m.Data, into))
 		if s, ok := into.(*micro.Stats); ok {
 			var own bus.OperationStats
-			if err := json.Unmarshal(s.Endpoints[0].Data, &own); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, json.Unmarshal(s.Endpoints[0].Data, &own))
 			if s.Endpoints[0].NumRequests != 3 || own.Answered != 3 || own.Errors["not_there"] != 2 || own.Working != 0 {
 				t.Errorf("got %d requests and %+v, want 3, and 2 errors", s.Endpoints[0].NumRequests, own)
 			}
@@ -274,22 +249,14 @@ func TestServesAsksNoHandler(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	asking := bustest.Open(t, server)
-	if err := asking.Serves(t.Context(), "do"); !errors.Is(err, bus.ErrNoResponder) {
-		t.Errorf("before: got %v, want %v", err, bus.ErrNoResponder)
-	}
+	runtest.WantError(t, "before", asking.Serves(t.Context(), "do"), bus.ErrNoResponder)
 	s := serve(t, bustest.Open(t, server), func(context.Context, bus.Incoming) ([]byte, string) {
 		t.Error("the handler ran")
 		return nil, ""
 	})
-	if err := asking.Serves(t.Context(), "do"); err != nil {
-		t.Errorf("while it runs: got %v, want nil", err)
-	}
-	if err := s.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := asking.Serves(t.Context(), "do"); !errors.Is(err, bus.ErrNoResponder) {
-		t.Errorf("after: got %v, want %v", err, bus.ErrNoResponder)
-	}
+	runtest.WantError(t, "while it runs", asking.Serves(t.Context(), "do"), nil)
+	runtest.NoError(t, s.Stop(t.Context()))
+	runtest.WantError(t, "after", asking.Serves(t.Context(), "do"), bus.ErrNoResponder)
 }
 
 // TestServiceAtItsLimit has a request hold all of a service's capacity: the service says at once that it serves, a request
@@ -305,9 +272,7 @@ func TestServiceAtItsLimit(t *testing.T) {
 			return r.Data, ""
 		},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = s.Stop(t.Context()) }()
 	asking := bustest.Open(t, server)
 	answers := make(chan error, 2)

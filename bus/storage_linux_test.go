@@ -26,9 +26,7 @@ func smallDisk(t *testing.T) string {
 	t.Helper()
 	runtest.Root(t)
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"))
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
@@ -42,9 +40,7 @@ func startOn(t *testing.T, dir string) (*busembed.Server, *bus.Bus) {
 	t.Helper()
 	server := bustest.Server(t, busembed.Config{StoreDir: dir, Listen: true})
 	b, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: server.URL(), Timeout: time.Second}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return server, b
 }
@@ -113,17 +109,13 @@ func TestLongReadyNamesFullDisk(t *testing.T) {
 	dir := smallDisk(t)
 	server, b := startOn(t, dir)
 	mustCreate(t, b, "s")
-	if err := b.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Ready(t.Context()))
 	filler := filepath.Join(dir, "filler")
 	if err := fill(filler); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("fill the disk: got %v, want %v", err, syscall.ENOSPC)
 	}
 	refuses(t, b, "s", "stream lash-s-s answers no append", "make space, then restart the server")
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Remove(filler))
 	refuses(t, b, "s", "stream lash-s-s answers no append")
 	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL(), "nats://"), ":")
 	server.Stop()
@@ -153,9 +145,7 @@ func TestFullDiskIsNotReached(t *testing.T) {
 	dir := smallDisk(t)
 	server := bustest.Server(t, busembed.Config{StoreDir: dir})
 	b, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{server.InProcess()}, Free: server.Free}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	mustCreate(t, b, "s")
 	mustCreate(t, b, "old")
@@ -193,12 +183,9 @@ func TestFullDiskIsNotReached(t *testing.T) {
 		if now := b.Conn().Stats().OutMsgs; now != before {
 			t.Errorf("got %d messages sent, want none", now-before)
 		}
-		if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); !errors.Is(err, events.ErrStorage) {
-			t.Errorf("body: got %v, want %v", err, events.ErrStorage)
-		}
-		if err := b.Ready(t.Context()); !errors.Is(err, events.ErrStorage) {
-			t.Errorf("ready: got %v, want %v", err, events.ErrStorage)
-		}
+		_, err := b.PutBlob(t.Context(), make([]byte, 1<<20))
+		runtest.WantError(t, "body", err, events.ErrStorage)
+		runtest.WantError(t, "ready", b.Ready(t.Context()), events.ErrStorage)
 	}
 	accepted := func(list map[string]func() error) {
 		t.Helper()
@@ -223,9 +210,7 @@ func TestFullDiskIsNotReached(t *testing.T) {
 	}
 	refused(much)
 	refused(little)
-	if err := errors.Join(os.Remove(filler), os.Remove(filepath.Join(dir, "rest"))); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(os.Remove(filler), os.Remove(filepath.Join(dir, "rest"))))
 	accepted(much)
 	sent++
 	accepted(little)
@@ -245,9 +230,7 @@ func TestLongReadyNamesFullStore(t *testing.T) {
 	mustCreate(t, b, "big")
 	refuses(t, b, "big", "stream lash-s-big refuses appends", "raise the limit of the account or of the server, or erase sessions")
 	refuses(t, b, "s", "stream lash-s-s refuses appends")
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-s-big"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-s-big"))
 	bustest.Eventually(t, "the bus is ready before somebody appends", func() bool { return b.Ready(t.Context()) == nil })
 	takesAgain(t, b, "s")
 }
@@ -263,16 +246,12 @@ func fill(name string) error {
 
 func mustCreate(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
-	if err := createSession(t, b, id); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, createSession(t, b, id))
 }
 
 func portOf(t *testing.T, text string) int {
 	t.Helper()
 	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return port
 }

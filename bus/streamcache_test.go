@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // reopened makes a session that was archived after three commits, and has five.
@@ -60,9 +61,7 @@ func TestLongOldHints(t *testing.T) {
 					wantEnd(t, knows, id, want, "hot again")
 					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error { return work(ctx, victim, id) })
 					last, err := b.Log().Last(t.Context(), id)
-					if err != nil {
-						t.Fatal(err)
-					}
+					runtest.NoError(t, err)
 					if last == 6 { // the victim's append was stored
 						want = append(want, fmt.Sprintf("6:%s", commit(id, 6).ID))
 					}
@@ -102,16 +101,13 @@ func TestHintOfStreamMadeAgain(t *testing.T) {
 	if err == nil {
 		err = name()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want = appendUpTo(t, b, "s", want, 5)
 	wantEnd(t, knows, "s", want, "in the stream")
 	mustMakeCold(t, b, "s", 5)
 	want = appendUpTo(t, b, "s", want, 7)
-	if _, err := b.PausedOpening(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.PausedOpening(t.Context(), "s")
+	runtest.NoError(t, err)
 	wantEnd(t, knows, "s", want, "in another stream")
 }
 
@@ -122,9 +118,8 @@ func TestHintOfErased(t *testing.T) {
 	b, knows := bustest.Open(t, server), bustest.Open(t, server)
 	want := reopened(t, b, "s")
 	wantEnd(t, knows, "s", want, "hot again")
-	if _, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 1}, nil)
+	runtest.NoError(t, err)
 	if _, err := knows.Log().Last(t.Context(), "s"); !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("got %v, want an erased error", err)
 	}
@@ -143,13 +138,10 @@ func largeReopened(tb testing.TB, b *bus.Bus) (last events.Seq) {
 		}
 		c.Events = []events.Event{events.Of("", &events.SessionClosed{Reason: string(text)})}
 		if i == n {
-			if err := makeCold(tb.Context(), b, "s", n); err != nil {
-				tb.Fatal(err)
-			}
+			runtest.NoError(tb, makeCold(tb.Context(), b, "s", n))
 		}
-		if _, err := b.Log().Append(tb.Context(), c, events.Seq(i)); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := b.Log().Append(tb.Context(), c, events.Seq(i))
+		runtest.NoError(tb, err)
 	}
 	return n + 1
 }
@@ -185,9 +177,8 @@ func BenchmarkEnd(b *testing.B) {
 		b.Run(string(id), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := on.Log().Last(b.Context(), id); err != nil {
-					b.Fatal(err)
-				}
+				_, err := on.Log().Last(b.Context(), id)
+				runtest.NoError(b, err)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestNames parses each built name, for every valid prefix and id.
@@ -114,9 +115,7 @@ func TestNamesAreDistinct(t *testing.T) {
 		{n.timerSession("s1"), "lash.timer.*.s1"},
 		{n.commit(&events.Commit{Session: "s1", Events: []events.Event{events.Of("t1", &events.TurnStarted{})}}), "lash.s.s1.turn"},
 	} {
-		if tc.got != tc.want {
-			t.Errorf("got %s, want %s", tc.got, tc.want)
-		}
+		runtest.Equal(t, "name", tc.got, tc.want)
 	}
 }
 

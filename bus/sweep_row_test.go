@@ -1,7 +1,6 @@
 package bus_test
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestSweepRow replaces a row by its revision, and refuses names that are no tokens.
@@ -20,29 +20,21 @@ func TestSweepRow(t *testing.T) {
 	if row, err := b.SweepRow(t.Context(), "x"); err != nil || row.Revision != 0 {
 		t.Errorf("no row: got revision %d, %v, want 0", row.Revision, err)
 	}
-	if err := b.PutSweepRow(t.Context(), "x", []byte("one"), 0); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.PutSweepRow(t.Context(), "x", []byte("one"), 0))
 	row, err := b.SweepRow(t.Context(), "x")
 	if err != nil || string(row.Value) != "one" {
 		t.Fatalf("row: got %q, %v, want one", row.Value, err)
 	}
-	if err := b.PutSweepRow(t.Context(), "x", []byte("two"), row.Revision); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.PutSweepRow(t.Context(), "x", []byte("two"), row.Revision))
 	for _, old := range []uint64{0, row.Revision} {
-		if err := b.PutSweepRow(t.Context(), "x", []byte("late"), old); !errors.Is(err, bus.ErrStale) {
-			t.Errorf("put at revision %d: got %v, want %v", old, err, bus.ErrStale)
-		}
+		runtest.WantError(t, fmt.Sprintf("put at revision %d", old), b.PutSweepRow(t.Context(), "x", []byte("late"), old), bus.ErrStale)
 	}
 	if row, err = b.SweepRow(t.Context(), "x"); err != nil || string(row.Value) != "two" {
 		t.Errorf("row: got %q, %v, want two", row.Value, err)
 	}
 	_, err = b.SweepRow(t.Context(), "a.b")
 	for _, err := range []error{err, b.PutSweepRow(t.Context(), "", nil, 0)} {
-		if !errors.Is(err, events.ErrInvalidID) {
-			t.Errorf("name: got %v, want %v", err, events.ErrInvalidID)
-		}
+		runtest.WantError(t, "name", err, events.ErrInvalidID)
 	}
 }
 
@@ -52,9 +44,8 @@ func TestBlobsWhileDropped(t *testing.T) {
 	b := bustest.Start(t)
 	for round := range 5 {
 		for i := range 30 {
-			if _, err := b.PutBlob(t.Context(), fmt.Appendf(nil, "body %d of %d", i, round)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.PutBlob(t.Context(), fmt.Appendf(nil, "body %d of %d", i, round))
+			runtest.NoError(t, err)
 		}
 		list, err := b.Blobs(t.Context())
 		if err != nil || len(list) != 30 {
@@ -82,9 +73,8 @@ func TestStorageID(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	one, other := bustest.Open(t, server), bustest.Open(t, server)
-	if _, err := one.PutBlob(t.Context(), []byte("text")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := one.PutBlob(t.Context(), []byte("text"))
+	runtest.NoError(t, err)
 	id := func(b *bus.Bus) (id bus.StorageID, at time.Time) {
 		t.Helper()
 		list, err := b.Blobs(t.Context())
@@ -107,9 +97,7 @@ func TestStorageID(t *testing.T) {
 	if err == nil {
 		_, err = one.PutBlob(t.Context(), []byte("text"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if again, _ := id(one); again == first {
 		t.Errorf("stored again: got the same id %x", again)
 	}

@@ -11,14 +11,13 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func joinTimers(t *testing.T, b *bus.Bus) *bus.Due {
 	t.Helper()
 	d, err := b.Due(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return d
 }
 
@@ -36,9 +35,7 @@ func nextDue(t *testing.T, d *bus.Due) (session events.SessionID) {
 
 func setTimer(t *testing.T, b *bus.Bus, session events.SessionID, at events.Millis) {
 	t.Helper()
-	if err := b.SetTimer(session, at); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.SetTimer(session, at))
 }
 
 // awaitTimers waits until exactly these sessions have a waiting timer.
@@ -46,9 +43,7 @@ func awaitTimers(t *testing.T, b *bus.Bus, want ...events.SessionID) {
 	t.Helper()
 	bustest.Eventually(t, fmt.Sprintf("timers of %v", want), func() bool {
 		list, err := b.Timers(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		slices.Sort(list)
 		return slices.Equal(list, want)
 	})
@@ -92,9 +87,7 @@ func TestTimerReplacesTheOneBefore(t *testing.T) {
 	setTimer(t, b, "later", inMillis(2500))
 	last := inMillis(2500)
 	for _, want := range []events.SessionID{"earlier", "later"} {
-		if got := nextDue(t, d); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		runtest.Equal(t, "next due", nextDue(t, d), want)
 	}
 	if early := time.Until(last.Time()); early > time.Second {
 		t.Errorf("the later one came %v early", early)
@@ -134,9 +127,7 @@ func TestTimerFiresAgain(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return fired == 2
 	})
 }
@@ -148,17 +139,13 @@ func TestTimerStreamDeleted(t *testing.T) {
 	d := joinTimers(t, b)
 	setTimer(t, b, "lost", inMillis(1e9))
 	awaitTimers(t, b, "lost")
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-timers"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), "lash-timers"))
 	if recreated, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error { return nil }); !recreated || err != nil {
 		t.Errorf("got recreated %v, %v", recreated, err)
 	}
 	awaitTimers(t, b)
 	setTimer(t, b, "s", 1)
-	if got := nextDue(t, d); got != "s" {
-		t.Errorf("got %s, want s", got)
-	}
+	runtest.Equal(t, "next due", nextDue(t, d), "s")
 }
 
 // TestTimerAfterRestart stops the server before a timer is due.
@@ -186,9 +173,7 @@ func TestLongTimerOfDeadLeader(t *testing.T) {
 	setTimer(t, b, "s", inMillis(2500))
 	awaitTimers(t, b, "s")
 	stream, err := jetStream(t, b).Stream(t.Context(), "lash-timers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	leader, stopped := stream.CachedInfo().Cluster.Leader, false
 	for _, s := range c.Servers {
 		if s.Name() == leader {
@@ -199,17 +184,13 @@ func TestLongTimerOfDeadLeader(t *testing.T) {
 	if !stopped {
 		t.Fatalf("no server is called %s", leader)
 	}
-	if got := nextDue(t, joinTimers(t, b)); got != "s" {
-		t.Errorf("got %s, want s", got)
-	}
+	runtest.Equal(t, "next due", nextDue(t, joinTimers(t, b)), "s")
 }
 
 func TestSetTimerRefuses(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	for _, session := range []events.SessionID{"", "a.b", "*", ">"} {
-		if err := b.SetTimer(session, 1); !errors.Is(err, events.ErrInvalidID) {
-			t.Errorf("%q: got %v, want %v", session, err, events.ErrInvalidID)
-		}
+		runtest.WantError(t, fmt.Sprintf("%q", session), b.SetTimer(session, 1), events.ErrInvalidID)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestSessionStream(t *testing.T) {
@@ -19,9 +20,7 @@ func TestSessionStream(t *testing.T) {
 	grow(t, b.Log(), "s1", 2)
 	js := jetStream(t, b)
 	stream, err := js.Stream(t.Context(), "lash-s-s1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cfg := stream.CachedInfo().Config
 	for name, ok := range map[string]bool{
 		"subjects":     len(cfg.Subjects) == 1 && cfg.Subjects[0] == "lash.s.s1.>",
@@ -46,20 +45,14 @@ func TestSessionStream(t *testing.T) {
 		t.Error("delete message: got no error, want a refusal")
 	}
 	msg, err := stream.GetMsg(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := commit("s1", 1)
 	for header, value := range map[string]string{
 		"Lash-Kinds": string(events.KindSessionClosed), "Lash-Format": strconv.Itoa(events.FormatVersion), "Nats-Msg-Id": string(want.ID),
 	} {
-		if got := msg.Header.Get(header); got != value {
-			t.Errorf("header %s: got %q, want %q", header, got, value)
-		}
+		runtest.Equal(t, fmt.Sprintf("header %s", header), msg.Header.Get(header), value)
 	}
-	if msg.Subject != "lash.s.s1.session" {
-		t.Errorf("subject: got %s, want lash.s.s1.session", msg.Subject)
-	}
+	runtest.Equal(t, "subject", msg.Subject, "lash.s.s1.session")
 }
 
 func TestSharedStreams(t *testing.T) {
@@ -68,9 +61,7 @@ func TestSharedStreams(t *testing.T) {
 	config := func(name string) jetstream.StreamConfig {
 		t.Helper()
 		stream, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return stream.CachedInfo().Config
 	}
 	work, dirty, delta := config("lash-work"), config("lash-dirty"), config("lash-delta")
@@ -98,9 +89,7 @@ func TestReplicasAreKept(t *testing.T) {
 	for i, configured := range []int{1, 3, 1} {
 		most = max(most, configured)
 		b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: configured})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		t.Cleanup(b.Close)
 		if b.Replicas() != most {
 			t.Errorf("configured %d: got %d replicas, want %d", configured, b.Replicas(), most)

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // waitMessages are the messages of [bus.Config.Waiting].
@@ -37,9 +38,7 @@ func (w *waitMessages) add(what string) {
 func TestLongOpenWaits(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	url := fmt.Sprintf("nats://me:secret@127.0.0.1:%d", ports[0])
 	messages, opened := newWaitMessages(), make(chan error, 2)
 	open := func(as func(context.Context, bus.Config) (*bus.Bus, error)) {
@@ -103,9 +102,7 @@ func TestOpenFreshCluster(t *testing.T) {
 	c := bustest.StartCluster(t)
 	messages := newWaitMessages()
 	b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: 3, Waiting: messages.add})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b.Close()
 	t.Logf("waited for %q", messages.list)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // fetchWait bounds a fetch of a wake that must arrive.
@@ -39,17 +40,13 @@ func onEach(t *testing.T, test func(t *testing.T, open func() *bus.Bus)) {
 func joinQueue(t *testing.T, b *bus.Bus, class bus.Class) *bus.Queue {
 	t.Helper()
 	q, err := b.Queue(t.Context(), class)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return q
 }
 
 func publish(t *testing.T, b *bus.Bus, key bus.WakeKey, hint bus.WakeHint) {
 	t.Helper()
-	if err := b.PublishWake(key, hint); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.PublishWake(key, hint))
 }
 
 // next is the next wake. A pull ends early while the consumer has no leader.
@@ -77,17 +74,15 @@ func fetchWithin(t *testing.T, q *bus.Queue, wait time.Duration) (w *bus.Wake) {
 // confirm acks a wake and waits for the queue's confirmation.
 func confirm(t *testing.T, b *bus.Bus, w *bus.Wake) {
 	t.Helper()
-	if _, err := b.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK"))
+	runtest.NoError(t, err)
 }
 
 // flush returns when the queue has every wake that this bus published.
 func flush(t *testing.T, b *bus.Bus) {
 	t.Helper()
-	if _, err := jetStream(t, b).Publish(t.Context(), "lash.work.task.flush.flush", nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := jetStream(t, b).Publish(t.Context(), "lash.work.task.flush.flush", nil)
+	runtest.NoError(t, err)
 }
 
 // awaitWakes waits until the queue has n wakes.
@@ -95,9 +90,7 @@ func awaitWakes(t *testing.T, b *bus.Bus, n int) {
 	t.Helper()
 	bustest.Eventually(t, fmt.Sprintf("%d wakes", n), func() bool {
 		wakes, err := b.Wakes(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return len(wakes) == n
 	})
 }
@@ -108,22 +101,16 @@ func TestStoreWakeAndTimer(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	for range 100 {
-		if err := b.StoreWake(t.Context(), turnKey("s"), bus.WakeHint{}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.StoreWake(t.Context(), turnKey("s"), bus.WakeHint{}))
 	}
-	if err := b.StoreTimer(t.Context(), "s", inMillis(1e9)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.StoreTimer(t.Context(), "s", inMillis(1e9)))
 	wakes, err := b.Wakes(t.Context())
 	timers, timersErr := b.Timers(t.Context())
 	if err := errors.Join(err, timersErr); err != nil || len(wakes) != 1 || len(timers) != 1 {
 		t.Errorf("got the wakes %v and the timers %v, %v, want one of each", wakes, timers, err)
 	}
 	for _, stream := range []string{"lash-work", "lash-timers"} {
-		if err := jetStream(t, b).DeleteStream(t.Context(), stream); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, jetStream(t, b).DeleteStream(t.Context(), stream))
 	}
 	if err := b.StoreWake(t.Context(), turnKey("s"), bus.WakeHint{}); err == nil {
 		t.Error("a wake in no queue: got no error")
@@ -146,9 +133,7 @@ func TestWakeReplacesTheOneBefore(t *testing.T) {
 		}
 		flush(t, b)
 		stream, err := jetStream(t, b).Stream(t.Context(), "lash-work")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if n := stream.CachedInfo().State.Msgs; n != 2 {
 			t.Errorf("messages: got %d, want the wake and the flush", n)
 		}
@@ -243,9 +228,7 @@ func holdWake(t *testing.T, q *bus.Queue, w *bus.Wake, n int, sign func(*bus.Wak
 	t.Helper()
 	for held := 0; held < n; held++ {
 		signed = time.Now()
-		if err := sign(w); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, sign(w))
 		again := fetchWithin(t, q, bus.AckWait/3)
 		if again == nil {
 			continue
@@ -269,9 +252,7 @@ func TestNak(t *testing.T) {
 	for _, delay := range []time.Duration{0, -time.Second, time.Second} {
 		bustest.Eventually(t, fmt.Sprintf("the delivery %v after it was given back", delay), func() bool {
 			before, began := w.Deliveries, time.Now()
-			if err := w.Nak(delay); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, w.Nak(delay))
 			w = next(t, q)
 			took := time.Since(began)
 			if w.Deliveries != before+1 || took < delay*9/10 {
@@ -295,9 +276,7 @@ func TestExtendLostWake(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Extend(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("hold, cancelled: got %v, want %v", err, events.ErrOutcomeUnknown)
-	}
+	runtest.WantError(t, "hold, cancelled", w.Extend(ctx), events.ErrOutcomeUnknown)
 }
 
 // TestLongAdopt hands a wake to another connection, which extends it after the first is closed, and acks it.
@@ -308,15 +287,11 @@ func TestLongAdopt(t *testing.T) {
 		publish(t, first, turnKey("s"), bus.WakeHint{})
 		w := next(t, joinQueue(t, first, bus.ClassTurn))
 		adopted, err := second.Adopt(w.WakeKey, w.Handle())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		first.Close()
 		q := joinQueue(t, third, bus.ClassTurn)
 		adopted, _ = holdWake(t, q, adopted, 6, func(w *bus.Wake) error { return w.Extend(t.Context()) })
-		if err := adopted.Ack(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, adopted.Ack())
 		awaitWakes(t, third, 0)
 	})
 }
@@ -328,9 +303,8 @@ func TestAdoptRefuses(t *testing.T) {
 		"empty": "", "work": "lash.work.turn.s", "request": "$JS.API.STREAM.DELETE.lash-work", "inbox": "_INBOX.lash-work.turn.x",
 		"stream": "$JS.ACK.lash-dirty.projector.1.1.1.1.0", "class": "$JS.ACK.lash-work.task.1.1.1.1.0",
 	} {
-		if _, err := b.Adopt(turnKey("s"), handle); !errors.Is(err, events.ErrInvalid) {
-			t.Errorf("%s: got %v, want %v", name, err, events.ErrInvalid)
-		}
+		_, err := b.Adopt(turnKey("s"), handle)
+		runtest.WantError(t, name, err, events.ErrInvalid)
 	}
 	w, err := b.Adopt(turnKey("s"), "$JS.ACK.lash-work.turn.1.1.1.1.0\r\nPUB lash.work.turn.s2 0\r\n\r\nPUB x")
 	if err == nil {
@@ -350,8 +324,6 @@ func TestPublishWakeRefuses(t *testing.T) {
 		{Class: bus.ClassTool, Session: "s", Task: "*"},
 		{Class: bus.ClassTask, Session: "a b", Task: "k"},
 	} {
-		if err := b.PublishWake(key, bus.WakeHint{}); !errors.Is(err, events.ErrInvalidID) {
-			t.Errorf("%+v: got %v, want %v", key, err, events.ErrInvalidID)
-		}
+		runtest.WantError(t, fmt.Sprintf("%+v", key), b.PublishWake(key, bus.WakeHint{}), events.ErrInvalidID)
 	}
 }

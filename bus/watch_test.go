@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // watchedCommit is one delivery of [bus.Bus.WatchCommits].
@@ -24,9 +25,7 @@ func TestWatchCommits(t *testing.T) {
 	b := bustest.Start(t)
 	got := make(chan watchedCommit, 8)
 	m, err := b.WatchCommits(func(id events.SessionID, seq events.Seq, background bool) { got <- watchedCommit{id, seq, background} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer m.Close()
 	for _, c := range []struct {
 		id         events.SessionID
@@ -44,9 +43,8 @@ func TestWatchCommits(t *testing.T) {
 		for _, p := range c.payloads {
 			next.Events = append(next.Events, events.Of("", p))
 		}
-		if _, err := b.Log().Append(t.Context(), next, 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Log().Append(t.Context(), next, 0)
+		runtest.NoError(t, err)
 		if seen := bustest.Receive(t, "a delivery", got); seen != (watchedCommit{c.id, 1, c.background}) {
 			t.Errorf("got %+v, want sequence 1 of %s, background %v", seen, c.id, c.background)
 		}
@@ -61,23 +59,17 @@ func TestWatchCommitsAfterReconnect(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	got := make(chan watchedCommit, 8)
 	m, err := b.WatchCommits(func(id events.SessionID, seq events.Seq, background bool) { got <- watchedCommit{id, seq, background} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer m.Close()
 	if m.Missed() {
 		t.Error("at first: got lost messages")
 	}
 	back := b.Conn().StatusChanged(nats.CONNECTED)
-	if err := b.Conn().ForceReconnect(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Conn().ForceReconnect())
 	bustest.Receive(t, "a delivery", back)
 	bustest.Eventually(t, "the status listener has the reconnect", m.Missed)
 	if m.Missed() {

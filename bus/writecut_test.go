@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // writeCut makes connections of a server, over TCP or in the process, that break once they have written a number of bytes together.
@@ -66,15 +67,11 @@ func TestWriteCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var opts nats.Options
-			if err := server.InProcess()(&opts); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, server.InProcess()(&opts))
 			w := &writeCut{pipes: opts.InProcessServer}
 			silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 			b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Timeout: 200 * time.Millisecond, Options: append(option(w), silent, nats.Timeout(time.Minute))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			t.Cleanup(b.Close)
 			id, rnd := events.SessionID("s-"+name), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable cases
 			const size, tries = 200 << 10, 6

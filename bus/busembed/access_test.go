@@ -18,9 +18,7 @@ import (
 func startKeyed(t *testing.T, store string) (*busembed.Server, busembed.Access) {
 	t.Helper()
 	s, err := busembed.Start(busembed.Config{StoreDir: store, Listen: true, Keyed: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(s.Stop)
 	a, err := busembed.ReadAccess(store)
 	if err != nil || a.URL != s.URL() {
@@ -89,9 +87,7 @@ func TestKeyed(t *testing.T) {
 	}
 	s.Stop()
 	runtest.Root(t) // only root can make files of others
-	if err := os.Chown(name, os.Geteuid()+1, -1); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Chown(name, os.Geteuid()+1, -1))
 	s, last := startKeyed(t, store)
 	if accepts(t, s, fresh.Option()) || !accepts(t, s, last.Option()) {
 		t.Error("a key that another user made is still taken")
@@ -105,9 +101,7 @@ func TestKeyFile(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", `{"seed":""}`, `{"seed":"SUAAA"}`, `{"url":"nats://127.0.0.1:1","seed":7}`} {
 		store := t.TempDir()
 		for _, name := range []string{"access.json", "access.json.next"} {
-			if err := os.WriteFile(filepath.Join(store, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, os.WriteFile(filepath.Join(store, name), []byte(text), 0o600))
 		}
 		if _, err := busembed.ReadAccess(store); err == nil || !strings.HasSuffix(err.Error(), ": the next start of the node makes another one") {
 			t.Errorf("%q: got %v, want what makes another one", text, err)

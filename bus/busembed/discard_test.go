@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestFailedStartLeavesNoStore removes the store directory of a start that fails, where that start made it.
 func TestFailedStartLeavesNoStore(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer taken.Close() //nolint:errcheck // of a test
 	existing := t.TempDir()
 	for dir, stays := range map[string]bool{filepath.Join(t.TempDir(), "new"): false, existing: true} {

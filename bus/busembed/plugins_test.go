@@ -14,20 +14,17 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // startPlugins starts a server with plugins, and connects to it as the node.
 func startPlugins(t *testing.T, store string, plugins ...string) (*busembed.Server, *nats.Conn) {
 	t.Helper()
 	s, err := busembed.Start(busembed.Config{StoreDir: store, Listen: true, Keyed: true, Plugins: plugins})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(s.Stop)
 	node, err := nats.Connect(s.URL(), s.InProcess())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(node.Close)
 	return s, node
 }
@@ -40,14 +37,10 @@ func pluginConn(t *testing.T, store, plugin string) (nc *nats.Conn, refused *bus
 	if err == nil {
 		err = json.Unmarshal(data, &a)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	refused = &bustest.Refusals{}
 	nc, err = nats.Connect(a.URL, a.Option(), nats.ErrorHandler(refused.Handler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc, refused
 }
@@ -59,9 +52,7 @@ func TestPlugins(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	before, _ := startKeyed(t, store)
 	old, err := nats.Connect(before.URL(), before.InProcess())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	js, err := jetstream.New(old)
 	if err == nil {
 		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "kept", Subjects: []string{"kept"}})
@@ -69,9 +60,7 @@ func TestPlugins(t *testing.T) {
 	if err == nil {
 		_, err = js.Publish(t.Context(), "kept", []byte("one"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	old.Close()
 	before.Stop()
 
@@ -89,9 +78,7 @@ func TestPlugins(t *testing.T) {
 	if err == nil {
 		err = node.Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	weather, refused := pluginConn(t, store, "weather")
 	if m, err := weather.Request("lash.plugins.weather.register", nil, time.Minute); err != nil || string(m.Data) != "lash.plugins.weather.register" {
 		t.Errorf("register: got %v, %v", m, err)
@@ -120,9 +107,7 @@ func TestPlugins(t *testing.T) {
 	if _, err := node.Request("lash.plugin.weather.gone.call", nil, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("an instance that does not run: got %v, want %v at once", err, nats.ErrNoResponders)
 	}
-	if got := refused.String(); got != "" {
-		t.Errorf("refused: got %s, want nothing", got)
-	}
+	runtest.Equal(t, "refused", refused.String(), "")
 }
 
 // TestPluginKeyDoesNothingElse tries with a plugin's key what nodes and other plugins do: the server refuses each.
@@ -137,9 +122,7 @@ func TestPluginKeyDoesNothingElse(t *testing.T) {
 		}
 	}
 	own, err := busembed.ReadAccess(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if data, err := os.ReadFile(file); err != nil || strings.Contains(string(data), own.Seed) {
 		t.Errorf("the plugin's file has the node's key, or: %v", err)
 	}
@@ -151,17 +134,14 @@ func TestPluginKeyDoesNothingElse(t *testing.T) {
 		"$KV.lash-plugins.weather", "$SYS.REQ.SERVER.PING", "_INBOX.x", "other",
 	} {
 		want = append(want, `Publish to "`+subject+`"`)
-		if err := nc.Publish(subject, nil); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, nc.Publish(subject, nil))
 	}
 	for _, subject := range []string{
 		">", "lash.>", "lash.plugin.*.*.*", "lash.plugin.other.*.*", "lash.plugins.*.*", "lash.plugin-live.*.*", "lash.live.>", "lash.delta.*.*", "lash.api.*", "lash.s.*.*", "$JS.API.>", "$SYS.>", "_R_.>",
 	} {
 		want = append(want, `Subscription to "`+subject+`"`)
-		if _, err := nc.SubscribeSync(subject); err != nil {
-			t.Fatal(err)
-		}
+		_, err = nc.SubscribeSync(subject)
+		runtest.NoError(t, err)
 	}
 	for _, what := range want {
 		bustest.Eventually(t, what+" is refused", func() bool { return strings.Contains(refused.String(), what) })

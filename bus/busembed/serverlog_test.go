@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestErrorsOfServerAreLogged refuses connections without the key: the log says so with the address, and a flood of them fills
@@ -17,9 +18,7 @@ func TestErrorsOfServerAreLogged(t *testing.T) {
 	t.Parallel()
 	core, lines := observer.New(zap.DebugLevel)
 	s, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true, Keyed: true, Logger: zap.New(core)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(s.Stop)
 	if n := lines.Len(); n > 0 {
 		t.Errorf("the start: got %v, want no line", lines.All())

@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func open(ctx context.Context, s *busembed.Server) (*bus.Bus, error) {
@@ -36,20 +37,14 @@ func commit(n int) *events.Commit {
 func wantCommits(t *testing.T, dir string, n int) int {
 	t.Helper()
 	s, err := busembed.Start(busembed.Config{StoreDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer s.Stop()
 	b, err := open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	seen := 0
 	for entry, err := range b.Log().Read(t.Context(), "s", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		seen++
 		if entry.Commit.ID != commit(seen).ID {
 			t.Fatalf("at %d: got %s, want %s", entry.Seq, entry.Commit.ID, commit(seen).ID)
@@ -68,9 +63,7 @@ func TestStopAndStart(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			appendRange(t, dir, profile, 0, 20)
-			if got := wantCommits(t, dir, 20); got != 20 {
-				t.Errorf("commits: got %d, want 20", got)
-			}
+			runtest.Equal(t, "commits", wantCommits(t, dir, 20), 20)
 		})
 	}
 }
@@ -116,21 +109,15 @@ func runKilledChild(t *testing.T, dir string, n int) int {
 	cmd.Env = append(os.Environ(), childVariable+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, cmd.Start())
 	last := 0
 	for lines := bufio.NewScanner(out); lines.Scan(); { // the last lines of a killed process are still in the pipe
 		if last, err = strconv.Atoi(lines.Text()); err != nil {
 			t.Fatal(err)
 		}
 		if last == n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, cmd.Process.Kill())
 		}
 	}
 	_ = cmd.Wait() // the error is the kill
@@ -155,18 +142,12 @@ func TestHalfMadeStream(t *testing.T) {
 				gone = append(gone, "msgs")
 			}
 			for _, file := range gone {
-				if err := os.RemoveAll(filepath.Join(stream, file)); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, os.RemoveAll(filepath.Join(stream, file)))
 			}
 			appendRange(t, dir, busembed.ProfileInterval, 0, 3) // the stream is created again; where its messages exist, the same appends find their commits
-			if got := wantCommits(t, dir, 3); got != 3 {
-				t.Errorf("commits: got %d, want 3", got)
-			}
+			runtest.Equal(t, "commits", wantCommits(t, dir, 3), 3)
 			appendRange(t, dir, busembed.ProfileInterval, 3, 5)
-			if got := wantCommits(t, dir, 5); got != 5 {
-				t.Errorf("commits: got %d, want 5", got)
-			}
+			runtest.Equal(t, "commits", wantCommits(t, dir, 5), 5)
 		})
 	}
 }
@@ -177,31 +158,22 @@ func TestHalfWrittenSettings(t *testing.T) {
 	dir := t.TempDir()
 	appendRange(t, dir, busembed.ProfileInterval, 0, 3)
 	sum := filepath.Join(dir, "jetstream", "$G", "streams", "lash-s-s", "meta.sum")
-	if err := os.WriteFile(sum, []byte("8ab4f37e01c2d569"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := wantCommits(t, dir, 3); got != 3 {
-		t.Errorf("commits: got %d, want 3", got)
-	}
+	runtest.NoError(t, os.WriteFile(sum, []byte("8ab4f37e01c2d569"), 0o600))
+	runtest.Equal(t, "commits", wantCommits(t, dir, 3), 3)
 }
 
 // appendRange appends the commits from+1 to n, on a server that it starts and stops.
 func appendRange(t *testing.T, dir string, profile busembed.Profile, from, n int) {
 	t.Helper()
 	s, err := busembed.Start(busembed.Config{StoreDir: dir, Profile: profile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer s.Stop()
 	b, err := open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	for i := from; i < n; i++ {
-		if _, err := b.Log().Append(t.Context(), commit(i+1), events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Log().Append(t.Context(), commit(i+1), events.Seq(i))
+		runtest.NoError(t, err)
 	}
 }
 
@@ -210,13 +182,10 @@ func TestStoreInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := busembed.Start(busembed.Config{StoreDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer s.Stop()
-	if _, err := busembed.Start(busembed.Config{StoreDir: filepath.Join(dir, ".")}); !errors.Is(err, busembed.ErrInUse) {
-		t.Errorf("second start: got %v, want %v", err, busembed.ErrInUse)
-	}
+	_, err = busembed.Start(busembed.Config{StoreDir: filepath.Join(dir, ".")})
+	runtest.WantError(t, "second start", err, busembed.ErrInUse)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+dir)
 	out, err := cmd.CombinedOutput()
@@ -224,9 +193,7 @@ func TestStoreInUse(t *testing.T) {
 		t.Errorf("start in another process: got %v, %s, want a refusal", err, out)
 	}
 	b, err := open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	if _, err := b.Log().Append(t.Context(), commit(1), 0); err != nil {
 		t.Errorf("append after the refusals: got %v", err)
@@ -239,9 +206,7 @@ func TestStoreInUse(t *testing.T) {
 func TestStartRefuses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, nil, 0o600))
 	for name, cfg := range map[string]busembed.Config{
 		"no_directory": {}, "a_file": {StoreDir: file}, "route": {StoreDir: t.TempDir(), Routes: []string{"a b:%"}},
 	} {
@@ -267,9 +232,7 @@ func TestGuarantees(t *testing.T) {
 func TestStartTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer taken.Close() //nolint:errcheck // no connection to lose
 	port := taken.Addr().(*net.TCPAddr).Port
 	for name, cfg := range map[string]busembed.Config{

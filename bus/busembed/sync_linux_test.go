@@ -4,25 +4,21 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestSyncFails has a store that cannot be synced. The server stops with the next message.
 func TestSyncFails(t *testing.T) {
 	t.Parallel()
 	s, err := Start(Config{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(s.Stop)
 	s.syncer.store.close()
 	down := make(chan struct{})
 	nc, err := nats.Connect("", s.InProcess(), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(down) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := nc.Publish("x", nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, nc.Publish("x", nil))
 	<-down // a server that goes on keeps the connection
 	nc.Close()
 }

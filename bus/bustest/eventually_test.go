@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // fatal is a test that records its failure.
@@ -49,15 +51,11 @@ func TestReceive(t *testing.T) {
 	t.Parallel()
 	c := make(chan int, 1)
 	c <- 3
-	if got := Receive(t, "three", c); got != 3 {
-		t.Errorf("got %d, want 3", got)
-	}
+	runtest.Equal(t, "received", Receive(t, "three", c), 3)
 	got := failure(t, func(tb testing.TB) { receive(tb, 20*time.Millisecond, "a rose", c) })
 	if want := "got nothing in 20ms, want: a rose"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	close(c)
-	if got := Receive(t, "the close", c); got != 0 {
-		t.Errorf("closed: got %d, want 0", got)
-	}
+	runtest.Equal(t, "closed", Receive(t, "the close", c), 0)
 }

@@ -1,5 +1,5 @@
-// Package runtest says which tests run. Without LASH_LONG in the environment these are the default tests, which show that a
-// change can be trusted: all but TestLong…, and of the packages that test the whole system TestSmoke…. With it
+// Package runtest says which tests run, and has their assertions. Without LASH_LONG in the environment these are the default tests,
+// which show that a change can be trusted: all but TestLong…, and of the packages that test the whole system TestSmoke…. With it
 // all tests run. It imports nothing of lash, so that every package's tests may use it.
 package runtest
 
