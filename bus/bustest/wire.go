@@ -83,7 +83,8 @@ func openBreaking(tb testing.TB, server *busembed.Server) (*bus.Bus, *breakingCo
 }
 
 // KilledAt runs work on a bus whose connection breaks at its k-th write: before the request is sent, or after it if
-// late. ctx ends with the connection. It reports whether work ended before that write.
+// late. ctx ends with the connection. It reports whether work ended before that write. After the k-th request servers have what
+// they have before the next one: late shows more only of work that also acts here, or at once.
 func KilledAt(tb testing.TB, server *busembed.Server, k int, late bool, work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
 	tb.Helper()
 	return runKilled(tb, server, func(data []byte) (int, bool) {

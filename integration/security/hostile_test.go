@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	hostileRequests = flag.Int("hostile.requests", runtest.Of(3000, 100_000), "requests that TestSmokeHostileRequests makes up")
+	hostileRequests = flag.Int("hostile.requests", runtest.Of(3000, 20_000), "requests that TestSmokeHostileRequests makes up")
 	hostileSeed     = flag.Uint64("hostile.seed", 1, "of them")
 )
 

@@ -2,16 +2,13 @@ package security
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -29,54 +26,6 @@ func locked(b *harness.System) (n *workers.Node, ran *int) {
 		Plugins: []string{gate.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{"standard"},
 		MaxIterations: 3, MaxOutputTokens: 100, LeastRetain: time.Hour,
 	}}, plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Config{})}}), ran
-}
-
-// TestSmokeLocks requests every locked setting, from the node's own host and over NATS. Each is refused with its field,
-// without an effect.
-func TestSmokeLocks(t *testing.T) {
-	t.Parallel()
-	b := harness.StartIdle(t)
-	n, _ := locked(b)
-	c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
-	harness.WantError(t, "client", err, nil)
-	base := map[string]func(*events.Config){
-		"config.provider":          func(c *events.Config) { c.Provider = "other" },
-		"config.model":             func(c *events.Config) { c.Model = "large-1" },
-		"config.protocol":          func(c *events.Config) { c.Protocol = "code" },
-		"config.max_iterations":    func(c *events.Config) { c.MaxIterations = 4 },
-		"config.max_output_tokens": func(c *events.Config) { c.MaxOutputTokens = 101 },
-		"config.retain_ms":         func(c *events.Config) { c.RetainMillis = 1000 },
-	}
-	for transport, s := range map[string]api.Service{"host": n.Host(), "nats": c} {
-		id, err := s.Create(b.Ctx, api.CreateRequest{ID: events.SessionID("of-" + transport), Config: events.Config{Model: "small-1"}})
-		harness.WantError(t, "create", err, nil)
-		state := b.StateOf(id)
-		harness.Equal(t, "iterations", state.Config.MaxIterations, 3)
-		harness.Equal(t, "tokens", state.Config.MaxOutputTokens, 100)
-		refused := func(what string, err error, field string) {
-			t.Helper()
-			if !errors.Is(err, api.ErrForbidden) || !strings.Contains(err.Error(), field+": ") {
-				t.Errorf("%s: %s of %s: got %v, want it forbidden", transport, what, field, err)
-			}
-		}
-		for field, change := range base {
-			var config events.Config
-			change(&config)
-			_, err := s.Create(b.Ctx, api.CreateRequest{ID: "never", Config: config})
-			refused("create", err, field)
-			err = s.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(now events.Config) events.Config { change(&now); return now }})
-			refused("configure", err, field)
-		}
-		options := map[string]string{gate.ID: `{"allow":["*"]}`}
-		_, err = s.Create(b.Ctx, api.CreateRequest{ID: "never", Options: options})
-		refused("create", err, "options.gate")
-		_, err = s.Submit(b.Ctx, id, api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Plugins: options}})
-		refused("submit", err, "input.plugins.gate")
-		_, err = s.SubmitAt(b.Ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Plugins: options}})
-		refused("submit at", err, "input.plugins.gate")
-		b.WantNoSession("never")
-		harness.Equal(t, "sequence", b.StateOf(id).Seq, state.Seq)
-	}
 }
 
 // TestLocksOfOldSessions has sessions that are older than the locks, or were made by a host without them: the node

@@ -175,9 +175,9 @@ func lockedInTool(ctx context.Context, call plugin.Call) map[string]error {
 	return got
 }
 
-// TestLocksHoldEveryWay requests every locked setting in every way: from the node's host, over NATS, over HTTP, from a tool
+// TestSmokeLocksHoldEveryWay requests every locked setting in every way: from the node's host, over NATS, over HTTP, from a tool
 // of a turn, and from one that continues in the background. Each is refused with its field, without an effect.
-func TestLocksHoldEveryWay(t *testing.T) {
+func TestSmokeLocksHoldEveryWay(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "ask", `{}`)), harness.Reply(harness.Text("ok")))
 	inTool, inBackground := make(chan map[string]error, 1), make(chan map[string]error, 1)

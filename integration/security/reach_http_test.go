@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,41 +21,6 @@ func inSession(d *harness.HTTP) (list []harness.Operation) {
 		}
 	}
 	return list
-}
-
-// TestReachOverHTTP has a caller send every operation that names a session to one without a grant: each response
-// is that of a session that does not exist, without an effect. With grants of every kind it may do what they
-// allow.
-func TestReachOverHTTP(t *testing.T) {
-	t.Parallel()
-	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
-	granted := [][]events.SessionRight{
-		{}, {"read"}, {"write"}, {"approve"}, {"read", "write"}, {"read", "approve"}, {"approve", "write"}, {"read", "write", "approve"},
-	}
-	for n, op := range inSession(d) {
-		for m, rights := range granted {
-			id := events.SessionID(fmt.Sprintf("s-%d-%d", n, m))
-			harness.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, 201)
-			harness.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: "bob", Rights: rights}), nil)
-			before := d.LastSeq(id)
-			key := []string{"Idempotency-Key", string(id)} // the id of the new session
-			status, answer := d.StatusOf("bob", op.Method, harness.PathOf(op.Path, string(id))+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], key...)
-			what := fmt.Sprintf("%s with a grant of %v", op.ID, rights)
-			switch {
-			case len(rights) == 0:
-				want, none := d.StatusOf("bob", op.Method, harness.PathOf(op.Path, "nosuch")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], "Idempotency-Key", "nosuch")
-				harness.Equal(t, what, fmt.Sprint(status, answer), fmt.Sprint(want, strings.ReplaceAll(none, "nosuch", string(id))))
-			case slices.Contains(rights, events.SessionRight(op.Right)):
-				if status == 403 || strings.Contains(answer, `"no_session"`) {
-					t.Errorf("%s: got %d %s, want it allowed", what, status, answer)
-				}
-				continue
-			default:
-				harness.Equal(t, what, fmt.Sprint(status, strings.Contains(answer, `"code":"forbidden"`)), "403 true")
-			}
-			harness.Equal(t, "commits after "+what, d.LastSeq(id), before)
-		}
-	}
 }
 
 // TestGrantOverHTTP has a session's owner grant another caller access and revoke it. The other caller reads what

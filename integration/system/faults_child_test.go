@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -67,43 +66,6 @@ func (p *pair) audited(turns int) (map[string][]string, totals) {
 	harness.WantError(p.T, "journal", err, nil)
 	sum := auditAll(p.T, p.Bus, 1, turns, string(lines))
 	return linesOf(string(lines)), sum
-}
-
-// TestNodeFrozen stops a node's process in the middle of a model call until another node has ended the turn. The
-// late reply is discarded, and the process runs the next turn.
-func TestNodeFrozen(t *testing.T) {
-	t.Parallel()
-	p := setupPair(t)
-	blocked := turn.ModelEffect(workloadTurn(0), 1)
-	frozen, first := p.start(blocked)
-	p.drive(1)
-	frozen.awaitLine(p.Ctx, "holds")
-	p.AwaitState(workloadSession(0), "what it came to before", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Iteration == 1 })
-	frozen.signal(syscall.SIGSTOP)
-	other, second := p.start("")
-	harness.WantError(t, "first turn", harness.Receive(p.System, "first turn", p.driven), nil)
-	last := p.LastSeq(workloadSession(0))
-	frozen.release()
-	frozen.signal(syscall.SIGCONT)
-	frozen.awaitLine(p.Ctx, "released")
-	harness.EqualLists(t, "claims of the first turn", p.claims(workloadTurn(0)), []events.WorkerID{first, second})
-
-	other.signal(syscall.SIGTERM)
-	other.exits(p.Ctx)
-	harness.Equal(t, "what the woken one wrote", p.LastSeq(workloadSession(0)), last)
-	p.drive(2)
-	harness.WantError(t, "second turn", harness.Receive(p.System, "second turn", p.driven), nil)
-	harness.EqualLists(t, "claims of the second turn", p.claims(workloadTurn(1)), []events.WorkerID{first})
-	frozen.signal(syscall.SIGTERM)
-	frozen.exits(p.Ctx)
-	lines, sum := p.audited(2)
-	harness.Equal(t, "takeovers", sum.takeovers, 1)
-	harness.Equal(t, "effects asked for again", sum.again, 1)
-	harness.Equal(t, "calls of unknown fate", sum.lost, 0)
-	modelCalls := lines[string(workloadSession(0))+"/"+string(blocked)]
-	if len(modelCalls) != 2 || !strings.HasPrefix(modelCalls[0], "1-") || !strings.HasPrefix(modelCalls[1], "2-") {
-		t.Errorf("asked for in the frozen process and then in the other: got %v", modelCalls)
-	}
 }
 
 // TestNodeTerminated sends SIGTERM to a node's process in the middle of a call that must not run twice. The node

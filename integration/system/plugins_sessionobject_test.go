@@ -191,32 +191,6 @@ func runsCode(t *testing.T, e plugin.CodeExecutor, more ...plugin.Factory) (*har
 	return b, b.Open(api.CreateRequest{})
 }
 
-// TestCodeCannotRun has no executor, and one that is gone: the turn ends with the reason.
-func TestCodeCannotRun(t *testing.T) {
-	t.Parallel()
-	missing := executor{func(plugin.ExecContext) (plugin.ExecResponse, error) {
-		return plugin.ExecResponse{}, fmt.Errorf("run: %w", api.ErrRuntimeStopped)
-	}}
-	for code, c := range map[string]struct {
-		executor plugin.CodeExecutor
-		err      error
-	}{
-		"code_unavailable": {nil, api.ErrCodeUnavailable},
-		"runtime_stopped":  {missing, api.ErrRuntimeStopped},
-	} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
-			b, id := runsCode(t, c.executor)
-			record := b.RunTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "end", record.End, events.EndRuntimeError)
-			harness.Equal(t, "code", record.Issue.Code, code)
-			harness.Equal(t, "message says why", strings.Contains(record.Issue.Message, c.err.Error()), true)
-			harness.Equal(t, "outcome", b.Outcome(id, "t1").Type, api.OutcomeStopped)
-			harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
-		})
-	}
-}
-
 // TestCodeSender sends while code runs, and after its end.
 func TestCodeSender(t *testing.T) {
 	t.Parallel()

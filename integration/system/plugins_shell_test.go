@@ -284,35 +284,6 @@ func TestQuestionsOfAgents(t *testing.T) {
 	}
 }
 
-// TestGateKilled kills the node while the approval is pending, and the one that then runs the call.
-func TestGateKilled(t *testing.T) {
-	t.Parallel()
-	dir, fifo := t.TempDir(), harness.NewFifo(t)
-	up, ended := fifo.Opened(t)
-	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(fifo, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
-	start := func() func() {
-		n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ShellPlugin(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
-		b.Host = n.Host()
-		return kill
-	}
-	kill := start()
-	id := b.Open(api.CreateRequest{})
-	b.StartTurn(id, "t1", harness.Text("go"))
-	b.AwaitState(id, "question", harness.HasAsk)
-	kill()
-	b.Host = b.OtherHost()
-	answer(b, id, "c1", events.ToolApprovalGiven{Granted: true})
-	kill = start()
-	b.Wait("command", up)
-	kill()
-	b.Wait("processes of the killed node", ended)
-	start()
-	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
-	harness.Equal(t, "log", harness.ReadFile(t, filepath.Join(dir, "log")), "ran\n")
-	harness.Equal(t, "questions", len(harness.Find[*events.ToolApprovalAsked](b, id)), 1)
-}
-
 // TestGateSession has a session with rules of its own, and refuses malformed rules.
 func TestGateSession(t *testing.T) {
 	t.Parallel()

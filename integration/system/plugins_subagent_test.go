@@ -70,28 +70,6 @@ func TestSmokeSubagent(t *testing.T) {
 	harness.EqualLists(t, "states", states, []events.TaskState{events.TaskWaiting, events.TaskRunning, events.TaskWaiting})
 }
 
-// TestSubagentTakeover kills the node while an agent works: the node that takes over waits for the same agent.
-func TestSubagentTakeover(t *testing.T) {
-	t.Parallel()
-	started := make(chan struct{})
-	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"peer","task":"work"}`)), harness.Hang(started), harness.Reply(harness.Text("worked")), harness.Reply(harness.Text("done")))
-	first := b.StartNode(subagent.Factory(subagent.Config{}))
-	id := b.Open(api.CreateRequest{})
-	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "the start", started)
-	now, cancel := context.WithCancel(b.Ctx)
-	cancel()
-	first.Stop(now)
-	b.StartNode(subagent.Factory(subagent.Config{}))
-	b.AwaitTurn(id, "t1")
-	if got := b.CallResult(id, "c1"); !strings.Contains(got, `"answer":"worked"`) {
-		t.Errorf("spawn: got %s, want the answer", got)
-	}
-	if got := b.Subagents(id); len(got) != 1 || got[0].State != events.TaskWaiting {
-		t.Errorf("agents: got %+v, want one that waits", got)
-	}
-}
-
 // TestSubagentBackground has an agent reply later, as a message.
 func TestSubagentBackground(t *testing.T) {
 	t.Parallel()

@@ -29,10 +29,10 @@ func returned(list ...events.EffectID) func(*projector.State) bool {
 	}
 }
 
-// TestCodeGatherKilled kills a node during a gather: two calls have returned, one may run again, one must not.
+// TestCodeGatherKilled kills a node during a gather: two calls have returned and one has failed, one may run again, one must not.
 func TestCodeGatherKilled(t *testing.T) {
 	t.Parallel()
-	b := harness.StartIdle(t, harness.Program("n = 1\nr = gather([call(add, a=1), call(once), call(again), call(hang)], attempt=True)\nn += 1"),
+	b := harness.StartIdle(t, harness.Program("n = 1\nr = gather([call(add, a=1), call(once), call(broken), call(again), call(hang)], attempt=True)\nn += 1"),
 		harness.Program("print(n)\nfor x in r: print(x.value, x.error)"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
 	started := make(chan struct{}, 2)
@@ -55,12 +55,12 @@ func TestCodeGatherKilled(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "a call", started)
 	harness.Receive(b, "another call", started)
-	b.AwaitState(id, "two results", returned("t1/0/0/0", "t1/0/0/1"))
+	b.AwaitState(id, "three results", returned("t1/0/0/0", "t1/0/0/1", "t1/0/0/2"))
 	kill()
 	b.StartCodeNode(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "output", b.Outputs(id)[1], "2\n1 \nonce-1 \nagain-2 \nNone "+projector.LostText+"\n")
-	for name, want := range map[string]int{"add": 1, "once": 1, "again": 2, "hang": 1} {
+	harness.Equal(t, "output", b.Outputs(id)[1], "2\n1 \nonce-1 \nNone out of paper 1\nagain-2 \nNone "+projector.LostText+"\n")
+	for name, want := range map[string]int{"add": 1, "once": 1, "broken": 1, "again": 2, "hang": 1} {
 		harness.Equal(t, "calls of "+name, c.Count(name), want)
 	}
 	harness.VerifyHistory(t, b.Bus, id)

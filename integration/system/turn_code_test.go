@@ -7,10 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -134,60 +132,6 @@ func TestCodeHostile(t *testing.T) {
 		}
 	}
 	harness.Equal(t, "outcome", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeFailure)
-}
-
-// TestCodeNodeKilled kills a node between two calls of a program, of which the
-// first must not run twice. Another node runs the program again.
-func TestCodeNodeKilled(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	b := harness.StartIdle(t, harness.Program("kept = [40]"), harness.Reply(harness.Text("ok")),
-		harness.Program("a = once()\nf = attempt(broken)\nb = wait_here()\nprint(a, b, f.error, kept[0] + 2)"), harness.Reply(harness.Text("done")),
-		harness.Program("print(kept, a)"), harness.Reply(harness.Text("over")))
-	c := b.AddCodeTools()
-	plugin.AddTool(b.Tools, plugin.Tool{Name: "wait_here", Effects: events.EffectsIdempotent}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
-		if c.Add("wait_here") == 1 {
-			close(gate)
-			<-ctx.Done()
-			return "", ctx.Err()
-		}
-		return "here", nil
-	})
-	kill := b.StartCodeNode(bustest.Open(t, b.Server))
-	id := b.Open(harness.CodeSession())
-	b.RunTurn(id, "t1", harness.Text("go"))
-	b.StartTurn(id, "t2", harness.Text("go on"))
-	harness.Receive(b, "hold", gate)
-	kill()
-	b.StartCodeNode(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t2").End, events.EndFinished)
-	b.RunTurn(id, "t3", harness.Text("and"))
-	harness.EqualLists(t, "output", b.Outputs(id), []string{"(no output)", "once-1 here out of paper 1 42\n", "[40] once-1\n"})
-	harness.Equal(t, "calls that must not run twice", c.Count("once"), 1)
-	harness.Equal(t, "calls that failed", c.Count("broken"), 1)
-	harness.Equal(t, "attempts", b.AwaitTurn(id, "t2").Attempts, 2)
-}
-
-func TestCodeLost(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	b := harness.StartIdle(t, harness.Program("r = attempt(hang)\nprint(r.ok, r.error)\nprint(once())"), harness.Reply(harness.Text("done")))
-	c := b.AddCodeTools()
-	plugin.AddTool(b.Tools, plugin.Tool{Name: "hang"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
-		c.Add("hang")
-		close(gate)
-		<-ctx.Done()
-		return "", ctx.Err()
-	})
-	kill := b.StartCodeNode(bustest.Open(t, b.Server))
-	id := b.Open(harness.CodeSession())
-	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "hold", gate)
-	kill()
-	b.StartCodeNode(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "output", b.Outputs(id), []string{"False " + projector.LostText + "\nonce-1\n"})
-	harness.Equal(t, "calls", c.Count("hang"), 1)
 }
 
 func TestCodeMessages(t *testing.T) {
