@@ -51,32 +51,30 @@ func TestLongOldHints(t *testing.T) {
 			return appendCold(ctx, victim, id)
 		},
 	} {
-		for _, late := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s_late_%t", name, late), func(t *testing.T) {
-				t.Parallel()
-				for k := 1; ; k++ {
-					id := events.SessionID(fmt.Sprintf("%s-%t-%d", name, late, k))
-					want := reopened(t, b, id)
-					knows := bustest.Open(t, server)
-					wantEnd(t, knows, id, want, "hot again")
-					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error { return work(ctx, victim, id) })
-					last, err := b.Log().Last(t.Context(), id)
-					runtest.NoError(t, err)
-					if last == 6 { // the victim's append was stored
-						want = append(want, fmt.Sprintf("6:%s", commit(id, 6).ID))
-					}
-					wantEnd(t, knows, id, want, fmt.Sprintf("killed at request %d", k))
-					want = appendUpTo(t, b, id, want, 8)
-					wantEnd(t, knows, id, want, "later")
-					mustMakeCold(t, b, id, 8)
-					wantEnd(t, knows, id, want, "cold")
-					knows.Close()
-					if done {
-						return
-					}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for k := 1; ; k++ {
+				id := events.SessionID(fmt.Sprintf("%s-%d", name, k))
+				want := reopened(t, b, id)
+				knows := bustest.Open(t, server)
+				wantEnd(t, knows, id, want, "hot again")
+				done := bustest.KilledAt(t, server, k, false, func(ctx context.Context, victim *bus.Bus) error { return work(ctx, victim, id) })
+				last, err := b.Log().Last(t.Context(), id)
+				runtest.NoError(t, err)
+				if last == 6 { // the victim's append was stored
+					want = append(want, fmt.Sprintf("6:%s", commit(id, 6).ID))
 				}
-			})
-		}
+				wantEnd(t, knows, id, want, fmt.Sprintf("killed at request %d", k))
+				want = appendUpTo(t, b, id, want, 8)
+				wantEnd(t, knows, id, want, "later")
+				mustMakeCold(t, b, id, 8)
+				wantEnd(t, knows, id, want, "cold")
+				knows.Close()
+				if done {
+					return
+				}
+			}
+		})
 	}
 }
 

@@ -25,57 +25,56 @@ import (
 // a repetition or an archiver completes it.
 func TestLongRedactKilled(t *testing.T) {
 	t.Parallel()
-	for _, late := range []bool{false, true} {
-		for _, repeat := range []bool{false, true} {
-			t.Run(fmt.Sprintf("late_%t_repeat_%t", late, repeat), func(t *testing.T) {
-				t.Parallel()
-				server := bustest.Server(t, busembed.Config{}) // its archivers reach no session of another case
-				b := bustest.Open(t, server)
-				archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
-				whole, redacted := 0, 0
-				for k := 1; ; k++ {
-					id := events.SessionID(fmt.Sprintf("s-%t-%t-%d", late, repeat, k))
-					before := closed(t, b, id, secretHistory(""))
-					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
-						_, err := archive.Redact(ctx, victim, id, record(contents...), nil)
-						return err
-					})
-					records := mustRedactions(t, b, id)
-					if repeat {
-						if _, err := archive.Redact(t.Context(), b, id, record(contents...), nil); err != nil {
-							t.Fatal(err)
-						}
-					}
-					if err := archiver.Retain(t.Context(), time.Now()); err != nil {
+	for _, repeat := range []bool{false, true} {
+		t.Run(fmt.Sprint("repeat_", repeat), func(t *testing.T) {
+			t.Parallel()
+			server := bustest.Server(t, busembed.Config{}) // its archivers reach no session of another case
+			b := bustest.Open(t, server)
+			archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+			whole, redacted := 0, 0
+			for k := 1; ; k++ {
+				id := events.SessionID(fmt.Sprintf("s-%t-%d", repeat, k))
+				before := closed(t, b, id, secretHistory(""))
+				done := bustest.KilledAt(t, server, k, false, func(ctx context.Context, victim *bus.Bus) error {
+					_, err := archive.Redact(ctx, victim, id, record(contents...), nil)
+					return err
+				})
+				records := mustRedactions(t, b, id)
+				if repeat {
+					if _, err := archive.Redact(t.Context(), b, id, record(contents...), nil); err != nil {
 						t.Fatal(err)
 					}
-					if err := archiver.Retain(t.Context(), time.Now().Add(time.Hour)); err != nil {
-						t.Fatal(err)
-					}
-					if after := leaves(t, b, id); fmt.Sprint(after) != fmt.Sprint(before) {
-						t.Fatalf("%s: leaves: got %v, want %v", id, after, before)
-					}
-					now := mustRedactions(t, b, id)
-					left := inHistory(t, b, id)
-					switch {
-					case len(now) == 0 && left == 4 && !repeat:
-						whole++
-					case len(now) == 1 && left == 0:
-						redacted++
-						isPurged(t, b, id)
-					default:
-						t.Fatalf("%s: got %d records and %d commits with the secret, %d records at the death", id, len(now), left, len(records))
-					}
-					if done {
-						break
-					}
 				}
-				if redacted < 3 || !repeat && whole < 3 {
-					t.Errorf("got %d whole and %d redacted, want both", whole, redacted)
+				if err := archiver.Retain(t.Context(), time.Now()); err != nil {
+					t.Fatal(err)
 				}
-			})
-		}
+				if err := archiver.Retain(t.Context(), time.Now().Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				if after := leaves(t, b, id); fmt.Sprint(after) != fmt.Sprint(before) {
+					t.Fatalf("%s: leaves: got %v, want %v", id, after, before)
+				}
+				now := mustRedactions(t, b, id)
+				left := inHistory(t, b, id)
+				switch {
+				case len(now) == 0 && left == 4 && !repeat:
+					whole++
+				case len(now) == 1 && left == 0:
+					redacted++
+					isPurged(t, b, id)
+				default:
+					t.Fatalf("%s: got %d records and %d commits with the secret, %d records at the death", id, len(now), left, len(records))
+				}
+				if done {
+					break
+				}
+			}
+			if redacted < 3 || !repeat && whole < 3 {
+				t.Errorf("got %d whole and %d redacted, want both", whole, redacted)
+			}
+		})
 	}
+
 }
 
 func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []events.RedactionRecord {
