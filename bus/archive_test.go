@@ -99,9 +99,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("archive of a session that moved: got %v, want a conflict", err)
 		}
 		runtest.NoError(t, makeCold(t.Context(), b, "s", events.Seq(last)))
-		if got := streams(t, b); len(got) != 0 {
-			t.Errorf("streams when it is cold: got %v, want none", got)
-		}
+		runtest.EqualLists(t, "streams when it is cold", streams(t, b), nil)
 		for _, from := range []int{0, 2, last - 1, last, last + 1} {
 			if got := history(t, b, "s", events.Seq(from)); !slices.Equal(got, want[min(max(from-1, 0), last):]) {
 				t.Errorf("life %d, history from %d: got %d commits, want %d", life, from, len(got), len(want[max(from-1, 0):]))
@@ -130,9 +128,7 @@ func TestLongArchiveKilled(t *testing.T) {
 		"reader":   func(*testing.T, events.SessionID, []string) {},
 		"appender": func(t *testing.T, id events.SessionID, want []string) { appendUpTo(t, b, id, want, 7) },
 		"archiver": func(t *testing.T, id events.SessionID, _ []string) {
-			if err := makeCold(t.Context(), b, id, 5); err != nil {
-				t.Error(err)
-			}
+			runtest.WantError(t, "make cold", makeCold(t.Context(), b, id, 5), nil)
 		},
 		"creator": func(t *testing.T, id events.SessionID, _ []string) {
 			if _, err := b.Log().Append(t.Context(), commit(id, 99), 0); !errors.As(err, new(*events.ConflictError)) {

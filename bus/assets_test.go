@@ -51,17 +51,15 @@ func TestLongRecreateMissing(t *testing.T) {
 			return errors.Join(err, ctx.Err())
 		})
 	}
-	if _, err := b.RecreateMissing(t.Context()); err != nil {
-		t.Error(err)
-	}
+	_, err := b.RecreateMissing(t.Context())
+	runtest.WantError(t, "recreate missing", err, nil)
 	cancel()
 	looking.Wait()
 	if missing, err := b.MissingStreams(t.Context()); err != nil || len(missing) > 0 {
 		t.Errorf("missing: got %v, %v", missing, err)
 	}
-	if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); err != nil {
-		t.Errorf("a blob: %v", err)
-	}
+	_, err = b.PutBlob(t.Context(), make([]byte, 1<<20))
+	runtest.WantError(t, "a blob", err, nil)
 }
 
 // TestRecreateAfterRestart restarts a server: what it had in memory is made again, and no log line asks for a backup. A stream on
@@ -105,11 +103,7 @@ func TestRecreateLeavesArchives(t *testing.T) {
 	defer cancel()
 	_, err := b.Log().Last(short, "s")
 	runtest.WantError(t, "the cold session", err, events.ErrOutcomeUnknown)
-	if err := b.Ready(t.Context()); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("ready: got %v, want the archives named", err)
-	}
+	runtest.WantError(t, "ready", b.Ready(t.Context()), bus.ErrNotFound)
 	bustest.Open(t, server) // a node starts
-	if err := b.Ready(t.Context()); err != nil {
-		t.Errorf("ready, with another node: %v", err)
-	}
+	runtest.WantError(t, "ready, with another node", b.Ready(t.Context()), nil)
 }

@@ -44,12 +44,8 @@ func TestDropBlob(t *testing.T) {
 		t.Errorf("blobs: got %v, %v, want the one that was stored again", list, err)
 	}
 	runtest.NoError(t, b.DropBlob(t.Context(), list[0]))
-	if err := b.DropBlob(t.Context(), list[0]); err != nil {
-		t.Errorf("drop again: got %v", err)
-	}
-	if got := remainingSubjects(t, b); len(got) != 0 {
-		t.Errorf("what is left: got %v, want nothing", got)
-	}
+	runtest.WantError(t, "drop again", b.DropBlob(t.Context(), list[0]), nil)
+	runtest.EqualLists(t, "what is left", remainingSubjects(t, b), nil)
 }
 
 // TestBlobChunks lists the chunks of a blob without a description.
@@ -65,9 +61,7 @@ func TestBlobChunks(t *testing.T) {
 		t.Fatalf("blobs: got %v, %v, want chunks without a name", list, err)
 	}
 	runtest.NoError(t, b.DropBlob(t.Context(), list[0]))
-	if got := remainingSubjects(t, b); len(got) != 0 {
-		t.Errorf("what is left: got %v, want nothing", got)
-	}
+	runtest.EqualLists(t, "what is left", remainingSubjects(t, b), nil)
 }
 
 // TestBlobMentions yields hot and cold histories, and archives in blobs.

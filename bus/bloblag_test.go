@@ -33,13 +33,11 @@ func TestBlobOfALateReplica(t *testing.T) {
 	runtest.NoError(t, err)
 	go func() {
 		for range 2 { // the second one follows the answer that there is no body
-			if _, err := lookups.NextMsg(time.Minute); err != nil {
-				t.Error(err)
-			}
+			_, err := lookups.NextMsg(time.Minute)
+			runtest.WantError(t, "next msg", err, nil)
 		}
-		if _, err := writer.PutBlob(t.Context(), body); err != nil {
-			t.Error(err)
-		}
+		_, err := writer.PutBlob(t.Context(), body)
+		runtest.WantError(t, "put blob", err, nil)
 	}()
 	got, err := reader.Blob(t.Context(), projector.RefOf(body))
 	if err != nil || string(got) != string(body) {
@@ -116,9 +114,7 @@ func TestAbsenceIsTheLeaders(t *testing.T) {
 		keyless.Close()
 	}
 	for n := range tries {
-		if err := erase(t.Context(), b, id(n)); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "erase", erase(t.Context(), b, id(n)), nil)
 	}
 	if left, err := b.Blobs(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("after the erasures: got %d bodies, %v, want none", len(left), err)

@@ -39,9 +39,8 @@ func TestHotLimit(t *testing.T) {
 		t.Fatalf("opened %d sessions, then got %v, want %v", opened, err, bus.ErrFull)
 	}
 	runtest.WantError(t, "on another bus", createSession(t, limited(limit), "other"), bus.ErrFull)
-	if _, err := b.Log().Append(t.Context(), commit("s0", 2), 1); err != nil {
-		t.Errorf("append to a hot session: got %v", err)
-	}
+	_, err = b.Log().Append(t.Context(), commit("s0", 2), 1)
+	runtest.WantError(t, "append to a hot session", err, nil)
 	if _, err := b.Log().Append(t.Context(), commit("s0", 9), 0); !errors.As(err, new(*events.ConflictError)) {
 		t.Errorf("open a session that exists: got %v, want a conflict", err)
 	}
@@ -51,21 +50,15 @@ func TestHotLimit(t *testing.T) {
 	}
 	archive("s1", 1)
 	fresh := limited(limit)
-	if err := createSession(t, fresh, "s9"); err != nil {
-		t.Errorf("open where one went cold: got %v", err)
-	}
-	if _, err := fresh.Log().Append(t.Context(), commit("s1", 2), 1); err != nil {
-		t.Errorf("append to a cold session of a full account: got %v", err)
-	}
-	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 3), 2); err != nil {
-		t.Errorf("append to a session that is hot again: got %v", err)
-	}
+	runtest.WantError(t, "open where one went cold", createSession(t, fresh, "s9"), nil)
+	_, err = fresh.Log().Append(t.Context(), commit("s1", 2), 1)
+	runtest.WantError(t, "append to a cold session of a full account", err, nil)
+	_, err = limited(1).Log().Append(t.Context(), commit("s1", 3), 2)
+	runtest.WantError(t, "append to a session that is hot again", err, nil)
 	archive("s1", 3)
 	_, err = limited(1).Log().Append(t.Context(), commit("s1", 4), 3)
 	runtest.WantError(t, "append to a cold session where there is no room at all", err, bus.ErrFull)
-	if err := createSession(t, limited(-1), "free"); err != nil {
-		t.Errorf("without a limit: got %v", err)
-	}
+	runtest.WantError(t, "without a limit", createSession(t, limited(-1), "free"), nil)
 }
 
 // createSession appends a session's first commit.

@@ -41,14 +41,10 @@ func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 		}
 		got = append(got, letter)
 	}
-	if err := b.DropDeadLetter(t.Context(), &got[0]); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "drop dead letter", b.DropDeadLetter(t.Context(), &got[0]), nil)
 	runtest.EqualLists(t, "after the replaced one was dropped", deadLetters(t, b), []events.SessionID{"s1", "s2"})
 	for range 2 {
-		if err := b.DropDeadLetter(t.Context(), &got[1]); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "drop dead letter", b.DropDeadLetter(t.Context(), &got[1]), nil)
 	}
 	runtest.EqualLists(t, "after the newer one was dropped", deadLetters(t, b), []events.SessionID{"s2"})
 	_, err := b.DeadLetter(t.Context(), "s1")
@@ -87,19 +83,13 @@ func TestTrial(t *testing.T) {
 		}
 		check()
 	}
-	if list := deadLetters(t, b); len(list) != 0 {
-		t.Errorf("dead letters: got %v, want none", list)
-	}
+	runtest.EqualLists(t, "dead letters", deadLetters(t, b), nil)
 	for range 2 {
-		if err := b.DropTrial(t.Context(), keys[2]); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "drop trial", b.DropTrial(t.Context(), keys[2]), nil)
 	}
 	delete(want, keys[2])
 	check()
-	if err := b.DropTrials(t.Context(), "s"); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "drop trials", b.DropTrials(t.Context(), "s"), nil)
 	want = map[bus.TrialKey]bus.Trial{keys[5]: want[keys[5]]}
 	check()
 	for _, key := range []bus.TrialKey{{Session: "*", Of: bus.TrialFold}, {Session: "s", Of: bus.TrialTurn}, {Session: "s", Of: bus.TrialEnd, Turn: ">"}} {
@@ -120,7 +110,5 @@ func TestDeadLettersOfNoStream(t *testing.T) {
 	if trial, err := b.Trial(t.Context(), bus.TrialKey{Session: "s", Of: bus.TrialFold}); err != nil || trial != (bus.Trial{}) {
 		t.Errorf("trial: got %+v, %v", trial, err)
 	}
-	if err := b.DropTrials(t.Context(), "s"); err != nil {
-		t.Errorf("drop trial: got %v", err)
-	}
+	runtest.WantError(t, "drop trial", b.DropTrials(t.Context(), "s"), nil)
 }

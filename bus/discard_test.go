@@ -119,9 +119,7 @@ func TestDiscardLostSeal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := streams(t, b); len(got) != 0 {
-		t.Errorf("streams: got %v, want none", got)
-	}
+	runtest.EqualLists(t, "streams", streams(t, b), nil)
 	runtest.EqualLists(t, "history", history(t, b, "s", 0), want)
 	want = appendUpTo(t, b, "s", want, 8)
 	runtest.EqualLists(t, "history later", history(t, b, "s", 0), want)
@@ -171,9 +169,7 @@ func TestLongDiscardErased(t *testing.T) {
 			if err == nil && round > 0 {
 				err = b.Purge(t.Context(), id)
 			}
-			if err != nil {
-				t.Errorf("erase: got %v", err)
-			}
+			runtest.WantError(t, "erase", err, nil)
 		}
 		if round == 0 {
 			erase()

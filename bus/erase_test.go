@@ -125,9 +125,7 @@ func TestErase(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !slices.Equal(ids, []events.SessionID{"other"}) {
-				t.Errorf("sessions: got %v, want the other", ids)
-			}
+			runtest.EqualLists(t, "sessions", ids, []events.SessionID{"other"})
 			tombstone, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"}, nil)
 			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || tombstone != want {
 				t.Errorf("tombstone: got %+v, %v, want %+v", tombstone, err, want)
@@ -165,9 +163,7 @@ func TestEraseWithoutStream(t *testing.T) {
 		runtest.NoError(t, b.PublishWake(bus.WakeKey{Class: class, Session: "s"}, bus.WakeHint{}))
 	}
 	runtest.NoError(t, js.DeleteStream(t.Context(), "lash-timers"))
-	if err := erase(t.Context(), b, "s"); err != nil {
-		t.Errorf("got %v, want it erased", err)
-	}
+	runtest.WantError(t, "erase", erase(t.Context(), b, "s"), nil)
 	isErased(t, b, "s", 1)
 	if wakes, err := b.Wakes(t.Context()); len(wakes) != 0 || err != nil {
 		t.Errorf("wakes: got %v, %v, want none", wakes, err)
@@ -293,7 +289,5 @@ func TestLongEraseUnderAppends(t *testing.T) {
 		}
 		isErased(t, b, id, tombstone.Last)
 	}
-	if got := streams(t, b); len(got) != 0 {
-		t.Errorf("streams: got %v, want none", got)
-	}
+	runtest.EqualLists(t, "streams", streams(t, b), nil)
 }

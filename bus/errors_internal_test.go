@@ -14,6 +14,7 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestMapError(t *testing.T) {
@@ -68,16 +69,12 @@ func TestMapError(t *testing.T) {
 	} {
 		wrapped := fmt.Errorf("deep down: %w", tc.err)
 		got := mapError(wrapped)
-		if !errors.Is(got, tc.err) {
-			t.Errorf("%v: got %v, want its cause kept", tc.err, got)
-		}
+		runtest.WantError(t, fmt.Sprintf("%v", tc.err), got, tc.err)
 		for _, sentinel := range all {
 			if errors.Is(got, sentinel) != (sentinel == tc.want) { //nolint:errorlint // compares the table's own values
 				t.Errorf("%v: is %v: got %v", tc.err, sentinel, errors.Is(got, sentinel))
 			}
 		}
 	}
-	if got := mapError(nil); got != nil {
-		t.Errorf("nil: got %v", got)
-	}
+	runtest.WantError(t, "nil", mapError(nil), nil)
 }

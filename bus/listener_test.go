@@ -93,16 +93,13 @@ func TestPiecesEnd(t *testing.T) {
 		"gives_up": {time.Hour, func(t *testing.T, on *bus.Bus) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
-			if _, err := on.Request(ctx, "do", nil, time.Minute, func(int, []byte) { cancel() }); !errors.Is(err, events.ErrOutcomeUnknown) {
-				t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
-			}
+			_, err := on.Request(ctx, "do", nil, time.Minute, func(int, []byte) { cancel() })
+			runtest.WantError(t, "request", err, events.ErrOutcomeUnknown)
 		}},
 		"says_nothing": {50 * time.Millisecond, func(t *testing.T, on *bus.Bus) {
 			t.Helper()
 			m := &nats.Msg{Subject: "lash.api.do", Reply: on.Conn().NewRespInbox(), Header: nats.Header{"Lash-Stream": {"x"}}}
-			if err := on.Conn().PublishMsg(m); err != nil {
-				t.Error(err)
-			}
+			runtest.WantError(t, "publish msg", on.Conn().PublishMsg(m), nil)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

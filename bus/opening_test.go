@@ -24,9 +24,7 @@ func TestLateReopen(t *testing.T) {
 		runtest.NoError(t, open())
 		switch stage {
 		case "cold":
-			if got := streams(t, b); len(got) != 0 {
-				t.Errorf("streams: got %v, want none", got)
-			}
+			runtest.EqualLists(t, "streams", streams(t, b), nil)
 			want = appendUpTo(t, b, "s", want, 6)
 		case "hot":
 			want = appendUpTo(t, b, "s", want, 7)
@@ -51,9 +49,7 @@ func TestSweepUnnamedStream(t *testing.T) {
 		t.Errorf("history: got %v in %v, want %v and an orphaned stream", got, streams(t, b), want)
 	}
 	runtest.NoError(t, b.SweepOrphans(t.Context()))
-	if got := streams(t, b); len(got) != 1 {
-		t.Errorf("streams: got %v, want one", got)
-	}
+	runtest.Equal(t, "streams", len(streams(t, b)), 1)
 	appendUpTo(t, b, "s", want, 6)
 }
 

@@ -72,14 +72,10 @@ func TestEmptyFirstStream(t *testing.T) {
 				mustMakeCold(t, b, "s", 3)
 				want = bring(t, b, want)
 				runtest.NoError(t, b.MakeFirstStream(t.Context(), "s"))
-				if err := do(t.Context(), b, events.Seq(len(want))); err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				runtest.WantError(t, what, do(t.Context(), b, events.Seq(len(want))), nil)
 				want = appendUpTo(t, b, "s", want, len(want)+2)
 				runtest.EqualLists(t, "history", history(t, b, "s", 0), want)
-				if got := streams(t, b); len(got) != 1 {
-					t.Errorf("streams: got %v, want the session's alone", got)
-				}
+				runtest.Equal(t, "streams", len(streams(t, b)), 1)
 			})
 		}
 	}
@@ -158,9 +154,7 @@ func TestRemoveEmptyUnderAppends(t *testing.T) {
 			over <- nil
 		}()
 		want := appendUpTo(t, b, id, nil, 3)
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "over", <-over, nil)
 		runtest.EqualLists(t, "history of "+string(id), history(t, b, id, 0), want)
 	}
 }

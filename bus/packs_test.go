@@ -127,9 +127,7 @@ func TestPackListIsChecked(t *testing.T) {
 		_, err = rows.Packs(t.Context())
 		runtest.WantError(t, name, err, events.ErrMalformed)
 	}
-	if err := b.RemovePacksOf(t.Context(), "s"); err != nil {
-		t.Errorf("an erasure: %v", err)
-	}
+	runtest.WantError(t, "an erasure", b.RemovePacksOf(t.Context(), "s"), nil)
 	if list, err := rows.Packs(t.Context()); err != nil || len(list.Packs) > 0 {
 		t.Errorf("after it: got %+v, %v, want no packs", list, err)
 	}

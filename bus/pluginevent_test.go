@@ -57,18 +57,14 @@ func TestPluginEvents(t *testing.T) {
 	if string(held.Data) != "a0" || held.Deliveries != 1 {
 		t.Errorf("got %s for the time %d, want a0 for the first time", held.Data, held.Deliveries)
 	}
-	if err := held.Nak(); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "nak", held.Nak(), nil)
 	if held = nextPluginEvent(t, second); string(held.Data) != "a0" || held.Deliveries != 2 {
 		t.Errorf("got %s for the time %d, want a0 for the second time", held.Data, held.Deliveries)
 	}
 	if held = nextPluginEvent(t, first); string(held.Data) != "a0" || held.Deliveries != 3 { // the other node is silent
 		t.Errorf("got %s for the time %d, want a0 for the third time", held.Data, held.Deliveries)
 	}
-	if err := held.Ack(); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "ack", held.Ack(), nil)
 	got := []string{"a0"}
 	for len(got) < 5 {
 		event := nextPluginEvent(t, first)

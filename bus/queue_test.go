@@ -72,9 +72,7 @@ func TestFetchMakesQueueAgain(t *testing.T) {
 				waiting = c.CachedInfo().NumWaiting > 0
 			}
 			runtest.NoError(t, remove(t.Context(), b))
-			if err := bustest.Receive(t, "a delivery", done); err != nil {
-				t.Errorf("fetch during: got %v", err)
-			}
+			runtest.WantError(t, "fetch during", bustest.Receive(t, "a delivery", done), nil)
 			publish(t, b, turnKey("s2"), bus.WakeHint{})
 			if w := next(t, q); w.Session != "s2" {
 				t.Errorf("got %s, want s2", w.Session)
@@ -115,8 +113,6 @@ func stopsWithNak(t *testing.T, q *bus.Queue) bool {
 		t.Fatalf("took %v, %v, want one and %v", taken, err, context.Canceled)
 	}
 	w := next(t, q)
-	if err := errors.Join(taken[0].Ack(), w.Ack()); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "join", errors.Join(taken[0].Ack(), w.Ack()), nil)
 	return w.Session != taken[0].Session
 }

@@ -43,9 +43,7 @@ func TestRestore(t *testing.T) {
 			break
 		}
 	}
-	if got := streams(t, b); len(got) != 0 {
-		t.Errorf("streams of a restored session: got %v, want none", got)
-	}
+	runtest.EqualLists(t, "streams of a restored session", streams(t, b), nil)
 	var conflict *events.ConflictError
 	if err := b.Restore(t.Context(), "s1", log); !errors.As(err, &conflict) || conflict.Last != 5 {
 		t.Errorf("restore again: got %v, want a conflict at 5", err)

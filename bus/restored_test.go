@@ -115,9 +115,7 @@ func TestLongReadOfShorterHistory(t *testing.T) {
 func reconnect(t *testing.T, b *bus.Bus) {
 	t.Helper()
 	before := b.Reconnects()
-	if err := b.Conn().ForceReconnect(); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "force reconnect", b.Conn().ForceReconnect(), nil)
 	bustest.Eventually(t, "the bus is connected again", func() bool { return b.Reconnects() > before && b.Conn().IsConnected() })
 }
 

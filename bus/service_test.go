@@ -133,9 +133,7 @@ func TestServiceStops(t *testing.T) {
 	<-began
 	var stopping sync.WaitGroup
 	stopping.Go(func() {
-		if err := s.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "stop", s.Stop(t.Context()), nil)
 	})
 	for stopped := false; !stopped; { // until the server has handled the stop
 		_, err := asking.Request(t.Context(), "do", []byte("later"), time.Minute, nil)
@@ -204,9 +202,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 	if on.WorkerGone(t.Context(), "w1") {
 		t.Error("got a worker that listens gone")
 	}
-	if len(looked) != 2 {
-		t.Errorf("looked at: got %d, want the two of inboxes", len(looked))
-	}
+	runtest.Equal(t, "looked at", len(looked), 2)
 	if wakes, err := on.Wakes(t.Context()); err != nil || len(wakes) != 1 || !wakes[turnKey("s1")] {
 		t.Errorf("queue: got %v, %v, want the wake and no answer in it", wakes, err)
 	}
@@ -289,15 +285,11 @@ func TestServiceAtItsLimit(t *testing.T) {
 			t.Errorf("at the limit: got %v, want an error that says that it was not done", err)
 		}
 	}
-	if err := asking.Serves(t.Context(), "do"); err != nil {
-		t.Errorf("a service at its limit: got %v, want that it serves", err)
-	}
+	runtest.WantError(t, "a service at its limit", asking.Serves(t.Context(), "do"), nil)
 	close(finish)
 	do("last")
 	for range 2 {
-		if err := <-answers; err != nil {
-			t.Errorf("got %v", err)
-		}
+		runtest.WantError(t, "answers", <-answers, nil)
 	}
 	if got := <-began; got != "last" {
 		t.Errorf("got %s begun, want only the last", got)

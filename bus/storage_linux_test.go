@@ -28,9 +28,7 @@ func smallDisk(t *testing.T) string {
 	dir := t.TempDir()
 	runtest.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"))
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "unmount", syscall.Unmount(dir, syscall.MNT_DETACH), nil)
 	})
 	return dir
 }
@@ -70,9 +68,7 @@ func refuses(t *testing.T, b *bus.Bus, id events.SessionID, want ...string) {
 			return false
 		}
 		for _, text := range want {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("got %v, want %q", err, text)
-			}
+			runtest.Contains(t, "err", err.Error(), text)
 		}
 		return true
 	})
@@ -93,9 +89,8 @@ func takesAgain(t *testing.T, b *bus.Bus, id events.SessionID) {
 		at, err = b.Log().Last(ctx, id)
 		return err == nil
 	})
-	if _, err := b.Log().Append(ctx, large(id, at+1), at); err != nil {
-		t.Error(err)
-	}
+	_, err := b.Log().Append(ctx, large(id, at+1), at)
+	runtest.WantError(t, "append", err, nil)
 	if _, err := b.RecreateMissing(t.Context()); err != nil { // a server that restarts has lost what it had in memory
 		t.Error(err)
 	}
@@ -190,18 +185,14 @@ func TestFullDiskIsNotReached(t *testing.T) {
 	accepted := func(list map[string]func() error) {
 		t.Helper()
 		for name, request := range list {
-			if err := request(); err != nil {
-				t.Errorf("%s: got %v, want it done", name, err)
-			}
+			runtest.WantError(t, name, request(), nil)
 		}
 	}
 	filler := filepath.Join(dir, "filler")
 	fillTo(t, server, filler, bus.KeptFree)
 	refused(much)
 	accepted(little)
-	if err := erase(t.Context(), b, "old"); err != nil {
-		t.Errorf("erase: got %v", err)
-	}
+	runtest.WantError(t, "erase", erase(t.Context(), b, "old"), nil)
 	fillTo(t, server, filler, bus.KeptFree/4)
 	refused(much)
 	refused(little)
@@ -214,9 +205,7 @@ func TestFullDiskIsNotReached(t *testing.T) {
 	accepted(much)
 	sent++
 	accepted(little)
-	if err := b.Ready(t.Context()); err != nil {
-		t.Errorf("ready with space: got %v", err)
-	}
+	runtest.WantError(t, "ready with space", b.Ready(t.Context()), nil)
 	if wakes, err := b.Wakes(t.Context()); err != nil || !wakes[turnKey("s")] {
 		t.Errorf("wakes with space: got %v, %v", wakes, err)
 	}

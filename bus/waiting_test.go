@@ -66,9 +66,7 @@ func TestLongOpenWaits(t *testing.T) {
 	}
 	go open(bus.Open)
 	for range 2 {
-		if err := <-opened; err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "opened", <-opened, nil)
 	}
 	messages.mu.Lock()
 	list, at := slices.Clone(messages.list), slices.Clone(messages.at)

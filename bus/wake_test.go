@@ -118,9 +118,7 @@ func TestStoreWakeAndTimer(t *testing.T) {
 	if err := b.StoreTimer(t.Context(), "s", inMillis(1e9)); err == nil {
 		t.Error("a timer in no store: got no error")
 	}
-	if err := errors.Join(b.PublishWake(turnKey("s"), bus.WakeHint{}), b.SetTimer("s", inMillis(1e9))); err != nil {
-		t.Errorf("hints: got %v, want nothing awaited", err)
-	}
+	runtest.WantError(t, "hints", errors.Join(b.PublishWake(turnKey("s"), bus.WakeHint{}), b.SetTimer("s", inMillis(1e9))), nil)
 }
 
 func TestWakeReplacesTheOneBefore(t *testing.T) {
@@ -139,17 +137,13 @@ func TestWakeReplacesTheOneBefore(t *testing.T) {
 		}
 		w := next(t, q)
 		for strings.HasSuffix(t.Name(), "/three") && !w.Repair { // the consumer's leader may not have the newest yet
-			if err := w.Ack(); err != nil {
-				t.Error(err)
-			}
+			runtest.WantError(t, "ack", w.Ack(), nil)
 			w = next(t, q)
 		}
 		if w.WakeKey != turnKey("s") || w.WakeHint != (bus.WakeHint{Worker: "w99", Repair: true}) || w.Deliveries != 1 {
 			t.Errorf("got %+v %+v, delivery %d, want the newest", w.WakeKey, w.WakeHint, w.Deliveries)
 		}
-		if err := w.Ack(); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "ack", w.Ack(), nil)
 		awaitWakes(t, b, 1)
 	})
 }
@@ -171,12 +165,8 @@ func TestWakeReplacesDelivered(t *testing.T) {
 			t.Errorf("got %+v, delivery %d, want the second wake", second.WakeHint, second.Deliveries)
 		}
 		confirm(t, b, first)
-		if err := first.Progress(); err != nil {
-			t.Error(err)
-		}
-		if err := second.Nak(0); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "progress", first.Progress(), nil)
+		runtest.WantError(t, "nak", second.Nak(0), nil)
 		if again := next(t, q); again.Worker != "second" || again.Deliveries != 2 {
 			t.Errorf("got %+v, delivery %d, want the second wake again", again.WakeHint, again.Deliveries)
 		}
@@ -271,9 +261,7 @@ func TestExtendLostWake(t *testing.T) {
 	publish(t, b, turnKey("s"), bus.WakeHint{})
 	w := next(t, q)
 	confirm(t, b, w)
-	if err := w.Extend(t.Context()); err != nil {
-		t.Errorf("hold: got %v", err)
-	}
+	runtest.WantError(t, "hold", w.Extend(t.Context()), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	runtest.WantError(t, "hold, cancelled", w.Extend(ctx), events.ErrOutcomeUnknown)

@@ -32,9 +32,7 @@ func accepts(t *testing.T, s *busembed.Server, opts ...nats.Option) bool {
 	t.Helper()
 	nc, err := nats.Connect(s.URL(), opts...)
 	if err != nil {
-		if !errors.Is(err, nats.ErrAuthorization) {
-			t.Errorf("got %v, want a refusal", err)
-		}
+		runtest.WantError(t, "err", err, nats.ErrAuthorization)
 		return false
 	}
 	defer nc.Close()

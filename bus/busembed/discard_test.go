@@ -31,8 +31,7 @@ func TestFailedStartLeavesNoStore(t *testing.T) {
 			t.Fatalf("next start: %v", err)
 		}
 		s.Stop()
-		if _, err := os.Stat(dir); err != nil {
-			t.Errorf("after a stop: %v", err)
-		}
+		_, err = os.Stat(dir)
+		runtest.WantError(t, "after a stop", err, nil)
 	}
 }

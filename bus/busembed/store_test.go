@@ -195,9 +195,8 @@ func TestStoreInUse(t *testing.T) {
 	b, err := open(t.Context(), s)
 	runtest.NoError(t, err)
 	defer b.Close()
-	if _, err := b.Log().Append(t.Context(), commit(1), 0); err != nil {
-		t.Errorf("append after the refusals: got %v", err)
-	}
+	_, err = b.Log().Append(t.Context(), commit(1), 0)
+	runtest.WantError(t, "append after the refusals", err, nil)
 	b.Close()
 	s.Stop() // the cleanup stops it a second time
 	wantCommits(t, dir, 1)

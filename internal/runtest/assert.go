@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // T is what an assertion needs of a test or benchmark, or of a property that a generator runs.
@@ -50,5 +51,13 @@ func EqualLists[V comparable](t T, what string, got, want []V) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// Contains fails the test unless a text has a part.
+func Contains(t T, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
 	}
 }

@@ -29,6 +29,7 @@ func TestAssertions(t *testing.T) {
 	runtest.Equal(r, "numbers", 1, 1)
 	runtest.DeepEqual(r, "maps", map[string]int{"a": 1}, map[string]int{"a": 1})
 	runtest.EqualLists(r, "lists", []int{}, nil)
+	runtest.Contains(r, "text", "abc", "b")
 	if len(r.failures) > 0 {
 		t.Errorf("of what is right: got %q, want none", r.failures)
 	}
@@ -38,9 +39,10 @@ func TestAssertions(t *testing.T) {
 	runtest.Equal(r, "numbers", 1, 2)
 	runtest.DeepEqual(r, "maps", map[string]int{"a": 1}, map[string]int{"a": 2})
 	runtest.EqualLists(r, "lists", []int{1, 2}, []int{2, 1})
+	runtest.Contains(r, "text", "abc", "d")
 	want := []string{
 		"fatal: broken", "an error: got broken, want <nil>", "no error: got <nil>, want broken", "numbers: got 1, want 2",
-		"maps: got map[a:1], want map[a:2]", "lists: got [1 2], want [2 1]",
+		"maps: got map[a:1], want map[a:2]", "lists: got [1 2], want [2 1]", `text: got "abc", want "d" in it`,
 	}
 	if !slices.Equal(r.failures, want) {
 		t.Errorf("of what is wrong: got %q, want %q", r.failures, want)
