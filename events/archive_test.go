@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // writeArchive writes an archive with commits of session s1 from sequence first on, and blobs between them.
@@ -21,23 +22,15 @@ func writeArchive(tb testing.TB, first events.Seq, commits []*events.Commit, blo
 	tb.Helper()
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, "s1", first)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	for i, c := range commits {
 		if i < len(blobs) {
-			if err := w.Blob(blobs[i]); err != nil {
-				tb.Fatal(err)
-			}
+			runtest.NoError(tb, w.Blob(blobs[i]))
 		}
-		if err := w.Commit(events.Entry{Seq: first + events.Seq(i), Commit: c}); err != nil {
-			tb.Fatal(err)
-		}
+		runtest.NoError(tb, w.Commit(events.Entry{Seq: first + events.Seq(i), Commit: c}))
 	}
 	for range 2 {
-		if err := w.Close(); err != nil {
-			tb.Fatal(err)
-		}
+		runtest.NoError(tb, w.Close())
 	}
 	return file.Bytes()
 }
@@ -55,9 +48,7 @@ func contentsOf(tb testing.TB, a *events.Archive) contents {
 	tb.Helper()
 	c := contents{session: a.Session, first: a.First, blobs: a.Blobs}
 	for entry, err := range a.Log.Read(tb.Context(), a.Session, 0) {
-		if err != nil {
-			tb.Fatal(err)
-		}
+		runtest.NoError(tb, err)
 		c.commits, c.seqs = append(c.commits, entry.Commit), append(c.seqs, entry.Seq)
 	}
 	return c
@@ -83,9 +74,7 @@ func TestArchiveRoundTrip(t *testing.T) {
 	t.Parallel()
 	file, want := smallArchive(t)
 	a, err := events.ReadArchive(bytes.NewReader(file), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got := contentsOf(t, a)
 	if len(got.blobs) != len(want.blobs) {
 		t.Fatalf("got %d blobs, want %d", len(got.blobs), len(want.blobs))
@@ -96,9 +85,7 @@ func TestArchiveRoundTrip(t *testing.T) {
 		}
 	}
 	got.blobs = want.blobs // empty bodies differ: nil or empty
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	runtest.DeepEqual(t, "got", got, want)
 }
 
 // TestArchiveLarge covers commits in several frames and repeated commit ids.
@@ -115,9 +102,7 @@ func TestArchiveLarge(t *testing.T) {
 		want.commits, want.seqs = append(want.commits, c), append(want.seqs, i+1)
 	}
 	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, want.commits)), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if got := contentsOf(t, a); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %d commits from %d, want %d", len(got.commits), got.first, len(want.commits))
 	}
@@ -130,9 +115,7 @@ func TestLongArchiveLargestBlob(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	_, _ = random.Read(body)
 	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 1, []*events.Commit{commitOf("c1")}, body)), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	sum := sha256.Sum256(body)
 	if !bytes.Equal(a.Blobs[hex.EncodeToString(sum[:])], body) {
 		t.Error("the body is not what it was")
@@ -142,9 +125,7 @@ func TestLongArchiveLargestBlob(t *testing.T) {
 func TestArchiveEmpty(t *testing.T) {
 	t.Parallel()
 	a, err := events.ReadArchive(bytes.NewReader(writeArchive(t, 5, nil)), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if got := contentsOf(t, a); len(got.commits) != 0 || got.first != 5 {
 		t.Errorf("got %+v, want nothing from 5 on", got)
 	}
@@ -154,9 +135,7 @@ func TestArchiveCorrupted(t *testing.T) {
 	t.Parallel()
 	file, _ := smallArchive(t)
 	whole, err := events.ReadArchive(bytes.NewReader(file), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := contentsOf(t, whole)
 	for i := range file {
 		for _, flip := range []byte{0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff} {
@@ -189,17 +168,13 @@ func TestArchiveTruncated(t *testing.T) {
 
 func TestArchiveWriterRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := events.NewArchiveWriter(io.Discard, "a.b", 1); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("session: got %v, want %v", err, events.ErrInvalidID)
-	}
-	if _, err := events.NewArchiveWriter(io.Discard, "s1", 0); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("first sequence 0: got %v, want %v", err, events.ErrInvalid)
-	}
+	_, err := events.NewArchiveWriter(io.Discard, "a.b", 1)
+	runtest.WantError(t, "session", err, events.ErrInvalidID)
+	_, err = events.NewArchiveWriter(io.Discard, "s1", 0)
+	runtest.WantError(t, "first sequence 0", err, events.ErrInvalid)
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, "s1", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	other := commitOf("c1")
 	other.Session = "s2"
 	broken := commitOf("c1")
@@ -214,33 +189,17 @@ func TestArchiveWriterRefuses(t *testing.T) {
 		{"another_session", 3, other},
 		{"invalid", 3, broken},
 	} {
-		if err := w.Commit(events.Entry{Seq: tc.seq, Commit: tc.c}); !errors.Is(err, events.ErrInvalid) {
-			t.Errorf("%s: got %v, want %v", tc.name, err, events.ErrInvalid)
-		}
+		runtest.WantError(t, tc.name, w.Commit(events.Entry{Seq: tc.seq, Commit: tc.c}), events.ErrInvalid)
 	}
-	if err := w.Blob(make([]byte, events.MaxBlobBytes+1)); !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("blob: got %v, want %v", err, events.ErrTooLarge)
-	}
+	runtest.WantError(t, "blob", w.Blob(make([]byte, events.MaxBlobBytes+1)), events.ErrTooLarge)
 	// Refused commits and blobs leave no trace.
-	if err := w.Commit(events.Entry{Seq: 3, Commit: commitOf("c1")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Commit(events.Entry{Seq: 3, Commit: commitOf("c2")}); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("the same sequence again: got %v, want %v", err, events.ErrInvalid)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Commit(events.Entry{Seq: 4, Commit: commitOf("c3")}); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("after close: got %v, want %v", err, events.ErrInvalid)
-	}
-	if err := w.Blob(nil); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("blob after close: got %v, want %v", err, events.ErrInvalid)
-	}
+	runtest.NoError(t, w.Commit(events.Entry{Seq: 3, Commit: commitOf("c1")}))
+	runtest.WantError(t, "the same sequence again", w.Commit(events.Entry{Seq: 3, Commit: commitOf("c2")}), events.ErrInvalid)
+	runtest.NoError(t, w.Close())
+	runtest.WantError(t, "after close", w.Commit(events.Entry{Seq: 4, Commit: commitOf("c3")}), events.ErrInvalid)
+	runtest.WantError(t, "blob after close", w.Blob(nil), events.ErrInvalid)
 	a, err := events.ReadArchive(&file, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if got := contentsOf(t, a); len(got.commits) != 1 {
 		t.Errorf("got %d commits, want 1", len(got.commits))
 	}
@@ -335,27 +294,18 @@ func TestArchiveKeepsUnknownFields(t *testing.T) {
 	t.Parallel()
 	c := commitOf("c1")
 	data, err := events.Encode(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	// One more field at the end of the commit's map, with a tag that this version does not know.
 	newer := append([]byte{data[0] + 1}, data[1:]...)
 	newer = append(newer, 0xa1, 'z', 0xa3, 'n', 'e', 'w')
-	if _, err := events.Decode(newer); err != nil {
-		t.Fatal(err)
-	}
+	_, err = events.Decode(newer)
+	runtest.NoError(t, err)
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, c.Session, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Commit(events.Entry{Seq: 1, Commit: c, Data: newer}), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, errors.Join(w.Commit(events.Entry{Seq: 1, Commit: c, Data: newer}), w.Close()))
 	archive, err := events.ReadArchive(&file, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for entry, err := range archive.Log.Read(t.Context(), c.Session, 1) {
 		if err != nil || !bytes.Equal(entry.Data, newer) {
 			t.Errorf("got %x and %v, want %x", entry.Data, err, newer)
@@ -383,7 +333,6 @@ func TestPeekArchive(t *testing.T) {
 		}
 	}
 	failed := errors.New("no such disk")
-	if _, _, err := events.PeekArchive(iotest.ErrReader(failed)); !errors.Is(err, failed) {
-		t.Errorf("got %v, want %v", err, failed)
-	}
+	_, _, err := events.PeekArchive(iotest.ErrReader(failed))
+	runtest.WantError(t, "peek archive", err, failed)
 }

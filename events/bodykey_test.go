@@ -8,14 +8,13 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func newKeys(t *testing.T) *bodykey.Keys {
 	t.Helper()
 	k, err := bodykey.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return k
 }
 
@@ -26,9 +25,7 @@ func parsed(t *testing.T, k *bodykey.Keys) *bodykey.Keys {
 	if err == nil {
 		k, err = bodykey.Parse(text)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return k
 }
 
@@ -43,17 +40,11 @@ func commit(list ...events.Event) *events.Commit {
 func stored(t *testing.T, k *bodykey.Keys, c *events.Commit) events.Entry {
 	t.Helper()
 	c, err := events.Encrypted(c, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	data, err := events.Encode(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	e, err := events.DecodeEntry(1, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return e
 }
 
@@ -81,9 +72,7 @@ func TestEncryptedCommit(t *testing.T) {
 			t.Errorf("event %d: got locked by %d, want %d", i, got, want)
 		}
 	}
-	if err := e.Decrypt(parsed(t, k)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, e.Decrypt(parsed(t, k)))
 	if p, ok := c.Events[0].Payload.(*events.SessionClosed); !ok || p.Reason != "the secret" || c.Digest != "d1gest" || string(c.Events[1].Raw) != string(unknown.Raw) || c.Locked() != 0 {
 		t.Errorf("with the key: got %+v", c)
 	}
@@ -133,9 +122,7 @@ func TestEncryptedOnce(t *testing.T) {
 		t.Errorf("got key %d, want %d", events.KeyOf(c.Events[0].Encrypted), other.Current())
 	}
 	read := stored(t, k.Keys, once)
-	if err := read.Decrypt(k); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, read.Decrypt(k))
 	encrypted(read.Commit, k, 3)
 }
 
@@ -144,9 +131,7 @@ func TestRedactEncrypted(t *testing.T) {
 	t.Parallel()
 	e := stored(t, newKeys(t), commit(closing, closing))
 	data, err := events.Redact(e.Data, func(i int, _ events.Kind) bool { return i == 1 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r, err := events.Decode(data)
 	if err != nil || events.CommitHash(data) != events.CommitHash(e.Data) || r.Events[0].Redacted == nil || r.Events[1].Locked() == 0 {
 		t.Errorf("got %+v, %v, want the same leaf, the first event redacted and the second one encrypted", r, err)
@@ -173,16 +158,10 @@ func TestMovedCiphertext(t *testing.T) {
 			e := stored(t, k, commit(closing, events.Of("t1", &events.SessionClosed{Reason: "another"})))
 			change(e.Commit)
 			data, err := events.Encode(e.Commit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			moved, err := events.DecodeEntry(1, data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := moved.Decrypt(k); !errors.Is(err, events.ErrMalformed) {
-				t.Errorf("got %v, want malformed", err)
-			}
+			runtest.NoError(t, err)
+			runtest.WantError(t, "decrypt", moved.Decrypt(k), events.ErrMalformed)
 		})
 	}
 }
@@ -200,9 +179,8 @@ func TestEncryptedHead(t *testing.T) {
 		c := *e.Commit
 		c.Events = []events.Event{e.Commit.Events[0]}
 		change(&c.Events[0])
-		if _, err := events.Encode(&c); !errors.Is(err, events.ErrInvalid) {
-			t.Errorf("%s: got %v, want invalid", name, err)
-		}
+		_, err := events.Encode(&c)
+		runtest.WantError(t, name, err, events.ErrInvalid)
 	}
 }
 
@@ -211,9 +189,7 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	first := newKeys(t)
 	both, id, err := first.Add()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if both.Current() != first.Current() {
 		t.Errorf("added: got current %d, want %d", both.Current(), first.Current())
 	}
@@ -229,9 +205,7 @@ func TestRotation(t *testing.T) {
 		t.Errorf("of the older key: got %v, locked by %d", err, old.Commit.Locked())
 	}
 	alone, err := second.Forget(first.Current())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	lost := stored(t, first, commit(closing))
 	if err := lost.Decrypt(alone); err != nil || lost.Commit.Locked() != first.Current() {
 		t.Errorf("forgotten: got %v, locked by %d, want %d", err, lost.Commit.Locked(), first.Current())
@@ -258,9 +232,7 @@ func TestNames(t *testing.T) {
 	if err == nil {
 		both, err = both.Use(id)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	later, err := both.Names(digest)
 	if err != nil || len(later) != 2 || later[1] != names[0] {
 		t.Errorf("after a rotation: got %v, %v, want the older name second", later, err)
@@ -283,8 +255,7 @@ func TestParseRefuses(t *testing.T) {
 		"empty": "", "not JSON": "key", "no keys": `{"primaryKeyId":1,"key":[]}`,
 		"another kind": `{"primaryKeyId":1,"key":[{"keyData":{"typeUrl":"type.googleapis.com/google.crypto.tink.AesGcmKey","value":"GhCS/1+ejWpx68NfGt6ziYHd","keyMaterialType":"SYMMETRIC"},"status":"ENABLED","keyId":1,"outputPrefixType":"TINK"}]}`,
 	} {
-		if _, err := bodykey.Parse([]byte(text)); !errors.Is(err, events.ErrMalformed) {
-			t.Errorf("%s: got %v, want malformed", name, err)
-		}
+		_, err := bodykey.Parse([]byte(text))
+		runtest.WantError(t, name, err, events.ErrMalformed)
 	}
 }

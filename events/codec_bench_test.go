@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // BenchmarkCodec uses a commit of two events of typical size.
@@ -22,25 +23,21 @@ func BenchmarkCodec(b *testing.B) {
 	)
 	c.Actor.ID = "w1"
 	data, err := events.Encode(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.NoError(b, err)
 	b.Run("encode", func(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
-			if _, err := events.Encode(c); err != nil {
-				b.Fatal(err)
-			}
+			_, err := events.Encode(c)
+			runtest.NoError(b, err)
 		}
 	})
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
-			if _, err := events.Decode(data); err != nil {
-				b.Fatal(err)
-			}
+			_, err := events.Decode(data)
+			runtest.NoError(b, err)
 		}
 	})
 }
@@ -62,9 +59,8 @@ func BenchmarkEncodeTurn(b *testing.B) {
 	c.Actor.ID = "w1"
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := events.Encode(c); err != nil {
-			b.Fatal(err)
-		}
+		_, err := events.Encode(c)
+		runtest.NoError(b, err)
 	}
 }
 

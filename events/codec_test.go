@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // generator returns the generator of a kind, which must exist.
@@ -41,17 +42,13 @@ func TestRoundTrip(t *testing.T) {
 
 func roundTrip(t *rapid.T, c *events.Commit) {
 	data, err := events.Encode(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	again, err := events.Encode(c)
 	if err != nil || !bytes.Equal(data, again) {
 		t.Fatalf("encoded twice: got %x, %v, want %x", again, err, data)
 	}
 	got, err := events.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if !reflect.DeepEqual(got, c) {
 		t.Fatalf("got %+v, want %+v", got, c)
 	}
@@ -87,30 +84,23 @@ func TestPayloadRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := goldenNodes[1]
 	data, err := events.EncodePayload(&want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if sum, err := events.PayloadSum(&want); err != nil || sum != sha256.Sum256(data) {
 		t.Errorf("sum: got %x, %v, want that of the encoding", sum, err)
 	}
-	if _, err := events.PayloadSum(struct{ A any }{}); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("sum of a type outside of the format: got %v, want %v", err, events.ErrInvalid)
-	}
+	_, err = events.PayloadSum(struct{ A any }{})
+	runtest.WantError(t, "sum of a type outside of the format", err, events.ErrInvalid)
 	var got events.NewNode
 	if err := events.DecodePayload(data, &got); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
 	}
-	if err := events.DecodePayload(append(data, 0), &got); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("trailing byte: got %v, want %v", err, events.ErrMalformed)
-	}
+	runtest.WantError(t, "trailing byte", events.DecodePayload(append(data, 0), &got), events.ErrMalformed)
 }
 
 func FuzzDecode(f *testing.F) {
 	for _, kind := range events.Kinds() {
 		data, err := events.Encode(goldenCommit(kind))
-		if err != nil {
-			f.Fatal(err)
-		}
+		runtest.NoError(f, err)
 		f.Add(data)
 	}
 	f.Add([]byte(wireCommit(wireEvent("later.happened", 7, raw("\x93\x01\xc0\xa1x")))))

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // everything has a field of each type that the format allows.
@@ -63,13 +65,9 @@ func TestReaderAgreesWithWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawEverything(t, 1)
 		data, err := EncodePayload(&want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var got everything
-		if err := DecodePayload(data, &got); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, DecodePayload(data, &got))
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
@@ -159,9 +157,7 @@ func TestUnsupportedType(t *testing.T) {
 	var v struct {
 		Any any `msgpack:"a"`
 	}
-	if err := DecodePayload([]byte("\x81\xa1a\x01"), &v); !errors.Is(err, ErrInvalid) {
-		t.Errorf("got %v, want %v", err, ErrInvalid)
-	}
+	runtest.WantError(t, "decode payload", DecodePayload([]byte("\x81\xa1a\x01"), &v), ErrInvalid)
 }
 
 // TestNestingIsBounded decodes a recursive type. Only such types nest as deep as the input.

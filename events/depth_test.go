@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // depthOf is the nesting that encoding/json sees.
@@ -69,9 +70,7 @@ func TestCheckJSONValues(t *testing.T) {
 		}
 		value := tree(3).Draw(t, "value")
 		data, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		after := followers(value)
 		for limit, fits := range map[int]bool{after: true, after + 1: true, after - 1: after == 0} {
 			if err := events.CheckJSONValues("x", data, max(limit, 0)); (err == nil) != fits || err != nil && !errors.Is(err, events.ErrTooLarge) {

@@ -10,15 +10,14 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // sections splits FORMAT.md into its third-level sections, by title.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	list := make(map[string]string)
 	for part := range strings.SplitSeq("\n"+string(text), "\n### ") {
 		title, body, _ := strings.Cut(part, "\n")
@@ -66,9 +65,7 @@ func TestGoldenFilesAreDescribed(t *testing.T) {
 	t.Parallel()
 	format := sections(t)
 	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, path := range paths {
 		title := strings.Replace(strings.TrimSuffix(filepath.Base(path), ".hex"), ".v", " v", 1)
 		if _, ok := format[title]; !ok {

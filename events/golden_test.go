@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files of the current versions")
@@ -24,9 +25,7 @@ func goldenPath(kind events.Kind, v int64) string {
 func readGolden(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	data, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
@@ -63,17 +62,13 @@ func TestGolden(t *testing.T) {
 func TestGoldenFilesDecode(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, path := range paths {
 		name := filepath.Base(path)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := events.Decode(readGolden(t, path))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			for _, e := range c.Events {
 				if e.Payload == nil || !strings.HasPrefix(name, string(e.Kind)+".v") {
 					t.Errorf("got kind %s, payload %T", e.Kind, e.Payload)
@@ -153,23 +148,15 @@ func structsOf(p events.Payload) []reflect.Type {
 func checkGolden(t *testing.T, path string, want *events.Commit) {
 	t.Helper()
 	data, err := events.Encode(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if *update {
-		if err := os.WriteFile(path, lines(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(path, lines(data), 0o644))
 	}
 	golden := readGolden(t, path)
 	if !bytes.Equal(data, golden) {
 		t.Errorf("encode: got\n%swant\n%s", lines(data), lines(golden))
 	}
 	got, err := events.Decode(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("decode: got %+v, want %+v", got, want)
-	}
+	runtest.NoError(t, err)
+	runtest.DeepEqual(t, "decode", got, want)
 }

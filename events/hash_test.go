@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLeafData compares the hash with one of leaf data that are built by hand from FORMAT.md.
@@ -54,9 +54,7 @@ func TestHeadCoversItsCommit(t *testing.T) {
 		return events.CommitHash(encode(t, commitOf("c1", events.Of("", &events.SessionClosed{}), events.Of("", &h))))
 	}
 	plain := leaf(func(*events.AuditHeadSigned) {})
-	if got := leaf(func(h *events.AuditHeadSigned) { h.Signature = make([]byte, 64) }); got != plain {
-		t.Errorf("another signature: got %x, want %x", got, plain)
-	}
+	runtest.Equal(t, "another signature", leaf(func(h *events.AuditHeadSigned) { h.Signature = make([]byte, 64) }), plain)
 	for name, change := range map[string]func(*events.AuditHeadSigned){
 		"key":         func(h *events.AuditHeadSigned) { h.Key = make([]byte, 32) },
 		"certificate": func(h *events.AuditHeadSigned) { h.Certificate = "c" },
@@ -76,19 +74,13 @@ func TestRedactKeepsLeaf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := eventstest.Commit().Draw(t, "commit")
 		data, err := events.Encode(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		kept := rapid.SliceOfN(rapid.Bool(), len(c.Events), len(c.Events)).Draw(t, "kept")
 		once, err := events.Redact(data, func(i int, _ events.Kind) bool { return kept[i] })
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		checkRedacted(t, c, data, once, kept)
 		twice, err := events.Redact(once, func(int, events.Kind) bool { return false })
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		checkRedacted(t, c, data, twice, make([]bool, len(kept)))
 	})
 }
@@ -109,9 +101,7 @@ func checkRedacted(t *rapid.T, c *events.Commit, data, redacted []byte, kept []b
 		t.Fatalf("leaf: got %x, want %x", got, want)
 	}
 	e, err := events.DecodeEntry(1, redacted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	checkEntryLeaf(t, e, events.CommitHash(data))
 	got := e.Commit
 	again, err := events.Encode(got)
@@ -162,9 +152,8 @@ func TestLeafOfOtherForms(t *testing.T) {
 		}
 	}
 	long := bytes.Replace(data, []byte("\xa1p\x81\xa1r"), []byte("\xd9\x01p\x81\xa1r"), 1)
-	if _, err := events.Redact(long, func(int, events.Kind) bool { return false }); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("redact another form: got %v, want %v", err, events.ErrMalformed)
-	}
+	_, err := events.Redact(long, func(int, events.Kind) bool { return false })
+	runtest.WantError(t, "redact another form", err, events.ErrMalformed)
 }
 
 func FuzzLeaf(f *testing.F) {
@@ -173,9 +162,7 @@ func FuzzLeaf(f *testing.F) {
 	data := encode(f, c)
 	f.Add(data)
 	redacted, err := events.Redact(data, func(int, events.Kind) bool { return false })
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.NoError(f, err)
 	f.Add(redacted)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		leaf := events.CommitHash(data)
@@ -192,8 +179,6 @@ func FuzzLeaf(f *testing.F) {
 func encode(tb testing.TB, c *events.Commit) []byte {
 	tb.Helper()
 	data, err := events.Encode(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	return data
 }

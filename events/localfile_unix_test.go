@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events/localfile"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestOpen opens regular files. Pipes, folders and devices are refused with their name, at once.
@@ -18,15 +19,9 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, fifo, link := filepath.Join(dir, "file"), filepath.Join(dir, "fifo.lash"), filepath.Join(dir, "link")
-	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))
+	runtest.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	runtest.NoError(t, os.Symlink(file, link))
 	for _, c := range []struct {
 		path string
 		err  string // empty: it is opened
@@ -56,9 +51,7 @@ func TestWritePipe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	for name, open := range map[string]func(string) (*os.File, error){"create": localfile.Create, "append": localfile.Append} {
 		if f, err := open(pipe); err == nil || !strings.Contains(err.Error(), pipe+" is a pipe that no program reads") {
 			_ = f.Close()
@@ -69,9 +62,7 @@ func TestWritePipe(t *testing.T) {
 		}
 	}
 	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = reader.Close() }()
 	for _, path := range []string{pipe, file} {
 		text := strings.Repeat("x", 1<<20) // more than a pipe holds
@@ -79,9 +70,7 @@ func TestWritePipe(t *testing.T) {
 		go func() { written <- localfile.Write(path, []byte(text)) }()
 		from := reader
 		if path == file {
-			if err := <-written; err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, <-written)
 			if from, err = os.Open(file); err != nil {
 				t.Fatal(err)
 			}

@@ -69,9 +69,8 @@ func TestFaultyLogScript(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := log.Append(t.Context(), commitOf("c2"), 1)
-			if _, err2 := inner.Last(t.Context(), "s1"); err2 != nil {
-				t.Fatal(err2)
-			}
+			_, err2 := inner.Last(t.Context(), "s1")
+			runtest.NoError(t, err2)
 			if err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
 				t.Fatalf("append: got %v, want %v", err, events.ErrOutcomeUnknown)
 			}
@@ -91,9 +90,7 @@ func mustAppendAtEnd(t *testing.T, log events.Log, c *events.Commit) {
 	t.Helper()
 	for {
 		last, err := log.Last(t.Context(), c.Session)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		_, err = log.Append(t.Context(), c, last)
 		if _, moved := errors.AsType[*events.ConflictError](err); !moved && err != nil {
 			t.Fatal(err)
@@ -107,9 +104,7 @@ func holds(t *testing.T, log events.Log, id events.CommitID) bool {
 	t.Helper()
 	found := false
 	for entry, err := range log.Read(t.Context(), "s1", 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		found = found || entry.Commit.ID == id
 	}
 	return found

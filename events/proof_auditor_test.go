@@ -1,7 +1,6 @@
 package events_test
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func signedHistory(tb testing.TB, turns ...int) (*writer, note.Verifier) {
@@ -70,9 +70,7 @@ func proofChanged(tb testing.TB, e events.Entry, change func(*events.Commit)) ev
 	c.Events = slices.Clone(c.Events)
 	change(&c)
 	data, err := events.Encode(&c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	return entry(tb, e.Seq, data)
 }
 
@@ -138,9 +136,8 @@ func TestRolledBack(t *testing.T) {
 		t.Errorf("another history, with the key: got %+v, want it found at 7", found)
 	}
 	_, stranger := tenantOf(t, "example.com/others")
-	if _, _, err := proof.ReadHead(text, []note.Verifier{stranger}); !errors.Is(err, proof.ErrUnknownKey) {
-		t.Errorf("head of another: got %v, want %v", err, proof.ErrUnknownKey)
-	}
+	_, _, err = proof.ReadHead(text, []note.Verifier{stranger})
+	runtest.WantError(t, "head of another", err, proof.ErrUnknownKey)
 	forged := strings.Replace(last.Note, "\n7\n", "\n8\n", 1)
 	if _, _, err := proof.ReadHead([]byte(forged), []note.Verifier{tenant}); err == nil {
 		t.Error("forged head: got no error")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 const sid = "s1"
@@ -26,13 +27,9 @@ func tenantOf(tb testing.TB, name string) (note.Signer, note.Verifier) {
 	tb.Helper()
 	key := keyOf(name)
 	public, err := proof.PublicKey(name, key.Public().(ed25519.PublicKey))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	return tenantKey{verifier, key}, verifier
 }
 
@@ -48,13 +45,9 @@ func signerOf(tb testing.TB, tenant note.Signer, name string, from, until events
 	tb.Helper()
 	key := keyOf(name)
 	cert, err := proof.Certify(tenant, name, key.Public().(ed25519.PublicKey), from, until)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	signer, err := proof.NewSigner(key, cert)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	return signer
 }
 
@@ -116,9 +109,7 @@ func commitID(n int) events.CommitID {
 func entry(tb testing.TB, seq events.Seq, data []byte) events.Entry {
 	tb.Helper()
 	c, err := events.Decode(data)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	return events.Entry{Seq: seq, Commit: c, Data: data}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // erasedHistory is a history with heads, and what a node signs when it erases it.
@@ -51,9 +52,7 @@ func TestTombstone(t *testing.T) {
 	for _, retention := range []bool{false, true} {
 		want.Retention = retention
 		text, err := signer.SignTombstone(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		lines := strings.Split(text, "\n")
 		origin := map[bool]string{false: "request", true: "retention"}[retention]
 		head := []string{
@@ -61,9 +60,7 @@ func TestTombstone(t *testing.T) {
 			base64.StdEncoding.EncodeToString(want.Root[:]),
 		}
 		for i, line := range head {
-			if lines[i] != line {
-				t.Errorf("line %d: got %q, want %q", i+1, lines[i], line)
-			}
+			runtest.Equal(t, fmt.Sprintf("line %d", i+1), lines[i], line)
 		}
 		if !strings.HasPrefix(lines[9], `"example.com/t/s/s1\n5\n`) || lines[10] != "" || len(lines) != 14 {
 			t.Errorf("got lines %q, want the last head, an empty line and two signatures", lines[9:])
@@ -90,9 +87,7 @@ func TestTombstoneRefused(t *testing.T) {
 	signer := signerOf(t, tenant, "n1", 0, 1_000_000)
 	w, good := erasedHistory(t, signer)
 	text, err := signer.SignTombstone(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	trusted := []note.Verifier{verifier}
 	end := strings.LastIndex(text, "\n\n")
 	for i := range end {
@@ -102,23 +97,19 @@ func TestTombstoneRefused(t *testing.T) {
 			t.Fatalf("byte %d changed: got %v, want an error", i, err)
 		}
 	}
-	if _, _, err := proof.ReadTombstone([]byte(text), []note.Verifier{otherVerifier}); !errors.Is(err, proof.ErrUnknownKey) {
-		t.Errorf("another tenant: got %v, want %v", err, proof.ErrUnknownKey)
-	}
-	if _, _, err := proof.ReadTombstone([]byte(w.heads[0].Note), trusted); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("a head: got %v, want %v", err, events.ErrMalformed)
-	}
-	if _, _, err := proof.ReadHead([]byte(text), trusted); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("a tombstone as a head: got %v, want %v", err, events.ErrMalformed)
-	}
+	_, _, err = proof.ReadTombstone([]byte(text), []note.Verifier{otherVerifier})
+	runtest.WantError(t, "another tenant", err, proof.ErrUnknownKey)
+	_, _, err = proof.ReadTombstone([]byte(w.heads[0].Note), trusted)
+	runtest.WantError(t, "a head", err, events.ErrMalformed)
+	_, _, err = proof.ReadHead([]byte(text), trusted)
+	runtest.WantError(t, "a tombstone as a head", err, events.ErrMalformed)
 	late := *good
 	late.Signed = 1_000_000
 	if text, err = signer.SignTombstone(&late); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := proof.ReadTombstone([]byte(text), trusted); !errors.Is(err, proof.ErrUnknownKey) {
-		t.Errorf("after the certificate's end: got %v, want %v", err, proof.ErrUnknownKey)
-	}
+	_, _, err = proof.ReadTombstone([]byte(text), trusted)
+	runtest.WantError(t, "after the certificate's end", err, proof.ErrUnknownKey)
 }
 
 // TestTombstoneLastHead: the head in a tombstone is as the erased history had it. Whatever that is, the tombstone is what its
@@ -149,9 +140,7 @@ func TestTombstoneLastHead(t *testing.T) {
 		changed := *good
 		c.change(&changed)
 		text, err := signer.SignTombstone(&changed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		got, _, err := proof.ReadTombstone([]byte(text), trusted)
 		if err != nil || got.Head != changed.Head {
 			t.Errorf("%s: read the tombstone: got %+v, %v, want its head", name, got, err)
@@ -169,9 +158,7 @@ func TestTombstoneWithoutRoot(t *testing.T) {
 	tenant, verifier := tenantOf(t, "example.com/t")
 	signer := signerOf(t, tenant, "n1", 0, 1_000_000)
 	text, err := signer.SignTombstone(&proof.Tombstone{Session: sid, Signed: 1, At: 1, Size: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := fmt.Sprintf("\n7\n-\n%q\n\n", "")
 	got, _, err := proof.ReadTombstone([]byte(text), []note.Verifier{verifier})
 	if err != nil || got.Root != nil || got.Head != "" || got.Size != 7 || !strings.Contains(text, want) {

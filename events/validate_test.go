@@ -1,11 +1,11 @@
 package events_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // Violations of kinds' rules are refused by name when they are encoded.
@@ -128,9 +128,8 @@ func TestValidate(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			wantField(t, tc.payload.Validate(), tc.want, tc.field, tc.reason)
-			if _, err := events.Encode(commitOf("c1", events.Of("", tc.payload))); !errors.Is(err, tc.want) {
-				t.Errorf("encode: got %v, want %v", err, tc.want)
-			}
+			_, err := events.Encode(commitOf("c1", events.Of("", tc.payload)))
+			runtest.WantError(t, "encode", err, tc.want)
 		})
 	}
 }

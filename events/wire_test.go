@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // raw is encoded msgpack.
@@ -58,17 +59,13 @@ func TestUnknownKindsAreKept(t *testing.T) {
 	// The input is not canonical: wide numbers, a nil, a repeated map key.
 	body := raw("\x83\xa1a\xcf\x00\x00\x00\x00\x00\x00\x00\x01\xa1a\xc0\xa1b\xdc\x00\x01\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00")
 	c, err := events.Decode([]byte(wireCommit(wireEvent("later.happened", 9, body))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := events.Event{Kind: "later.happened", V: 9, Raw: []byte(body)}
 	if !reflect.DeepEqual(c.Events[0], want) {
 		t.Fatalf("got %+v, want %+v", c.Events[0], want)
 	}
 	data, err := events.Encode(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if !bytes.Contains(data, []byte(body)) {
 		t.Errorf("got %x, want it to hold %x", data, string(body))
 	}
@@ -82,9 +79,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	event := object(append(extra, "k", "session.configured", "v", int64(1), "u", "t1", "p", payload)...)
 	data := object(append(extra, "f", int64(1), "i", "c1", "s", "s1", "a", "node", "e", array(event))...)
 	c, err := events.Decode([]byte(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := commitOf("c1", events.Of("t1", &events.SessionConfigured{Config: events.Config{Model: "claude"}}))
 	want.At = 0
 	if !reflect.DeepEqual(c, want) {
@@ -100,9 +95,7 @@ func TestLenient(t *testing.T) {
 		"s", "stop", "p", null, "u", null, "n", null, "v", null, "x", array(object("k", "text")))
 	event := object("u", null, "v", int64(1), "k", "model.replied", "p", payload)
 	c, err := events.Decode([]byte(object("e", array(event), "c", null, "b", null, "t", null, "a", "node", "s", "s1", "i", "c1", "f", int64(1))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := commitOf("c1", events.Of("", &events.ModelReplied{Stop: events.StopEnd, Millis: 7, Parts: []events.Part{{Kind: events.PartText}}}))
 	want.At = 0
 	if !reflect.DeepEqual(c, want) {
@@ -182,9 +175,7 @@ func TestDecodeTruncated(t *testing.T) {
 	t.Parallel()
 	for _, kind := range events.Kinds() {
 		data, err := events.Encode(goldenCommit(kind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for n := range data {
 			if _, err := events.Decode(data[:n]); !errors.Is(err, events.ErrMalformed) {
 				t.Fatalf("%s cut to %d of %d bytes: got %v, want %v", kind, n, len(data), err, events.ErrMalformed)

@@ -2,7 +2,6 @@ package projector_test
 
 import (
 	"bytes"
-	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -78,9 +78,7 @@ func TestApplyIgnores(t *testing.T) {
 			if got := head(t, h.State); !bytes.Equal(got, head(t, want)) {
 				t.Errorf("head: got %q, want %q", got, head(t, want))
 			}
-			if err := h.Check(); err != nil {
-				t.Error(err)
-			}
+			runtest.WantError(t, "check", h.Check(), nil)
 		})
 	}
 }
@@ -118,9 +116,7 @@ func TestApplySettled(t *testing.T) {
 func TestApplyEveryKind(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "apply.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cases := make(map[string]bool)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if c, ok := n.(*ast.CaseClause); ok {
@@ -148,9 +144,7 @@ func TestApplyUnknownKind(t *testing.T) {
 	want := h.Clone()
 	want.Seq, want.Events, want.UpdatedAt = want.Seq+1, want.Events+1, 9
 	c := &events.Commit{Session: sid, At: 9, Events: []events.Event{{Kind: "later.happened", V: 3, Raw: []byte{0xc0}}}}
-	if err := h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}))
 	want.Proof, want.Stored = h.Proof, h.Stored // every commit is a leaf, and has a size
 	if got := head(t, h.State); !bytes.Equal(got, head(t, want)) {
 		t.Errorf("head: got %q, want %q", got, head(t, want))
@@ -169,9 +163,7 @@ func TestApplyOutOfOrder(t *testing.T) {
 		"gap":     {Seq: 3, Commit: commit(sid)},
 		"session": {Seq: 2, Commit: commit("other")},
 	} {
-		if err := h.Apply(e); !errors.Is(err, projector.ErrOutOfOrder) {
-			t.Errorf("%s: got %v, want %v", name, err, projector.ErrOutOfOrder)
-		}
+		runtest.WantError(t, name, h.Apply(e), projector.ErrOutOfOrder)
 	}
 	if h.Seq != 1 || h.Status != projector.StatusOpen {
 		t.Errorf("state: got %d, %q, want 1, open", h.Seq, h.Status)
@@ -209,9 +201,7 @@ func TestLedger(t *testing.T) {
 	}
 	one, two := events.Usage{Input: 1, Output: 2}, events.Usage{Input: 2, Output: 4}
 	want := []projector.LedgerEntry{{"turn", "a", one}, {"turn", "m", one}, {"turn", "z", two}}
-	if !slices.Equal(h.Ledger, want) {
-		t.Errorf("ledger: got %v, want %v", h.Ledger, want)
-	}
+	runtest.EqualLists(t, "ledger", h.Ledger, want)
 }
 
 // TestTurnRecords checks how turns ended.
@@ -221,9 +211,7 @@ func TestTurnRecords(t *testing.T) {
 	h.add("t1", &events.TurnStarted{Attempt: 2, Worker: "w2"}, &events.ToolLost{Calls: []int64{1}},
 		&events.TurnCompleted{End: events.EndMaxTurns, Notice: "n"})
 	records, err := h.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	input := func(in events.TurnInput) string { return projector.InputDigest(in) }
 	want := []projector.TurnRecord{
 		{ID: "t2", Input: input(events.TurnInput{}), End: events.EndCancelled, RequestedAt: 107, CompletedAt: 108, Leaf: "a-t1-0", Seq: 9, Asked: 8},
@@ -232,9 +220,7 @@ func TestTurnRecords(t *testing.T) {
 			ModelCalls: 1, ToolCalls: 2, Usage: events.Usage{Input: 5}, Leaf: "n", RequestedAt: 103, StartedAt: 104, CompletedAt: 109, Seq: 10, Asked: 4,
 		},
 	}
-	if !slices.Equal(records, want) {
-		t.Errorf("records: got %+v, want %+v", records, want)
-	}
+	runtest.EqualLists(t, "records", records, want)
 	if !h.Idle() || h.Turns != 1 {
 		t.Errorf("after: got idle %v, %d turns, want idle, 1", h.Idle(), h.Turns)
 	}
@@ -264,9 +250,7 @@ func TestCommittedChecks(t *testing.T) {
 					t.Errorf("got panic %v, want one: %t", got, projector.Invariants)
 				}
 			}()
-			if err := end(s); err != nil {
-				t.Error(err)
-			}
+			runtest.WantError(t, "end", end(s), nil)
 		})
 	}
 }
@@ -290,9 +274,7 @@ func TestCheck(t *testing.T) {
 	}
 	for name, breakIt := range tests {
 		h := working(t)
-		if err := h.Check(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, h.Check())
 		if breakIt(h); h.Check() == nil {
 			t.Errorf("%s: got nil, want an error", name)
 		}

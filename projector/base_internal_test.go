@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files of the base format's version")
@@ -58,14 +59,10 @@ func TestBaseGolden(t *testing.T) {
 	t.Parallel()
 	for name, p := range bodies {
 		data, err := events.EncodePayload(p.value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		path := filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.hex", name, baseVersion))
 		if *update {
-			if err := os.WriteFile(path, []byte(hex.Dump(data)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, os.WriteFile(path, []byte(hex.Dump(data)), 0o600))
 		}
 		want, err := os.ReadFile(path)
 		if err != nil || hex.Dump(data) != string(want) {
@@ -82,9 +79,7 @@ func TestBaseGolden(t *testing.T) {
 func TestBaseFormat(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "events", "FORMAT.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	types := map[string]any{"Frame": Frame{}, "Node": Node{}}
 	for _, p := range bodies {
 		types[p.section] = reflect.ValueOf(p.value).Elem().Interface()
@@ -116,16 +111,12 @@ func TestBaseVersions(t *testing.T) {
 	t.Parallel()
 	for name, p := range bodies {
 		data, err := events.EncodePayload(p.value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		at := bytes.Index(data, []byte("\xa1v\x01")) + 2
 		for _, version := range []byte{baseVersion - 1, baseVersion + 1} {
 			other := bytes.Clone(data)
 			other[at] = version
-			if err := decodeBody(other, p.fresh()); !errors.Is(err, events.ErrFutureVersion) {
-				t.Errorf("%s of version %d: got %v, want %v", name, version, err, events.ErrFutureVersion)
-			}
+			runtest.WantError(t, fmt.Sprintf("%s of version %d", name, version), decodeBody(other, p.fresh()), events.ErrFutureVersion)
 		}
 	}
 }
@@ -152,28 +143,20 @@ func TestBaseRefused(t *testing.T) {
 		b.Frames, b.Pages, b.Segments, b.Tail = append([]Frame(nil), b.Frames...), refs(2), refs(2), append([]Node(nil), b.Tail...)
 		spoil(&b)
 		data, err := events.EncodePayload(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var bad *events.FieldError
 		if _, err := decodeBase(data); !errors.As(err, &bad) || bad.Field != field {
 			t.Errorf("%s: got %v, want an error with that field", field, err)
 		}
 	}
-	if err := decodeBody(encode(t, &pageData{1, refs(3)}), &pageData{}); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("short page: got %v, want %v", err, events.ErrInvalid)
-	}
-	if err := decodeBody(encode(t, &segmentData{Version: 1}), &segmentData{}); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("empty segment: got %v, want %v", err, events.ErrInvalid)
-	}
+	runtest.WantError(t, "short page", decodeBody(encode(t, &pageData{1, refs(3)}), &pageData{}), events.ErrInvalid)
+	runtest.WantError(t, "empty segment", decodeBody(encode(t, &segmentData{Version: 1}), &segmentData{}), events.ErrInvalid)
 }
 
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := events.EncodePayload(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return data
 }
 
@@ -181,9 +164,7 @@ func encode(t *testing.T, v any) []byte {
 func FuzzBase(f *testing.F) {
 	for _, p := range bodies {
 		data, err := events.EncodePayload(p.value)
-		if err != nil {
-			f.Fatal(err)
-		}
+		runtest.NoError(f, err)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -197,15 +178,11 @@ func FuzzBase(f *testing.F) {
 		}
 		s := New("s")
 		ref := RefOf(data)
-		if err := s.AttachBase(ref, data); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.AttachBase(ref, data))
 		err = s.Apply(events.Entry{Seq: 1, Commit: &events.Commit{Session: "s", Events: []events.Event{
 			events.Of("", &events.SessionOpened{Forked: events.ForkedFrom{Session: "a", Seq: 1}, Base: ref}),
 		}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		_, _ = s.View()
 		_ = s.Check()
 	})

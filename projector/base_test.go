@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -86,9 +87,7 @@ func sameConversation(t *rapid.T, c, s *projector.State, nodes []*projector.Node
 	if err != nil || wantErr != nil || !slices.Equal(transcript(got.Messages), transcript(want.Messages)) {
 		t.Fatalf("messages: got %v, %v, want %v, %v", transcript(got.Messages), err, transcript(want.Messages), wantErr)
 	}
-	if err := c.CheckBase(s); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, c.CheckBase(s))
 }
 
 // TestCopy copies random histories, as a whole and as the active path, copies the copies, and continues them from the
@@ -104,15 +103,11 @@ func TestCopy(t *testing.T) {
 			st.complete(t, s)
 		}
 		path, err := s.Path()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		c := copyOf(t, st, "copy", s)
 		sameConversation(t, c, s, allNodes(t, s))
 		alone, err := s.PathOnly()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		fork := copyOf(t, st, "fork", alone)
 		sameConversation(t, fork, s, path)
 		sameConversation(t, copyOf(t, st, "again", c), c, allNodes(t, c))
@@ -126,9 +121,7 @@ func TestCopy(t *testing.T) {
 			if n, err := c.Node(id); err != nil || n != nil {
 				continue
 			}
-			if err := c.Apply(e); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, c.Apply(e))
 		}
 		back := restore(t, st.save(t, c))
 		st.complete(t, back)
@@ -157,26 +150,19 @@ func TestCopyCost(t *testing.T) {
 			}
 		}
 		data, _, err := h.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		s, err := projector.Restore(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		alone, err := s.PathOnly()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		base, fresh, err := alone.EncodeBase()
 		if err != nil || len(fresh) != 0 {
 			t.Fatalf("base of a session that is stored: got %d bodies to store, %v, want none", len(fresh), err)
 		}
 		sizes = append(sizes, len(base))
 		h.branchTo("ma0")
-		if _, err := restoredPath(t, h); !errors.Is(err, projector.ErrPartial) {
-			t.Errorf("path alone of a partial state with branches: got %v, want %v", err, projector.ErrPartial)
-		}
+		_, err = restoredPath(t, h)
+		runtest.WantError(t, "path alone of a partial state with branches", err, projector.ErrPartial)
 	}
 	if sizes[1] > sizes[0]+8<<10 {
 		t.Errorf("base of 20 000 nodes: got %d bytes, of 200 %d, want at most 8 KiB more", sizes[1], sizes[0])
@@ -186,13 +172,9 @@ func TestCopyCost(t *testing.T) {
 func restoredPath(t *testing.T, h *history) (*projector.State, error) {
 	t.Helper()
 	data, _, err := h.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s, err := projector.Restore(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return s.PathOnly()
 }
 
@@ -203,27 +185,18 @@ func TestBaseOfAnother(t *testing.T) {
 	t.Parallel()
 	h := chain(t, 3)
 	base, _, err := h.EncodeBase()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	ref := projector.RefOf(base)
 	s := projector.New("copy")
-	if err := s.AttachBase(events.BlobRef{Digest: ref.Digest, Size: 1}, base); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("give with another reference: got %v, want %v", err, events.ErrMalformed)
-	}
-	if err := s.AttachBase(ref, base); err != nil {
-		t.Fatal(err)
-	}
+	runtest.WantError(t, "give with another reference", s.AttachBase(events.BlobRef{Digest: ref.Digest, Size: 1}, base), events.ErrMalformed)
+	runtest.NoError(t, s.AttachBase(ref, base))
 	other := projector.RefOf([]byte("other"))
-	if err := s.Apply(firstOf("copy", h.State, other)); !errors.Is(err, projector.ErrPartial) {
-		t.Errorf("apply with another base: got %v, want %v", err, projector.ErrPartial)
-	}
+	runtest.WantError(t, "apply with another base", s.Apply(firstOf("copy", h.State, other)), projector.ErrPartial)
 	ahead := projector.New("copy")
 	first := firstOf("copy", h.State, ref)
 	ahead.ApplyUncommitted(&first.Commit.Events[0], 1)
-	if _, err := ahead.Path(); !errors.Is(err, projector.ErrPartial) {
-		t.Errorf("path of a copy that was folded ahead without its base: got %v, want %v", err, projector.ErrPartial)
-	}
+	_, err = ahead.Path()
+	runtest.WantError(t, "path of a copy that was folded ahead without its base", err, projector.ErrPartial)
 }
 
 // TestCheckBase distinguishes a base from another state of the same session.
@@ -232,9 +205,7 @@ func TestCheckBase(t *testing.T) {
 	st := store{}
 	h := chain(t, 100)
 	c := copyOf(t, st, "copy", h.Clone())
-	if err := c.CheckBase(h.State); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "check base", c.CheckBase(h.State), nil)
 	changes := map[string]func(*history){
 		"a node more":     func(h *history) { h.say("more") },
 		"a frame":         func(h *history) { h.add("", &events.FrameOpened{Frame: "f", Reason: "r"}) },

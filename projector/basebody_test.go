@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -34,9 +35,7 @@ type (
 func (st store) put(t *testing.T, v any) events.BlobRef {
 	t.Helper()
 	data, err := events.EncodePayload(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	st[projector.RefOf(data)] = data
 	return projector.RefOf(data)
 }
@@ -93,9 +92,7 @@ func TestBodyIsNamedOnce(t *testing.T) {
 				}
 			}
 			head, err := events.EncodePayload(&storedHead{projector.FoldVersion, projector.Head{Session: "s"}, tc.pages, tc.segments, tc.books})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			s, err := projector.Restore(head)
 			if err == nil {
 				err = st.fill(s)
@@ -107,13 +104,9 @@ func TestBodyIsNamedOnce(t *testing.T) {
 			base, err := events.EncodePayload(&projector.Base{
 				Version: projector.BaseVersion, Nodes: int64(len(tc.pages)*projector.PageSegments + len(tc.segments)), Pages: tc.pages, Segments: tc.segments,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			ref, copied := projector.RefOf(base), projector.New("copy")
-			if err := errors.Join(copied.AttachBase(ref, base), copied.Apply(firstOf("copy", s, ref))); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, errors.Join(copied.AttachBase(ref, base), copied.Apply(firstOf("copy", s, ref))))
 			expect("base", st.fill(copied))
 			expect("walk", projector.WalkBase(ref, func(r events.BlobRef) ([]byte, error) {
 				if r == ref {

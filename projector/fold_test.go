@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -23,9 +24,7 @@ func head(t interface{ Fatal(...any) }, s *projector.State) []byte {
 
 func fold(t *rapid.T, s *projector.State, log []events.Entry) *projector.State {
 	for _, e := range log {
-		if err := s.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(e))
 	}
 	return s
 }
@@ -42,9 +41,7 @@ type store map[events.BlobRef][]byte
 // save encodes s and stores its fresh segments.
 func (st store) save(t *rapid.T, s *projector.State) []byte {
 	data, fresh, err := s.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, seg := range fresh {
 		if got := projector.RefOf(seg.Data); got != seg.Ref {
 			t.Fatalf("segment reference: got %v, want %v", seg.Ref, got)
@@ -56,9 +53,7 @@ func (st store) save(t *rapid.T, s *projector.State) []byte {
 
 func (st store) attach(t *rapid.T, s *projector.State) {
 	for _, ref := range s.Missing() {
-		if err := s.Attach(ref, st[ref]); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Attach(ref, st[ref]))
 	}
 	if got := s.Missing(); len(got) != 0 {
 		t.Fatalf("missing after attaching: got %v, want none", got)
@@ -67,9 +62,7 @@ func (st store) attach(t *rapid.T, s *projector.State) {
 
 func restore(t *rapid.T, data []byte) *projector.State {
 	s, err := projector.Restore(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return s
 }
 
@@ -114,25 +107,15 @@ func sameReading(t *rapid.T, name string, a, b *projector.State) {
 	}
 	read := func(s *projector.State) []any {
 		view, err := s.View()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		prompt, err := s.Prompt()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		records, err := s.Records()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		keyed, err := s.Appended("key")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		asked, known, err := s.FindRequest("key")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return []any{view.Messages, view.Chronology(), prompt, records, keyed, asked, known}
 	}
 	got, want := encoded(t, read(a)...), encoded(t, read(b)...)
@@ -146,9 +129,7 @@ func encoded(t *rapid.T, values ...any) []byte {
 	var all []byte
 	for _, v := range values {
 		data, err := events.EncodePayload(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		all = append(all, data...)
 	}
 	return all
@@ -210,12 +191,10 @@ func TestClone(t *testing.T) {
 
 // read calls everything that a state caches.
 func read(t *rapid.T, s *projector.State) {
-	if _, err := s.Prompt(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Node("m1"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Prompt()
+	runtest.NoError(t, err)
+	_, err = s.Node("m1")
+	runtest.NoError(t, err)
 }
 
 // TestCloneSteps takes one more step at a state and at its clone, at every length. So shared slices have spare
@@ -270,9 +249,8 @@ func TestCloneParallel(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if _, _, err := c.Snapshot(); err != nil {
-				t.Error(err)
-			}
+			_, _, err = c.Snapshot()
+			runtest.WantError(t, "snapshot", err, nil)
 			done <- []byte(p.Ref.Digest)
 		}()
 	}
@@ -304,9 +282,7 @@ func TestApplyUncommitted(t *testing.T) {
 			if err := ahead.Apply(events.Entry{Seq: ahead.Seq + 1, Commit: e.Commit}); err == nil {
 				t.Fatal("apply to a state ahead of the log: got nil, want an error")
 			}
-			if err := ahead.Committed(e.Commit); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, ahead.Committed(e.Commit))
 			fold(t, mirror, []events.Entry{e})
 			same(t, "ahead", head(t, ahead), head(t, mirror))
 			if !reflect.DeepEqual(ahead.Missing(), mirror.Missing()) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -57,9 +58,7 @@ func TestPath(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			nodes, err := h.Clone().PathTo(tt.leaf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			if got := nodeIDs(nodes); !slices.Equal(got, tt.want) {
 				t.Errorf("PathTo(%s): got %v, want %v", tt.leaf, got, tt.want)
 			}
@@ -71,9 +70,7 @@ func TestPath(t *testing.T) {
 		}
 	}
 	all, err := h.AllNodes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if got, want := nodeIDs(all), []events.NodeID{"a", "b", "c", "d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("nodes: got %v, want %v", got, want)
 	}
@@ -118,9 +115,7 @@ func TestOrphaned(t *testing.T) {
 			if err != nil || leaf != tt.leaf || orphaned != tt.orphaned {
 				t.Errorf("Orphaned: got %q, %v, %v, want %q, %v", leaf, orphaned, err, tt.leaf, tt.orphaned)
 			}
-			if got := path(t, h.State); !slices.Equal(got, tt.path) {
-				t.Errorf("path: got %v, want %v", got, tt.path)
-			}
+			runtest.EqualLists(t, "path", path(t, h.State), tt.path)
 		})
 	}
 }
@@ -158,9 +153,7 @@ func TestNodes(t *testing.T) {
 func encodedAny(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := events.EncodePayload(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return data
 }
 
@@ -207,9 +200,7 @@ func TestRewrite(t *testing.T) {
 			for _, m := range rest {
 				ids = append(ids, string(m.ID))
 			}
-			if !slices.Equal(ids, tt.rest) {
-				t.Errorf("rest: got %v, want %v", ids, tt.rest)
-			}
+			runtest.EqualLists(t, "rest", ids, tt.rest)
 		})
 	}
 }

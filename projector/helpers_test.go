@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -28,9 +29,7 @@ func (h *history) add(turn events.TurnID, payloads ...events.Payload) *history {
 	for _, p := range payloads {
 		c.Events = append(c.Events, events.Of(turn, p))
 	}
-	if err := h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}); err != nil {
-		h.t.Fatal(err)
-	}
+	runtest.NoError(h.t, h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}))
 	return h
 }
 
@@ -47,9 +46,7 @@ func (h *history) say(ids ...string) *history {
 func (h *history) append(m events.Message) *history {
 	h.t.Helper()
 	id, err := h.FreeID(events.NodeID(m.ID), nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	runtest.NoError(h.t, err)
 	return h.add("", &events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: m}}})
 }
 
@@ -98,18 +95,14 @@ func nodeIDs(nodes []*projector.Node) []events.NodeID {
 func path(t *testing.T, s *projector.State) []events.NodeID {
 	t.Helper()
 	nodes, err := s.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return nodeIDs(nodes)
 }
 
 func prompt(t *testing.T, s *projector.State) projector.Prompt {
 	t.Helper()
 	p, err := s.Prompt()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // sum is the hex sha256 of length-prefixed fields, followed by tail.
@@ -28,9 +29,7 @@ func TestPromptDigestOfPlugins(t *testing.T) {
 	data, err := events.EncodePayload(&struct {
 		View []events.ViewItem `msgpack:"v"`
 	}{view})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	viewed := sum(nil, link, sum(data))
 	system := "## Search\n\nSearch first.\n\nBe kind."
 	texts := []events.Contribution{
@@ -138,8 +137,6 @@ func TestPromptDigestOfConfig(t *testing.T) {
 func encodedSum(t *testing.T, s events.Sampling) string {
 	t.Helper()
 	data, err := events.EncodePayload(&s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return sum(data)
 }

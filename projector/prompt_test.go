@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -110,9 +111,7 @@ func TestPromptCalls(t *testing.T) {
 				m.ID = events.MessageID('a' + rune(i))
 				h.append(m)
 			}
-			if got := transcript(prompt(t, h.State).Messages); !slices.Equal(got, tt.want) {
-				t.Errorf("prompt: got %q, want %q", got, tt.want)
-			}
+			runtest.EqualLists(t, "prompt", transcript(prompt(t, h.State).Messages), tt.want)
 		})
 	}
 }
@@ -123,9 +122,7 @@ func TestPromptValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drive(t, 40, func(s *projector.State, _ events.Entry) {
 			p, err := s.Prompt()
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			checkPrompt(t, p.Messages)
 		})
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -16,9 +17,7 @@ func asks(t testing.TB, s *projector.State, cause, key, digest string, list ...e
 	for _, p := range append(list, &events.GraphBranched{Leaf: s.Leaf}) {
 		c.Events = append(c.Events, events.Of("", p))
 	}
-	if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}))
 }
 
 // TestFindRequest finds the first request of a key in every part of the state.
@@ -64,9 +63,7 @@ func TestRequestsStaySmall(t *testing.T) {
 			asks(t, s, "take monitor updates", fmt.Sprintf("key%023d", i), fmt.Sprintf("%032d", i))
 		}
 		data, _, err := s.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		sizes[n] = len(data)
 		const tree = 32 * (2*proof.KeptLeaves + 14) // an edge of 14 hashes is of 10 000 commits
 		s = begin(t).State

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -15,9 +16,7 @@ func scheduled(at events.Millis) *events.TurnScheduled {
 
 func (h *history) check() {
 	h.t.Helper()
-	if err := h.Check(); err != nil {
-		h.t.Error(err)
-	}
+	runtest.WantError(h.t, "check", h.Check(), nil)
 }
 
 func (h *history) scheduledIDs() (list []events.TurnID) {
@@ -84,9 +83,7 @@ func TestScheduledTurnKeepsWhenItWasAccepted(t *testing.T) {
 	if record, err = h.Record("runs"); err != nil || record == nil || record.Asked != asked {
 		t.Errorf("finished: got %+v, %v, want it accepted at %d", record, err, asked)
 	}
-	if h.EarliestDue(anyCall) != 0 {
-		t.Errorf("due: got %d, want none", h.EarliestDue(anyCall))
-	}
+	runtest.Equal(t, "due", h.EarliestDue(anyCall), 0)
 	h.check()
 }
 
@@ -173,9 +170,7 @@ func TestStartsOfTask(t *testing.T) {
 	start(5)
 	starts(2)
 	c := &events.Commit{Session: sid, At: 100 + 60_000 + events.Millis(h.Seq), Events: []events.Event{events.Of("", &events.TaskStarted{Task: "k", Worker: "w", Attempt: 6})}}
-	if err := h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}))
 	starts(1)
 	h.check()
 }
@@ -210,9 +205,7 @@ func TestEarliestDue(t *testing.T) {
 	h := running(t).add("t1", &events.ModelReplied{Parts: []events.Part{call("c0"), call("c1")}, Stop: events.StopToolUse})
 	due := func(want events.Millis) {
 		t.Helper()
-		if got := h.EarliestDue(anyCall); got != want {
-			t.Errorf("got %d, want %d", got, want)
-		}
+		runtest.Equal(t, "earliest due", h.EarliestDue(anyCall), want)
 	}
 	due(0)
 	h.add("t1", &events.ToolApprovalAsked{Effect: "t1/0/1", Tool: "t"})

@@ -2,7 +2,6 @@ package projector_test
 
 import (
 	"bytes"
-	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -18,9 +18,7 @@ func snapshotOf(t *testing.T, n int) (*history, []byte, []projector.Segment) {
 	t.Helper()
 	h := chain(t, n)
 	data, segments, err := h.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return h, data, segments
 }
 
@@ -46,16 +44,12 @@ func TestSnapshotOnce(t *testing.T) {
 		t.Errorf("second snapshot: got %d segments, %v, same head %v, want none and the same", len(fresh), err, bytes.Equal(first, again))
 	}
 	s, err := projector.Restore(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var refs []events.BlobRef
 	for _, seg := range segments {
 		refs = append(refs, seg.Ref)
 	}
-	if got := s.Missing(); !slices.Equal(got, refs) {
-		t.Errorf("missing: got %v, want %v", got, refs)
-	}
+	runtest.EqualLists(t, "missing", s.Missing(), refs)
 	if _, fresh, err := s.Snapshot(); err != nil || len(fresh) != 0 {
 		t.Errorf("snapshot of a restored state: got %d segments, %v, want none", len(fresh), err)
 	}
@@ -70,13 +64,9 @@ func TestSnapshotOfTurn(t *testing.T) {
 	h.add("t1", &events.ToolApprovalGiven{Effect: "t1/0/1", Granted: true, By: "b"})
 	h.add("t1", &events.ToolApprovalAsked{Effect: "t1/0/1/x", Tool: "t", Plugin: "p", Question: "again?"})
 	data, _, err := h.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s, err := projector.Restore(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, want := s.Turn(), h.Turn()
 	if len(want.Asks) != 2 || len(want.Direct) != 1 || !reflect.DeepEqual(got.Asks, want.Asks) || !reflect.DeepEqual(got.Direct, want.Direct) {
 		t.Errorf("got %+v and %+v, want %+v and %+v", got.Asks, got.Direct, want.Asks, want.Direct)
@@ -91,9 +81,7 @@ func TestPartial(t *testing.T) {
 	t.Parallel()
 	h, data, segments := snapshotOf(t, 200)
 	s, err := projector.Restore(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name, ask := range map[string]func() error{
 		"Path":     func() error { _, err := s.Path(); return err },
 		"PathTo":   func() error { _, err := s.PathTo("m0"); return err },
@@ -112,21 +100,15 @@ func TestPartial(t *testing.T) {
 		"Rewrite":  func() error { _, _, _, err := s.Rewrite(nil); return err },
 		"Check":    s.Check,
 	} {
-		if err := ask(); !errors.Is(err, projector.ErrPartial) {
-			t.Errorf("%s: got %v, want %v", name, err, projector.ErrPartial)
-		}
+		runtest.WantError(t, name, ask(), projector.ErrPartial)
 	}
 	for _, seg := range segments {
-		if err := s.Attach(seg.Ref, seg.Data); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Attach(seg.Ref, seg.Data))
 	}
 	if got, want := path(t, s), path(t, h.State); !slices.Equal(got, want) {
 		t.Errorf("path: got %v, want %v", got, want)
 	}
-	if err := s.Check(); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "check", s.Check(), nil)
 }
 
 // TestAttach: other data than the segment is refused and changes nothing.
@@ -134,9 +116,7 @@ func TestAttach(t *testing.T) {
 	t.Parallel()
 	_, data, segments := snapshotOf(t, 200)
 	s, err := projector.Restore(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	clone := s.Clone()
 	garbage := []byte("no segment")
 	for name, err := range map[string]error{
@@ -144,20 +124,14 @@ func TestAttach(t *testing.T) {
 		"cut":     s.Attach(segments[0].Ref, segments[0].Data[1:]),
 		"nothing": s.Attach(segments[0].Ref, nil),
 	} {
-		if !errors.Is(err, events.ErrMalformed) {
-			t.Errorf("%s: got %v, want %v", name, err, events.ErrMalformed)
-		}
+		runtest.WantError(t, name, err, events.ErrMalformed)
 	}
-	if err := s.Attach(projector.RefOf(garbage), garbage); err != nil {
-		t.Errorf("a body that is no segment of the state: got %v, want nil", err)
-	}
+	runtest.WantError(t, "a body that is no segment of the state", s.Attach(projector.RefOf(garbage), garbage), nil)
 	if got, want := len(s.Missing()), len(segments); got != want {
 		t.Fatalf("missing: got %d, want %d", got, want)
 	}
 	for range 2 { // a second attach changes nothing
-		if err := s.Attach(segments[1].Ref, segments[1].Data); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Attach(segments[1].Ref, segments[1].Data))
 	}
 	if got, want := len(s.Missing()), len(segments)-1; got != want {
 		t.Errorf("missing: got %d, want %d", got, want)
@@ -178,15 +152,9 @@ func TestAttachGarbage(t *testing.T) {
 		Segments []events.BlobRef `msgpack:"s"`
 	}{projector.FoldVersion, projector.New(sid).Head, []events.BlobRef{ref}})
 	s, err := projector.Restore(head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Attach(ref, garbage); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("got %v, want %v", err, events.ErrMalformed)
-	}
-	if got := len(s.Missing()); got != 1 {
-		t.Errorf("missing: got %d, want 1", got)
-	}
+	runtest.NoError(t, err)
+	runtest.WantError(t, "attach", s.Attach(ref, garbage), events.ErrMalformed)
+	runtest.Equal(t, "missing", len(s.Missing()), 1)
 }
 
 // TestRestoreRefuses other fold versions and malformed snapshots.
@@ -212,9 +180,8 @@ func TestRestoreRefuses(t *testing.T) {
 		{"copied nodes above all", spoiled(t, h.State, func(s *projector.State) { s.Copied = s.Nodes + 1 }), events.ErrMalformed},
 	}
 	for _, tt := range tests {
-		if _, err := projector.Restore(tt.data); !errors.Is(err, tt.want) {
-			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
-		}
+		_, err := projector.Restore(tt.data)
+		runtest.WantError(t, tt.name, err, tt.want)
 	}
 }
 
@@ -225,9 +192,7 @@ func spoiled(t *testing.T, s *projector.State, spoil func(*projector.State)) []b
 	c.Frames = slices.Clone(c.Frames)
 	spoil(c)
 	data, _, err := c.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return data
 }
 
@@ -235,9 +200,7 @@ func spoiled(t *testing.T, s *projector.State, spoil func(*projector.State)) []b
 func FuzzRestore(f *testing.F) {
 	h := begin(&testing.T{}).say("a", "b")
 	data, _, err := h.Snapshot()
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.NoError(f, err)
 	f.Add(data)
 	f.Add([]byte{0x80})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -249,9 +212,8 @@ func FuzzRestore(f *testing.F) {
 		_, _ = s.Prompt()
 		_, _ = s.View()
 		_, _ = s.FreeID("a", nil)
-		if _, _, err := s.Snapshot(); err != nil {
-			t.Errorf("snapshot of what was restored: %v", err)
-		}
+		_, _, err = s.Snapshot()
+		runtest.WantError(t, "snapshot of what was restored", err, nil)
 	})
 }
 
@@ -262,16 +224,11 @@ func TestUnproven(t *testing.T) {
 		d := drive(t, 40, nil)
 		s := projector.NewUnproven(sid)
 		for _, e := range d.log {
-			if err := s.Apply(e); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, s.Apply(e))
 		}
-		if err := s.Clone().Check(); err != nil {
-			t.Errorf("check: %v", err)
-		}
-		if _, _, err := s.Clone().Snapshot(); !errors.Is(err, projector.ErrOutOfOrder) {
-			t.Errorf("snapshot: got %v, want %v", err, projector.ErrOutOfOrder)
-		}
+		runtest.WantError(t, "check", s.Clone().Check(), nil)
+		_, _, err := s.Clone().Snapshot()
+		runtest.WantError(t, "snapshot", err, projector.ErrOutOfOrder)
 		got, want := s.Head, d.s.Head
 		if got.Proof.Tree.Size() != 0 {
 			t.Errorf("got a tree of %d commits, want none", got.Proof.Tree.Size())

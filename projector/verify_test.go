@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -46,9 +47,7 @@ func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
 			s.ApplyUncommitted(&list[i], 5)
 		}
 		c := &events.Commit{ID: ulidOf(int(s.Seq)), Session: sid, At: 5, Events: list}
-		if err := s.Committed(c); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Committed(c))
 		return c
 	}
 	first := ahead([]events.Event{events.Of("", &events.SessionOpened{}), events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})})
@@ -59,9 +58,7 @@ func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
 		s.ApplyUncommitted(&list[i], 5)
 	}
 	prompt, err := s.Prompt()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	change(&prompt.Ref)
 	list = append(list, events.Of("t1", &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopEnd}))
 	second := &events.Commit{ID: ulidOf(2), Session: sid, At: 5, Events: list}

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
 func view(t *testing.T, s *projector.State) projector.ReadView {
 	t.Helper()
 	v, err := s.View()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return v
 }
 
@@ -86,27 +85,17 @@ func TestFrames(t *testing.T) {
 			t.Parallel()
 			h := tt.h(begin(t).say("a").note("p").say("b"))
 			v := view(t, h.State)
-			if got := nodeIDs(v.Nodes); !slices.Equal(got, tt.visible) {
-				t.Errorf("nodes: got %v, want %v", got, tt.visible)
-			}
-			if v.Frame.ID != tt.frame {
-				t.Errorf("frame: got %s, want %s", v.Frame.ID, tt.frame)
-			}
+			runtest.EqualLists(t, "nodes", nodeIDs(v.Nodes), tt.visible)
+			runtest.Equal(t, "frame", v.Frame.ID, tt.frame)
 			var messages []string
 			for _, id := range tt.visible {
 				if id != "p" {
 					messages = append(messages, "user "+string(id))
 				}
 			}
-			if got := transcript(v.Messages); !slices.Equal(got, messages) {
-				t.Errorf("messages: got %v, want %v", got, messages)
-			}
-			if got := transcript(prompt(t, h.State).Messages); !slices.Equal(got, messages) {
-				t.Errorf("prompt: got %v, want %v", got, messages)
-			}
-			if err := h.Check(); err != nil {
-				t.Error(err)
-			}
+			runtest.EqualLists(t, "messages", transcript(v.Messages), messages)
+			runtest.EqualLists(t, "prompt", transcript(prompt(t, h.State).Messages), messages)
+			runtest.WantError(t, "check", h.Check(), nil)
 		})
 	}
 }
@@ -137,9 +126,7 @@ func TestChronology(t *testing.T) {
 		"message u", "message r1", "call k true one", "call k true two", "call open false ", "node p", "message x1",
 		"message r2", "call k true failurethree", "message x2",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("entries: got %q, want %q", got, want)
-	}
+	runtest.EqualLists(t, "entries", got, want)
 }
 
 // TestChronologyReusedID: a later reply that reuses an id does not change an unanswered call.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestAmbiguous(t *testing.T) {
@@ -28,9 +29,7 @@ func TestAmbiguous(t *testing.T) {
 		`no JSON`: false, `{"a":1,`: false,
 		strings.Repeat("[", 10000) + strings.Repeat("]", 10000): false,
 	} {
-		if got := eventjson.Ambiguous([]byte(data)); got != want {
-			t.Errorf("%.60s: got %v, want %v", data, got, want)
-		}
+		runtest.Equal(t, fmt.Sprintf("%.60s", data), eventjson.Ambiguous([]byte(data)), want)
 	}
 }
 
@@ -41,14 +40,10 @@ func TestNamesThatProgramsTakeForOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := letters.Draw(t, "a"), letters.Draw(t, "b")
 		data, err := json.Marshal(map[string]int{a: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		field := reflect.StructField{Name: "F", Type: reflect.TypeFor[int](), Tag: reflect.StructTag(`json:"` + b + `"`)}
 		into := reflect.New(reflect.StructOf([]reflect.StructField{field}))
-		if err := json.Unmarshal(data, into.Interface()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(data, into.Interface()))
 		both := fmt.Sprintf("{%q:1,%q:2}", a, b)
 		if want := into.Elem().Field(0).Int() == 1; eventjson.Ambiguous([]byte(both)) != want {
 			t.Errorf("%s: want ambiguous %v", both, want)

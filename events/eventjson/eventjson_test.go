@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestSnake(t *testing.T) {
@@ -17,9 +18,7 @@ func TestSnake(t *testing.T) {
 	for name, want := range map[string]string{
 		"ID": "id", "RequestedAt": "requested_at", "MaxOutputTokens": "max_output_tokens", "TLSCert": "tls_cert", "JobID": "job_id",
 	} {
-		if got := Snake(name); got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
+		runtest.Equal(t, name, Snake(name), want)
 	}
 }
 
@@ -52,9 +51,7 @@ func TestValue(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if got := (Value{V: tc.v}).String(); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
+			runtest.Equal(t, "string", (Value{V: tc.v}).String(), tc.want)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events/localfile"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestBelow opens directories by each kind of path. Links are refused wherever they are, and the error names them.
@@ -16,22 +17,14 @@ func TestBelow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"a/b/c", "up"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a/file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(filepath.Join(dir, "a/file"), nil, 0o600))
 	for name, to := range map[string]string{"link": "a", "a/link": "b", "a/b/link": "c", "loop": "loop", "out": "..", "nowhere": "none", "absolute": dir, "a/named": "file"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	top, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer top.Close() //nolint:errcheck // it is only read
 	for name, want := range map[string]struct {
 		err  error
@@ -57,17 +50,13 @@ func TestBelow(t *testing.T) {
 		}
 	}
 	made, err := localfile.Below(top, "a/new/deep", 0o700)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer made.Close() //nolint:errcheck // it is only read
 	if info, err := os.Stat(filepath.Join(dir, "a/new/deep")); err != nil || !info.IsDir() {
 		t.Errorf("made: got %v, %v, want a directory", info, err)
 	}
 	a, err := localfile.Below(top, "a", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer a.Close() //nolint:errcheck // it is only read
 	for name, want := range map[string]error{"file": nil, "named": localfile.ErrLink, "link": localfile.ErrLink, "none": fs.ErrNotExist} {
 		file, _, err := localfile.OpenIn(a, name, os.O_RDONLY)

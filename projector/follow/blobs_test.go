@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -18,9 +19,7 @@ import (
 func put(t *testing.T, b *bus.Bus, body string) events.BlobRef {
 	t.Helper()
 	ref, err := b.PutBlob(t.Context(), []byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return ref
 }
 
@@ -32,9 +31,8 @@ func refer(t *testing.T, b *bus.Bus, id events.SessionID, n int, ref events.Blob
 	c.Events = append(c.Events, events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{
 		ID: events.NodeID(name), Kind: events.NodeMessage, Message: events.Message{ID: events.MessageID(name), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: ref}}},
 	}}}))
-	if _, err := b.Log().Append(t.Context(), c, events.Seq(n-1)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Log().Append(t.Context(), c, events.Seq(n-1))
+	runtest.NoError(t, err)
 }
 
 func sweep(t *testing.T, s *follow.BlobSweeper, at time.Duration, want int) {
@@ -58,15 +56,13 @@ func TestSweepBlobs(t *testing.T) {
 	if done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "cold"); !done || err != nil {
 		t.Fatalf("archive: got %t, %v", done, err)
 	}
-	if _, err := b.Snapshots().Put(t.Context(), "fork", []byte("[blob] "+text.Digest+" 4"), 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Snapshots().Put(t.Context(), "fork", []byte("[blob] "+text.Digest+" 4"), 0)
+	runtest.NoError(t, err)
 	s := follow.NewBlobSweeper(b)
 	sweep(t, s, 0, 0) // lost and soon are suspects
 	refer(t, b, "fork", 2, soon)
-	if _, err := follow.Erase(t.Context(), b, "erased", nil, stone("erased"), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = follow.Erase(t.Context(), b, "erased", nil, stone("erased"), nil)
+	runtest.NoError(t, err)
 	sweep(t, s, 11*time.Hour, 0) // and own
 	sweep(t, s, 13*time.Hour, 1)
 	sweep(t, s, 22*time.Hour, 0)
@@ -94,29 +90,20 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 	grow(t, b, "s", 0, 230, 10) // enough for a page
 	mustProject(t, b, "s")
 	state, err := follow.Open(t.Context(), b, "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	missing := state.Missing()
 	row, err := b.Snapshots().Get(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var r snapshotRow
-	if err := events.DecodePayload(row.Value, &r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, events.DecodePayload(row.Value, &r))
 	r.Blob, r.Head = put(t, b, string(r.Head)), nil
-	if _, err := b.Snapshots().Put(t.Context(), "s", encode(t, &r), row.Revision); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Snapshots().Put(t.Context(), "s", encode(t, &r), row.Revision)
+	runtest.NoError(t, err)
 	grow(t, b, "gone", 0, 3, 1)
-	if _, err := follow.Erase(t.Context(), b, "gone", nil, stone("gone"), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Snapshots().Put(t.Context(), "gone", []byte(strings.Repeat("late", 10)), 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err = follow.Erase(t.Context(), b, "gone", nil, stone("gone"), nil)
+	runtest.NoError(t, err)
+	_, err = b.Snapshots().Put(t.Context(), "gone", []byte(strings.Repeat("late", 10)), 0)
+	runtest.NoError(t, err)
 	s := follow.NewBlobSweeper(b)
 	sweep(t, s, 0, 0)
 	sweep(t, s, 24*time.Hour, 0)
@@ -126,9 +113,7 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 	if state, err = follow.Open(t.Context(), b, "s"); err == nil {
 		err = follow.Complete(t.Context(), b, state)
 	}
-	if err != nil {
-		t.Errorf("the snapshot after the sweeps: %v", err)
-	}
+	runtest.WantError(t, "the snapshot after the sweeps", err, nil)
 	for _, ref := range append(missing, r.Blob) {
 		if body, err := b.Blob(t.Context(), ref); err != nil || projector.RefOf(body) != ref {
 			t.Errorf("blob of the snapshot: got %v", err)
@@ -183,9 +168,8 @@ func TestSweepPassesUnreadableSessions(t *testing.T) {
 					t.Errorf("%s: got %v, want gone %t", what, err, c.gone)
 				}
 			}
-			if _, err := follow.Erase(t.Context(), b, "bad", nil, stone("bad"), nil); err != nil {
-				t.Fatal(err)
-			}
+			_, err := follow.Erase(t.Context(), b, "bad", nil, stone("bad"), nil)
+			runtest.NoError(t, err)
 			if _, err := b.Log().Last(t.Context(), "bad"); !errors.As(err, new(*events.ErasedError)) {
 				t.Errorf("erased: got %v", err)
 			}
@@ -207,9 +191,7 @@ func TestSweepKeepsAllForUnreadableFork(t *testing.T) {
 	if err == nil {
 		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "lash-s-fork", Subjects: []string{"lash.s.fork.>"}, Replicas: 1, AllowDirect: true})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	forge(t, b, "fork")
 	s := follow.NewBlobSweeper(b)
 	s.ReferWithin(0)
@@ -219,9 +201,8 @@ func TestSweepKeepsAllForUnreadableFork(t *testing.T) {
 			t.Errorf("sweep %d: got %d removed, %v, want none, and that session fork is named", n, removed, err)
 		}
 	}
-	if _, err := b.Blob(t.Context(), before); err != nil {
-		t.Errorf("a body that the fork may refer to: %v", err)
-	}
+	_, err = b.Blob(t.Context(), before)
+	runtest.WantError(t, "a body that the fork may refer to", err, nil)
 	same(t, b, "good")
 }
 
@@ -232,17 +213,13 @@ func forge(t *testing.T, b *bus.Bus, id events.SessionID) {
 	if err == nil {
 		_, err = js.Publish(t.Context(), "lash.s."+string(id)+".session", []byte("no commit"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 }
 
 // cutOffAfter archives a session, continues it, and deletes its stream.
 func cutOffAfter(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
 	t.Helper()
-	if err := errors.Join(b.Archive(t.Context(), id, last), b.Discard(t.Context(), id)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(b.Archive(t.Context(), id, last), b.Discard(t.Context(), id)))
 	more(t, b, id, int(last), 2, "old")
 	mustProject(t, b, id)
 	loseStream(t, b, id)

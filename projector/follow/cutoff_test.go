@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -28,17 +29,12 @@ func TestStreamPutBack(t *testing.T) {
 		for fresh := range 5 {
 			id := events.SessionID(fmt.Sprintf("s-%d-%d", lost, fresh))
 			write(t, b, id, 3, "old")
-			if err := b.Archive(t.Context(), id, 3); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Discard(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.Archive(t.Context(), id, 3))
+			runtest.NoError(t, b.Discard(t.Context(), id))
 			more(t, b, id, 3, lost, "old")
 			mustProject(t, b, id)
-			if _, err := follow.Save(t.Context(), b, refold(t, b, id)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := follow.Save(t.Context(), b, refold(t, b, id))
+			runtest.NoError(t, err)
 			loseStream(t, b, id)
 			end := bustest.PutBack(t, b, id)
 			more(t, b, id, int(end), fresh, "new")
@@ -66,9 +62,7 @@ func TestStateOfLostCommits(t *testing.T) {
 				id := events.SessionID(fmt.Sprintf("s-%d-%d-%t", lost, fresh, knows))
 				cutOff(t, b, id, lost, func() *projector.State {
 					s, err := follow.Whole(t.Context(), node, id)
-					if err != nil {
-						t.Fatal(err)
-					}
+					runtest.NoError(t, err)
 					if !knows {
 						s.SetLastCommit("")
 					}
@@ -84,9 +78,7 @@ func TestStateOfLostCommits(t *testing.T) {
 						t.Errorf("%s: the process does not know that its state is stale", id)
 					}
 					want := refold(t, b, id)
-					if err := follow.Sync(t.Context(), node.Log(), node, kept); err != nil {
-						t.Fatal(err)
-					}
+					runtest.NoError(t, follow.Sync(t.Context(), node.Log(), node, kept))
 					if !bytes.Equal(encoded(t, kept), encoded(t, want)) || kept.LastCommit() != want.LastCommit() || follow.IsStale(node, kept) {
 						t.Errorf("%s: got the state at %d, %q, want %d, %q", id, kept.Seq, kept.LastCommit(), want.Seq, want.LastCommit())
 					}
@@ -101,9 +93,7 @@ func TestStateOfLostCommits(t *testing.T) {
 func cutOff(t *testing.T, b *bus.Bus, id events.SessionID, lost int, keep func() *projector.State, then func(kept *projector.State, end events.Seq)) {
 	t.Helper()
 	write(t, b, id, 3, "old")
-	if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)))
 	more(t, b, id, 3, lost, "old")
 	mustProject(t, b, id)
 	kept := keep()
@@ -123,13 +113,9 @@ func loseStream(t *testing.T, b *bus.Bus, id events.SessionID) {
 func deleteStreams(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name := range js.StreamNames(t.Context(), jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
-		if err := js.DeleteStream(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, js.DeleteStream(t.Context(), name))
 	}
 }
 
@@ -138,9 +124,8 @@ func more(t *testing.T, b *bus.Bus, id events.SessionID, at, n int, prefix strin
 	t.Helper()
 	for i := at; i < at+n; i++ {
 		c := &events.Commit{ID: events.CommitID(fmt.Sprintf("%s-%d", prefix, i)), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionConfigured{Config: events.Config{Model: prefix}})}}
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 	}
 }
 
@@ -167,9 +152,7 @@ func eraseAfterLossDies(t *testing.T, kept events.Seq) {
 		id := events.SessionID(fmt.Sprintf("s-%d", k))
 		write(t, b, id, 3, "old")
 		if kept > 0 {
-			if err := errors.Join(b.Archive(t.Context(), id, kept), b.Discard(t.Context(), id)); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, errors.Join(b.Archive(t.Context(), id, kept), b.Discard(t.Context(), id)))
 		}
 		more(t, b, id, 3, 2, "old")
 		mustProject(t, b, id)
@@ -183,9 +166,7 @@ func eraseAfterLossDies(t *testing.T, kept events.Seq) {
 			if seq, err := b.Log().Append(t.Context(), c, kept); err == nil {
 				t.Errorf("killed at %d: append: got sequence %d, want an error", k, seq)
 			}
-			if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, archiver.Retain(t.Context(), time.UnixMilli(9000)))
 			erased(t, b, id, kept)
 			marked++
 		}
@@ -204,20 +185,15 @@ func TestReaderErasesLoss(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
 	write(t, b, "s", 3, "old")
-	if err := errors.Join(b.Archive(t.Context(), "s", 3), b.Discard(t.Context(), "s")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(b.Archive(t.Context(), "s", 3), b.Discard(t.Context(), "s")))
 	more(t, b, "s", 3, 2, "old")
 	mustProject(t, b, "s")
 	deleteStreams(t, b, "s")
 	reader, err := bus.OpenReader(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer reader.Close()
-	if _, err := follow.Erase(t.Context(), reader, "s", nil, stone("s"), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = follow.Erase(t.Context(), reader, "s", nil, stone("s"), nil)
+	runtest.NoError(t, err)
 	erased(t, b, "s", 3)
 }
 
@@ -230,14 +206,11 @@ func TestImportOverLostWhole(t *testing.T) {
 		id := events.SessionID(fmt.Sprint("s", n))
 		write(t, b, id, 3, "old")
 		mustProject(t, b, id)
-		if _, err := follow.Save(t.Context(), b, refold(t, b, id)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := follow.Save(t.Context(), b, refold(t, b, id))
+		runtest.NoError(t, err)
 		loseStream(t, b, id)
 		write(t, source, id, n, "new")
-		if err := b.Restore(t.Context(), id, source.Log()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Restore(t.Context(), id, source.Log()))
 		more(t, b, id, n, 3, "new")
 		want := refold(t, b, id)
 		got, err := follow.Whole(t.Context(), b, id)

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -31,9 +32,7 @@ func directoryRow(t *testing.T, b *bus.Bus, id events.SessionID) (row follow.Dir
 	if err == nil && stored.Revision != 0 {
 		err = json.Unmarshal(stored.Value, &row)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return row
 }
 
@@ -43,9 +42,7 @@ func rootOf(t *testing.T, b *bus.Bus, id events.SessionID) proof.Hash {
 	var before proof.Tree
 	var leaf proof.Hash
 	for e, err := range b.Log().Read(t.Context(), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if e.Seq > 1 {
 			before.Append(leaf)
 		}
@@ -58,9 +55,7 @@ func rootOf(t *testing.T, b *bus.Bus, id events.SessionID) proof.Hash {
 func hasSigned(t *testing.T, b *bus.Bus, id events.SessionID, root proof.Hash, key note.Verifier) {
 	t.Helper()
 	stone, err := b.Tombstone(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, _, err := proof.ReadTombstone([]byte(stone.Note), []note.Verifier{key})
 	if err != nil {
 		t.Errorf("tombstone of %s: %v", id, err)
@@ -97,9 +92,7 @@ func TestEraseRows(t *testing.T) {
 	grow(t, b, "s", 0, 40, 3)
 	mustProject(t, b, "s")
 	late := follow.NewProjector(b, nil)
-	if err := late.Project(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, late.Project(t.Context(), "s"))
 	got, err := follow.Erase(t.Context(), b, "s", nil, stone("s"), nil)
 	if err != nil || got.Last != 40 {
 		t.Fatalf("erase: got %+v, %v, want the end at 40", got, err)
@@ -129,9 +122,8 @@ func TestLongArchiveBesideErase(t *testing.T) {
 				}
 			})
 		}
-		if _, err := follow.Erase(t.Context(), b, id, nil, stone(id), nil); err != nil {
-			t.Errorf("erase %s: got %v", id, err)
-		}
+		_, err := follow.Erase(t.Context(), b, id, nil, stone(id), nil)
+		runtest.WantError(t, fmt.Sprintf("erase %s", id), err, nil)
 		archiving.Wait()
 		erased(t, b, id, 5)
 	}
@@ -176,9 +168,7 @@ func TestLongEraseFinished(t *testing.T) {
 			hasSigned(t, b, id, root, key)
 		}
 		retain := func() bool {
-			if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, archiver.Retain(t.Context(), time.UnixMilli(9000)))
 			return directoryRow(t, b, id).Status != "open"
 		}
 		if retain() {
@@ -205,9 +195,8 @@ func kept(t *testing.T, b *bus.Bus, id events.SessionID, retain int64, last even
 	c := commit(id, 1, 1)
 	c.Actor = events.Actor{Kind: events.ActorClient, ID: "ann"}
 	c.At, c.Events[0] = last, events.Of("", &events.SessionOpened{Config: events.Config{RetainMillis: retain}})
-	if _, err := b.Log().Append(t.Context(), c, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Log().Append(t.Context(), c, 0)
+	runtest.NoError(t, err)
 	mustProject(t, b, id)
 }
 
@@ -240,22 +229,16 @@ func TestRetain(t *testing.T) {
 	works := commit("works", 2, 0)
 	works.At, works.Events = at-5000, []events.Event{events.Of("t1", &events.TurnRequested{})}
 	for _, c := range []*events.Commit{woken, works} {
-		if _, err := b.Log().Append(t.Context(), c, 1); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, 1)
+		runtest.NoError(t, err)
 	}
-	if err := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute, Least: 2 * time.Hour}).Retain(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute, Least: 2 * time.Hour}).Retain(t.Context(), now))
 	for _, id := range []events.SessionID{"own", "own-cold", "node"} {
-		if _, err := follow.Open(t.Context(), b, id); err != nil {
-			t.Errorf("%s, kept for two hours at least: got %v, want the session", id, err)
-		}
+		_, err := follow.Open(t.Context(), b, id)
+		runtest.WantError(t, fmt.Sprintf("%s, kept for two hours at least", id), err, nil)
 	}
 	for range 2 {
-		if err := archiver.Retain(t.Context(), now); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, archiver.Retain(t.Context(), now))
 		for id, gone := range map[events.SessionID]bool{
 			"own": true, "own-cold": true, "own-young": false, "own-forever": false, "huge": false,
 			"node": true, "node-cold": true, "node-young": false, "woken": false, "works": false,
@@ -271,18 +254,13 @@ func TestRetain(t *testing.T) {
 		t.Errorf("tombstone: got %+v, want one that says why", row.Erased)
 	}
 	stone, err := b.Tombstone(t.Context(), "own-cold")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if got, _, err := proof.ReadTombstone([]byte(stone.Note), []note.Verifier{key}); err != nil || !got.Retention || got.By != "retention" || got.Size != 1 {
 		t.Errorf("signed tombstone: got %+v, %v, want that of a retention", got, err)
 	}
-	if err := follow.NewArchiver(b, follow.ArchiverConfig{}).Retain(t.Context(), now.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follow.Open(t.Context(), b, "node-young"); err != nil {
-		t.Errorf("without a time of the node's: got %v, want the session", err)
-	}
+	runtest.NoError(t, follow.NewArchiver(b, follow.ArchiverConfig{}).Retain(t.Context(), now.Add(time.Hour)))
+	_, err = follow.Open(t.Context(), b, "node-young")
+	runtest.WantError(t, "without a time of the node's", err, nil)
 }
 
 // TestErasingRow: the row of an eraser that died before the tombstone stays, whatever a projector or an archiver
@@ -294,12 +272,9 @@ func TestErasingRow(t *testing.T) {
 	for _, id := range []events.SessionID{"projected", "archived"} {
 		grow(t, b, id, 0, 3, 1)
 		row, err := json.Marshal(follow.Directory{Session: id, DirectorySeq: bus.DirectorySeq{Seq: 2}, Status: projector.StatusErasing, Erased: &follow.Erased{At: 5000, By: "ann", Reason: "asked by " + string(id)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Directory().Put(t.Context(), id, row, 0); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
+		_, err = b.Directory().Put(t.Context(), id, row, 0)
+		runtest.NoError(t, err)
 	}
 	mustProject(t, b, "projected")
 	if done, err := archiver.Archive(t.Context(), "archived"); !done || err != nil {
@@ -310,9 +285,7 @@ func TestErasingRow(t *testing.T) {
 			t.Errorf("row of %s: got %+v, want it erasing", id, row)
 		}
 	}
-	if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, archiver.Retain(t.Context(), time.UnixMilli(9000)))
 	erased(t, b, "projected", 3)
 	erased(t, b, "archived", 3)
 }

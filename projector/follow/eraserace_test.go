@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -72,21 +73,15 @@ func TestEraseForeignHead(t *testing.T) {
 	signer, key := eventstest.Signing(t)
 	s := refold(t, b, "s")
 	signed, head, err := foreign().Sign(commit("s", 5, 1), &s.Proof)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Log().Append(t.Context(), signed, s.Seq); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = b.Log().Append(t.Context(), signed, s.Seq)
+	runtest.NoError(t, err)
 	root := rootOf(t, b, "s")
-	if _, err := follow.Erase(t.Context(), b, "s", nil, stone("s"), signer); err != nil {
-		t.Fatal(err)
-	}
+	_, err = follow.Erase(t.Context(), b, "s", nil, stone("s"), signer)
+	runtest.NoError(t, err)
 	hasSigned(t, b, "s", root, key)
 	kept, err := b.Tombstone(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, _, err := proof.ReadTombstone([]byte(kept.Note), []note.Verifier{key})
 	if err != nil || got.Head != head.Note {
 		t.Fatalf("got %+v, %v, want the foreign head", got, err)
@@ -105,13 +100,10 @@ func TestRetainRestored(t *testing.T) {
 	grow(t, from, "queued", 0, 4, 1)
 	c := commit("queued", 5, 1)
 	c.Events = []events.Event{events.Of("t1", &events.TurnRequested{})}
-	if _, err := from.Log().Append(t.Context(), c, 4); err != nil {
-		t.Fatal(err)
-	}
+	_, err := from.Log().Append(t.Context(), c, 4)
+	runtest.NoError(t, err)
 	for _, id := range []events.SessionID{"done", "queued"} {
-		if err := b.Restore(t.Context(), id, from.Log()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Restore(t.Context(), id, from.Log()))
 	}
 	woken := make(map[events.SessionID]int)
 	a := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Second, Wake: func(_ context.Context, s *projector.State) error {
@@ -119,9 +111,7 @@ func TestRetainRestored(t *testing.T) {
 		return nil
 	}})
 	for range 2 {
-		if err := a.Retain(t.Context(), time.Now().Add(24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, a.Retain(t.Context(), time.Now().Add(24*time.Hour)))
 	}
 	if row := directoryRow(t, b, "done"); row.Status != projector.StatusErased || row.Erased == nil || row.Erased.By != "retention" {
 		t.Errorf("done: got %+v, want a tombstone of the retention", row)

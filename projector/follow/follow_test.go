@@ -1,7 +1,6 @@
 package follow_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -9,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -16,18 +16,13 @@ import (
 func TestMissingSession(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	if _, err := follow.Open(t.Context(), b, "none"); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("open: got %v, want %v", err, events.ErrNoSession)
-	}
-	if _, err := follow.Whole(t.Context(), b, "none"); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("whole: got %v, want %v", err, events.ErrNoSession)
-	}
-	if _, err := follow.Whole(t.Context(), b, "a.b"); !errors.Is(err, events.ErrInvalidID) {
-		t.Errorf("whole of a bad id: got %v, want %v", err, events.ErrInvalidID)
-	}
-	if err := project(t.Context(), b, "none"); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("project: got %v, want %v", err, events.ErrNoSession)
-	}
+	_, err := follow.Open(t.Context(), b, "none")
+	runtest.WantError(t, "open", err, events.ErrNoSession)
+	_, err = follow.Whole(t.Context(), b, "none")
+	runtest.WantError(t, "whole", err, events.ErrNoSession)
+	_, err = follow.Whole(t.Context(), b, "a.b")
+	runtest.WantError(t, "whole of a bad id", err, events.ErrInvalidID)
+	runtest.WantError(t, "project", project(t.Context(), b, "none"), events.ErrNoSession)
 	if s, err := follow.Stored(t.Context(), b, "none"); s != nil || err != nil {
 		t.Errorf("stored: got %v, %v, want none", s, err)
 	}
@@ -42,9 +37,7 @@ func TestOpenCosts(t *testing.T) {
 	grow(t, b, "s", 40, 43, 1)
 	stream := b.Conn().Stats()
 	s, err := follow.Open(t.Context(), b, "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	read := b.Conn().Stats().InBytes - stream.InBytes
 	if s.Seq != 43 || s.Events != 10005 {
 		t.Errorf("got sequence %d and %d events, want 43 and 10005", s.Seq, s.Events)
@@ -52,15 +45,10 @@ func TestOpenCosts(t *testing.T) {
 	if read > 100<<10 {
 		t.Errorf("opening read %d bytes of more than 2 MB, want at most 100 KiB", read)
 	}
-	if _, err := s.AllNodes(); !errors.Is(err, projector.ErrPartial) {
-		t.Errorf("all nodes before the segments: got %v, want %v", err, projector.ErrPartial)
-	}
-	if err := follow.Complete(t.Context(), b, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Check(); err != nil {
-		t.Error(err)
-	}
+	_, err = s.AllNodes()
+	runtest.WantError(t, "all nodes before the segments", err, projector.ErrPartial)
+	runtest.NoError(t, follow.Complete(t.Context(), b, s))
+	runtest.WantError(t, "check", s.Check(), nil)
 	same(t, b, "s")
 }
 
@@ -72,12 +60,9 @@ func TestSave(t *testing.T) {
 	old := refold(t, b, "s")
 	grow(t, b, "s", 5, 9, 30)
 	digest, err := follow.Save(t.Context(), b, refold(t, b, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follow.Save(t.Context(), b, old); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = follow.Save(t.Context(), b, old)
+	runtest.NoError(t, err)
 	stored, err := follow.Stored(t.Context(), b, "s")
 	if err != nil || stored.Seq != 9 || stored.Digest != digest || projector.RefOf(stored.Head).Digest != digest {
 		t.Errorf("stored: got %+v, %v, want the one at 9", stored, err)
@@ -121,23 +106,18 @@ func TestUnusableSnapshots(t *testing.T) {
 			grow(t, b, id, 0, 40, 4)
 			mustProject(t, b, id)
 			row, err := b.Snapshots().Get(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			var good snapshotRow
 			if err := events.DecodePayload(row.Value, &good); err != nil || good.Seq != 40 {
 				t.Fatalf("snapshot: got %+v, %v, want one at 40", good, err)
 			}
-			if _, err := b.Snapshots().Put(t.Context(), id, damage(good), row.Revision); err != nil {
-				t.Fatal(err)
-			}
+			_, err = b.Snapshots().Put(t.Context(), id, damage(good), row.Revision)
+			runtest.NoError(t, err)
 			same(t, b, id)
 			mustProject(t, b, id)
 			rows(t, b, id)
 			healed, err := follow.Stored(t.Context(), b, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			if _, err := projector.Restore(healed.Head); err != nil || healed.Seq != 40 || projector.RefOf(healed.Head).Digest != healed.Digest {
 				t.Errorf("after another projection: got a snapshot at %d, %v, want a good one at 40", healed.Seq, err)
 			}
@@ -148,9 +128,7 @@ func TestUnusableSnapshots(t *testing.T) {
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := events.EncodePayload(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return data
 }
 
@@ -160,34 +138,21 @@ func TestMissingSegment(t *testing.T) {
 	grow(t, b, "s", 0, 40, 10)
 	mustProject(t, b, "s")
 	s, err := follow.Open(t.Context(), b, "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	missing := s.Missing()
 	if len(missing) < 2 {
 		t.Fatalf("segments: got %d, want several", len(missing))
 	}
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := blobs.Delete(t.Context(), missing[1].Digest); err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.Complete(t.Context(), b, s); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("complete: got %v, want %v", err, bus.ErrNotFound)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, blobs.Delete(t.Context(), missing[1].Digest))
+	runtest.WantError(t, "complete", follow.Complete(t.Context(), b, s), bus.ErrNotFound)
 	same(t, b, "s")
-	if _, err := blobs.PutBytes(t.Context(), missing[1].Digest, []byte("tampered")); err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.Complete(t.Context(), b, s); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("complete, tampered: got %v, want %v", err, events.ErrMalformed)
-	}
+	_, err = blobs.PutBytes(t.Context(), missing[1].Digest, []byte("tampered"))
+	runtest.NoError(t, err)
+	runtest.WantError(t, "complete, tampered", follow.Complete(t.Context(), b, s), events.ErrMalformed)
 	same(t, b, "s")
 }
 
@@ -202,13 +167,11 @@ func TestLargeHead(t *testing.T) {
 			Input: events.InputID("i" + string(rune('a'+i))), Role: events.RoleUser,
 			Parts: []events.Part{{Kind: events.PartText, Text: string(make([]byte, 60<<10))}},
 		}))
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(2+i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(2+i))
+		runtest.NoError(t, err)
 	}
-	if _, err := follow.Save(t.Context(), b, refold(t, b, "s")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := follow.Save(t.Context(), b, refold(t, b, "s"))
+	runtest.NoError(t, err)
 	stored, err := follow.Stored(t.Context(), b, "s")
 	if err != nil || len(stored.Head) < 900<<10 {
 		t.Fatalf("stored: got a head of %d bytes, %v, want more than a row holds", len(stored.Head), err)

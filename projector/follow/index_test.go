@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 )
@@ -24,16 +25,12 @@ func indexRow(t *testing.T, b *bus.Bus, id events.SessionID) (*index.Row, uint64
 		t.Fatal("the bus has no index")
 	}
 	stored, err := rows.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if stored.Revision == 0 {
 		return nil, 0
 	}
 	row, err := index.Decode(stored.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return row, stored.Revision
 }
 
@@ -41,13 +38,9 @@ func indexRow(t *testing.T, b *bus.Bus, id events.SessionID) (*index.Row, uint64
 func sameIndex(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
 	t.Helper()
 	s, err := follow.Open(t.Context(), b, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want, err := follow.IndexRow(t.Context(), b.Log(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, _ := indexRow(t, b, id)
 	if got == nil || got.Seq != seq || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("index row of %s: got %+v, want %+v at %d", id, got, want, seq)
@@ -71,9 +64,8 @@ func TestIndexRow(t *testing.T) {
 	sameIndex(t, b, "s", 45)
 
 	rows, _ := b.Index()
-	if _, err := rows.Update(t.Context(), "s", func(bus.Row) ([]byte, error) { return []byte("damaged"), nil }); err != nil {
-		t.Fatal(err)
-	}
+	_, err := rows.Update(t.Context(), "s", func(bus.Row) ([]byte, error) { return []byte("damaged"), nil })
+	runtest.NoError(t, err)
 	grow(t, b, "s", 45, 46, 2)
 	mustProject(t, b, "s")
 	sameIndex(t, b, "s", 46)
@@ -85,20 +77,14 @@ func TestProjectReadsOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	requests, err := b.Conn().SubscribeSync("$JS.API.DIRECT.GET.lash-s-s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	reads := func() (list []events.Seq) {
 		t.Helper()
 		mustProject(t, b, "s")
-		if err := b.Conn().Flush(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Conn().Flush())
 		for n, _, _ := requests.Pending(); n > 0; n-- {
 			m, err := requests.NextMsgWithContext(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			var body struct {
 				Seq  events.Seq `json:"seq"`
 				From events.Seq `json:"start_seq"`
@@ -129,16 +115,12 @@ func TestProjectReadsOnce(t *testing.T) {
 func dropIndexRow(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stream, err := js.Stream(t.Context(), "KV_lash-index")
 	if err == nil {
 		err = stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.lash-index."+string(id)))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 }
 
 // TestIndexOfColdSessions: archiving writes the row, and the archiver indexes a session that has none.
@@ -157,8 +139,6 @@ func TestIndexOfColdSessions(t *testing.T) {
 	if row, _ := indexRow(t, b, "older"); row != nil {
 		t.Fatal("the row is still there")
 	}
-	if err := archiver.Retain(t.Context(), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, archiver.Retain(t.Context(), time.Now()))
 	sameIndex(t, b, "older", 5)
 }

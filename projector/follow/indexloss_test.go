@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 )
@@ -23,16 +24,12 @@ func TestLongIndexAfterLoss(t *testing.T) {
 	go func() { ended <- follow.NewProjector(b, nil).Run(ctx) }()
 	defer func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("projector: got %v", err)
-		}
+		runtest.WantError(t, "projector", <-ended, nil)
 	}()
 	for _, fresh := range []int{1, 2, 4} {
 		id := events.SessionID(fmt.Sprintf("s-%d", fresh))
 		write(t, b, id, 3, "old")
-		if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)))
 		says(t, b, id, 3, 2, "vanished")
 		awaitIndex(t, b, id, "vanished")
 		loseStream(t, b, id)
@@ -54,20 +51,15 @@ func TestStoredIndexOfLostCommits(t *testing.T) {
 	for _, fresh := range []int{1, 2, 4} {
 		id := events.SessionID(fmt.Sprintf("s-%d", fresh))
 		write(t, b, id, 3, "old")
-		if err := errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, errors.Join(b.Archive(t.Context(), id, 3), b.Discard(t.Context(), id)))
 		says(t, b, id, 3, 2, "vanished")
 		mustProject(t, b, id)
 		lost, err := rows.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		loseStream(t, b, id)
 		end := int(bustest.PutBack(t, b, id))
-		if _, err := rows.Put(t.Context(), id, lost.Value, lost.Revision); err != nil {
-			t.Fatal(err)
-		}
+		_, err = rows.Put(t.Context(), id, lost.Value, lost.Revision)
+		runtest.NoError(t, err)
 		says(t, b, id, end, fresh, "remaining")
 		mustProject(t, b, id)
 		if row := storedIndex(t, b, id); row == nil || mayHave(row, "vanished") || !mayHave(row, "remaining") {
@@ -86,13 +78,10 @@ func says(t *testing.T, b *bus.Bus, id events.SessionID, at, n int, text string)
 				ID: events.MessageID(fmt.Sprint(text, i)), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: text}},
 			},
 		}}})}
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 	}
-	if err := b.MarkDirty(id); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.MarkDirty(id))
 }
 
 func mayHave(row *index.Row, text string) bool {
@@ -104,9 +93,7 @@ func storedIndex(t *testing.T, b *bus.Bus, id events.SessionID) *index.Row {
 	t.Helper()
 	rows, _ := b.Index()
 	stored, err := rows.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	row, err := index.Decode(stored.Value)
 	if err != nil {
 		return nil
@@ -118,9 +105,7 @@ func storedIndex(t *testing.T, b *bus.Bus, id events.SessionID) *index.Row {
 func awaitIndex(t *testing.T, b *bus.Bus, id events.SessionID, text string) *index.Row {
 	t.Helper()
 	last, err := b.Log().Last(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var row *index.Row
 	bustest.Eventually(t, fmt.Sprintf("the index of %s has %s", id, text), func() bool {
 		row = storedIndex(t, b, id)

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -49,9 +50,8 @@ func commit(session events.SessionID, n, size int) *events.Commit {
 func grow(t *testing.T, b *bus.Bus, session events.SessionID, from, n, size int) {
 	t.Helper()
 	for i := from + 1; i <= n; i++ {
-		if _, err := b.Log().Append(t.Context(), commit(session, i, size), events.Seq(i-1)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), commit(session, i, size), events.Seq(i-1))
+		runtest.NoError(t, err)
 	}
 }
 
@@ -59,12 +59,8 @@ func grow(t *testing.T, b *bus.Bus, session events.SessionID, from, n, size int)
 func refold(t *testing.T, b *bus.Bus, session events.SessionID) *projector.State {
 	t.Helper()
 	s := projector.New(session)
-	if err := follow.Sync(t.Context(), b.Log(), b, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Check(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.Sync(t.Context(), b.Log(), b, s))
+	runtest.NoError(t, s.Check())
 	return s
 }
 
@@ -72,9 +68,7 @@ func refold(t *testing.T, b *bus.Bus, session events.SessionID) *projector.State
 func encoded(t *testing.T, s *projector.State) []byte {
 	t.Helper()
 	head, _, err := s.Clone().Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return head
 }
 
@@ -82,12 +76,8 @@ func encoded(t *testing.T, s *projector.State) []byte {
 func same(t *testing.T, b *bus.Bus, session events.SessionID) {
 	t.Helper()
 	s, err := follow.Whole(t.Context(), b, session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Check(); err != nil {
-		t.Errorf("check %s: %v", session, err)
-	}
+	runtest.NoError(t, err)
+	runtest.WantError(t, fmt.Sprintf("check %s", session), s.Check(), nil)
 	want := refold(t, b, session)
 	if s.Seq != want.Seq || !bytes.Equal(encoded(t, s), encoded(t, want)) {
 		t.Errorf("%s: got a state at %d other than the log's at %d", session, s.Seq, want.Seq)
@@ -103,9 +93,7 @@ func rows(t *testing.T, b *bus.Bus, session events.SessionID) {
 		t.Errorf("directory: got %s, want %s", a, z)
 	}
 	row, err := b.Catalogs().Get(t.Context(), session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var catalog projector.Catalog
 	if err := events.DecodePayload(row.Value, &catalog); err != nil || text(t, catalog) != text(t, want.Catalog) {
 		t.Errorf("catalogue: got %+v, %v, want %+v", catalog, err, want.Catalog)
@@ -115,9 +103,7 @@ func rows(t *testing.T, b *bus.Bus, session events.SessionID) {
 func directory(t *testing.T, b *bus.Bus, session events.SessionID) follow.Directory {
 	t.Helper()
 	row, err := b.Directory().Get(t.Context(), session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var d follow.Directory
 	if err := json.Unmarshal(row.Value, &d); err != nil {
 		t.Fatalf("directory row %q: %v", row.Value, err)
@@ -128,9 +114,7 @@ func directory(t *testing.T, b *bus.Bus, session events.SessionID) follow.Direct
 func text(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(data)
 }
 
@@ -140,7 +124,5 @@ func project(ctx context.Context, b *bus.Bus, session events.SessionID) error {
 
 func mustProject(t *testing.T, b *bus.Bus, session events.SessionID) {
 	t.Helper()
-	if err := project(t.Context(), b, session); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, project(t.Context(), b, session))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 )
@@ -49,9 +50,8 @@ func (p *packing) say(t *testing.T, id events.SessionID, text string) {
 			ID: events.MessageID(c.ID), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: text}},
 		},
 	}}})}
-	if _, err := p.b.Log().Append(t.Context(), c, events.Seq(p.ends[id])); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.b.Log().Append(t.Context(), c, events.Seq(p.ends[id]))
+	runtest.NoError(t, err)
 	p.ends[id]++
 	p.texts[id] = append(p.texts[id], text)
 }
@@ -59,9 +59,7 @@ func (p *packing) say(t *testing.T, id events.SessionID, text string) {
 // pack makes packs of three rows.
 func (p *packing) pack(t *testing.T) {
 	t.Helper()
-	if err := follow.PackIndexOf(t.Context(), p.b, 2, 1, 3); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.PackIndexOf(t.Context(), p.b, 2, 1, 3))
 }
 
 // list is the list of packs.
@@ -69,9 +67,7 @@ func (p *packing) list(t *testing.T) []bus.Pack {
 	t.Helper()
 	rows, _ := p.b.Index()
 	list, err := rows.Packs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return list.Packs
 }
 
@@ -162,18 +158,15 @@ func TestLongCandidatesEqualRows(t *testing.T) {
 					damaged++
 					return rapid.SampledFrom([][]byte{{}, []byte("damaged")}).Draw(rt, "row"), nil
 				})
-				if err != nil {
-					rt.Fatal(err)
-				}
+				runtest.NoError(rt, err)
 			},
 			"erased": func(rt *rapid.T) {
 				one := id.Draw(rt, "id")
 				if p.ends[one] == 0 {
 					return
 				}
-				if _, err := follow.Erase(t.Context(), b, one, nil, stone(one), nil); err != nil {
-					rt.Fatal(err)
-				}
+				_, err := follow.Erase(t.Context(), b, one, nil, stone(one), nil)
+				runtest.NoError(rt, err)
 				delete(p.texts, one)
 				p.ends[one] = 0
 				ids[slices.Index(ids, one)] += "x" // an erased id is not used again
@@ -181,9 +174,7 @@ func TestLongCandidatesEqualRows(t *testing.T) {
 			},
 			"pack lost": func(rt *rapid.T) {
 				if list := p.list(t); len(list) > 0 {
-					if err := rows.RemovePack(t.Context(), rapid.SampledFrom(list).Draw(rt, "pack").Name); err != nil {
-						rt.Fatal(err)
-					}
+					runtest.NoError(rt, rows.RemovePack(t.Context(), rapid.SampledFrom(list).Draw(rt, "pack").Name))
 				}
 			},
 		}
@@ -219,9 +210,7 @@ func TestErasedFromPacks(t *testing.T) {
 	p.pack(t)
 	rows, _ := b.Index()
 	before, err := rows.Packs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if n, of := len(before.Packs), packedWith(t, b, "s1"); n < 3 || of != 2 || storedWith(t, b, "later") == 0 {
 		t.Fatalf("got %d packs, %d with the session, want two with its words", n, of)
 	}
@@ -229,12 +218,9 @@ func TestErasedFromPacks(t *testing.T) {
 		p.check(t, "later")
 	}
 	orphan, err := rows.PutPack(t.Context(), []byte("word1 of a packer that died"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil)
+	runtest.NoError(t, err)
 	delete(p.texts, "s1")
 	if value, err := rows.Pack(t.Context(), orphan.Name); err != nil || value != nil {
 		t.Errorf("the pack that is not listed: got %q, %v", value, err)
@@ -247,9 +233,7 @@ func TestErasedFromPacks(t *testing.T) {
 			t.Errorf("%d values of the index have %q", n, word)
 		}
 	}
-	if err := rows.PutPacks(t.Context(), before); !errors.Is(err, bus.ErrStale) {
-		t.Errorf("a packer that read the row before: got %v, want %v", err, bus.ErrStale)
-	}
+	runtest.WantError(t, "a packer that read the row before", rows.PutPacks(t.Context(), before), bus.ErrStale)
 	for _, text := range []string{"word", "word1", "word2", "later"} {
 		p.check(t, text)
 	}
@@ -276,30 +260,22 @@ func TestSweepErasedFromPacks(t *testing.T) {
 		t.Fatalf("got %+v, %v", before, err)
 	}
 	value, err := rows.Pack(t.Context(), before.Packs[0].Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil)
+	runtest.NoError(t, err)
 	now, err := rows.Packs(t.Context())
 	if err != nil || len(now.Packs) != 1 {
 		t.Fatalf("after the erasure: got %+v, %v", now, err)
 	}
 	stays := now.Packs[0].Name
 	again, err := rows.PutPack(t.Context(), value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	old := before.Packs[0]
 	old.Name, old.Revision = again.Name, again.Revision
 	now.Packs = append([]bus.Pack{old}, now.Packs...)
-	if err := rows.PutPacks(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follow.NewBlobSweeper(b).Sweep(t.Context(), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, rows.PutPacks(t.Context(), now))
+	_, err = follow.NewBlobSweeper(b).Sweep(t.Context(), time.Now())
+	runtest.NoError(t, err)
 	if list := p.list(t); len(list) != 1 || list[0].Name != stays {
 		t.Errorf("got %+v, want %s alone", list, stays)
 	}
@@ -309,16 +285,12 @@ func TestSweepErasedFromPacks(t *testing.T) {
 func twoKeys(t *testing.T) (first, second *bodykey.Keys) {
 	t.Helper()
 	first, err := bodykey.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	second, id, err := first.Add()
 	if err == nil {
 		second, err = second.Use(id)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return first, second
 }
 
@@ -326,21 +298,15 @@ func twoKeys(t *testing.T) (first, second *bodykey.Keys) {
 func storedWith(t *testing.T, b *bus.Bus, text string) (n int) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stream, err := js.Stream(t.Context(), "KV_lash-index")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for seq := stream.CachedInfo().State.FirstSeq; seq <= stream.CachedInfo().State.LastSeq; seq++ {
 		msg, err := stream.GetMsg(t.Context(), seq)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if bytes.Contains(msg.Data, []byte(text)) {
 			n++
 		}
@@ -382,17 +348,13 @@ func TestPacksOfKeys(t *testing.T) {
 		t.Errorf("%d values of the index have a word in plain", n)
 	}
 	forgotten, err := second.Forget(first.Current())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name, c := range map[string]struct {
 		keys *bodykey.Keys
 		want int
 	}{"first": {first, 5}, "second": {forgotten, 7}} {
 		reader, err := bus.OpenReader(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}, Keys: c.keys})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		got, err := follow.Candidates(t.Context(), reader, index.NewPlan(index.Query{Texts: []string{"secret"}}))
 		reader.Close()
 		if err != nil || len(got) != c.want {

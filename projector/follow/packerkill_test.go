@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 )
@@ -47,16 +48,12 @@ func packedWith(t *testing.T, b *bus.Bus, id events.SessionID) (n int) {
 	t.Helper()
 	rows, _ := b.Index()
 	for value, err := range rows.Values(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if !index.IsPack(value) {
 			continue
 		}
 		pack, err := index.DecodePack(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if slices.Contains(pack.Sessions(), id) {
 			n++
 		}
@@ -81,9 +78,7 @@ func TestLongPackerDies(t *testing.T) {
 			t.Parallel()
 			server := bustest.Server(t, busembed.Config{Listen: true})
 			b, err := bus.Open(t.Context(), bus.Config{URL: server.URL()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			t.Cleanup(b.Close)
 			p, deaths := newPacking(b), 0
 			for n := int64(0); ; n++ {
@@ -102,12 +97,9 @@ func TestLongPackerDies(t *testing.T) {
 				if name == "packer" {
 					p.check(t, fmt.Sprintf("word%d", n))
 				}
-				if err := act(t.Context(), b, id); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := follow.Erase(t.Context(), b, id, nil, stone(id), nil); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, act(t.Context(), b, id))
+				_, err = follow.Erase(t.Context(), b, id, nil, stone(id), nil)
+				runtest.NoError(t, err)
 				delete(p.texts, id)
 				p.ends[id] = 0
 				if left := packedWith(t, b, id); left > 0 {
@@ -132,9 +124,7 @@ func dies(t *testing.T, server *busembed.Server, n int64, act func(context.Conte
 	m := &mortal{die: func() { died.Store(true); cancel() }}
 	m.left.Store(1 << 40)
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL(), Options: []nats.Option{nats.SetCustomDialer(m)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() {
 		m.left.Store(1 << 40)
 		b.Close()

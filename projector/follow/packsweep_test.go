@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 )
 
@@ -34,28 +35,19 @@ func TestSweepUnlistedPacks(t *testing.T) {
 	p := packed(t, b, 6)
 	rows, _ := b.Index()
 	before, err := rows.Packs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	words, err := rows.Pack(t.Context(), before.Packs[0].Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = follow.Erase(t.Context(), b, "s1", nil, stone("s1"), nil)
+	runtest.NoError(t, err)
 	delete(p.texts, "s1")
 	running, err := rows.Packs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rows.PutPack(t.Context(), words); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = rows.PutPack(t.Context(), words)
+	runtest.NoError(t, err)
 	for range 2 {
-		if _, err := follow.NewBlobSweeper(b).Sweep(t.Context(), time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		_, err = follow.NewBlobSweeper(b).Sweep(t.Context(), time.Now())
+		runtest.NoError(t, err)
 		if n := packedWith(t, b, "s1"); n > 0 {
 			t.Errorf("after a sweep: got %d packs with the erased session", n)
 		}
@@ -81,15 +73,11 @@ func TestMissingPacks(t *testing.T) {
 		if len(list) != 3 {
 			t.Fatalf("got %d packs, want 3", len(list))
 		}
-		if err := rows.RemovePack(t.Context(), list[i].Name); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, rows.RemovePack(t.Context(), list[i].Name))
 		p.check(t, "word")
 		p.pack(t)
 		stored, err := rows.StoredPacks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for _, pack := range p.list(t) {
 			if !stored[pack.Name] {
 				t.Errorf("without pack %d: %s is listed, and not stored", i, pack.Name)
@@ -115,9 +103,7 @@ func TestKeysInTurn(t *testing.T) {
 	}
 	p := sides[1]
 	for i := range 8 {
-		if err := follow.PackIndexOf(t.Context(), p.b, 4, 4, 4); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, follow.PackIndexOf(t.Context(), p.b, 4, 4, 4))
 		for _, pack := range p.list(t) {
 			if pack.Rows < 4 {
 				t.Errorf("got a pack of %d rows", pack.Rows)

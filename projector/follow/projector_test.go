@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -28,9 +29,7 @@ func TestProject(t *testing.T) {
 		Events: 8, CreatedAt: 1001, UpdatedAt: 1003,
 	}
 	for e, err := range b.Log().Read(t.Context(), "s", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		want.Stored += int64(len(e.Data))
 	}
 	if got := directory(t, b, "s"); text(t, got) != text(t, want) {
@@ -40,9 +39,8 @@ func TestProject(t *testing.T) {
 	running.Events = []events.Event{
 		events.Of("t1", &events.TurnRequested{}), events.Of("t2", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w"}),
 	}
-	if _, err := b.Log().Append(t.Context(), running, 3); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Log().Append(t.Context(), running, 3)
+	runtest.NoError(t, err)
 	mustProject(t, b, "s")
 	rows(t, b, "s")
 	if got := directory(t, b, "s"); got.Running != "t1" || got.Queued != 1 || got.Turns != 1 {
@@ -70,12 +68,8 @@ func TestUnchangedRows(t *testing.T) {
 	before := revisions()
 	p := follow.NewProjector(b, nil)
 	for range 3 {
-		if err := p.Project(t.Context(), "s"); err != nil {
-			t.Fatal(err)
-		}
-		if got := revisions(); got != before {
-			t.Errorf("revisions: got %v, want %v", got, before)
-		}
+		runtest.NoError(t, p.Project(t.Context(), "s"))
+		runtest.Equal(t, "revisions", revisions(), before)
 	}
 	grow(t, b, "s", 40, 42, 1) // a short tail: the directory changes, the others do not
 	mustProject(t, b, "s")
@@ -89,17 +83,11 @@ func TestUnchangedRows(t *testing.T) {
 func watch(t *testing.T, b *bus.Bus, bucket string, seqOf func([]byte) events.Seq, n events.Seq) (wait func()) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	kv, err := js.KeyValue(t.Context(), bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	w, err := kv.Watch(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var done sync.WaitGroup
 	done.Go(func() {
 		defer w.Stop() //nolint:errcheck // the test ends with it
@@ -180,26 +168,18 @@ func TestRun(t *testing.T) {
 	for range 2 {
 		mine := bustest.Open(t, server)
 		running.Go(func() {
-			if err := follow.NewProjector(mine, nil).Run(ctx); err != nil {
-				t.Errorf("run: got %v", err)
-			}
+			runtest.WantError(t, "run", follow.NewProjector(mine, nil).Run(ctx), nil)
 		})
 	}
 	arrived := watch(t, b, "lash-sessions", seqOfRow, 40)
 	catalogued := watch(t, b, "lash-catalog", generationOfRow, 1)
 	for i := range 5 {
 		grow(t, b, events.SessionID(fmt.Sprintf("other%d", i)), 0, 1, 1)
-		if err := b.MarkDirty(events.SessionID(fmt.Sprintf("other%d", i))); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.MarkDirty(events.SessionID(fmt.Sprintf("other%d", i))))
 	}
-	if err := b.MarkDirty("never-was"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.MarkDirty("never-was"))
 	grow(t, b, "s", 0, 40, 2)
-	if err := b.MarkDirty("s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.MarkDirty("s"))
 	arrived()
 	catalogued()
 	cancel()
@@ -219,9 +199,7 @@ func TestLongSweep(t *testing.T) {
 	catalogued := watch(t, b, "lash-catalog", generationOfRow, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := follow.NewProjector(bustest.Open(t, server), nil).Run(ctx); err != nil {
-			t.Errorf("run: got %v", err)
-		}
+		runtest.WantError(t, "run", follow.NewProjector(bustest.Open(t, server), nil).Run(ctx), nil)
 	})
 	arrived()
 	catalogued()

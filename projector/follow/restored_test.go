@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -23,9 +24,7 @@ func TestReceive(t *testing.T) {
 	receive := func() bool {
 		t.Helper()
 		e, err := b.Log().CommitInFirstStream(t.Context(), "s", s.Seq+1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		before := s.Seq
 		folded := follow.Receive(b, s, e)
 		if folded != (s.Seq == before+1) {
@@ -34,24 +33,18 @@ func TestReceive(t *testing.T) {
 		return folded
 	}
 	bustest.Write(t, b, "s", 3, 2, "c")
-	if err := follow.Sync(t.Context(), b.Log(), b, s); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.Sync(t.Context(), b.Log(), b, s))
 	bustest.Write(t, b, "s", 5, 2, "c")
 	if !receive() {
 		t.Error("the next commit was not folded")
 	}
 	before := b.Reconnects()
-	if err := b.Conn().ForceReconnect(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Conn().ForceReconnect())
 	bustest.Eventually(t, "the bus is connected again", func() bool { return b.Reconnects() > before && b.Conn().IsConnected() })
 	if receive() {
 		t.Error("a commit was folded into a state of before a reconnect")
 	}
-	if err := follow.Compare(t.Context(), b, s); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.Compare(t.Context(), b, s))
 	if !receive() {
 		t.Error("the next commit was not folded into a state that was compared")
 	}
@@ -107,13 +100,10 @@ func TestSnapshotOfLostStream(t *testing.T) {
 	}
 	lost := lostSnapshot(t, b)
 	bustest.Write(t, b, "s", 3, 2, "new")
-	if _, err := follow.Save(t.Context(), b, lost); err != nil {
-		t.Fatal(err)
-	}
+	_, err := follow.Save(t.Context(), b, lost)
+	runtest.NoError(t, err)
 	want, err := follow.At(t.Context(), b.Log(), b, "s", 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, err := follow.Whole(t.Context(), b, "s")
 	if err != nil || got.LastCommit() != want.LastCommit() || !bytes.Equal(encoded(t, got), encoded(t, want)) {
 		t.Errorf("got a state at %d of %q, %v, want %d of %q", got.Seq, got.LastCommit(), err, want.Seq, want.LastCommit())
@@ -124,14 +114,10 @@ func TestSnapshotOfLostStream(t *testing.T) {
 func lostSnapshot(t *testing.T, b *bus.Bus) *projector.State {
 	t.Helper()
 	s, err := follow.At(t.Context(), b.Log(), b, "s", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, id := range []events.CommitID{"lost-4", "lost-5"} {
 		c := &events.Commit{ID: id, Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionConfigured{})}}
-		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}))
 	}
 	return s
 }

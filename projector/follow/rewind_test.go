@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
@@ -22,18 +23,15 @@ func TestHistoryReplaced(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, before := range []int{2, 20, 40, 70} {
 		for _, after := range []int{1, 2, 39, 40, 41, 110} {
 			id := events.SessionID(fmt.Sprintf("s-%d-%d", before, after))
 			write(t, b, id, before, "old")
 			mustProject(t, b, id)
 			old := refold(t, b, id)
-			if _, err := follow.Save(t.Context(), b, old); err != nil {
-				t.Fatal(err)
-			}
+			_, err = follow.Save(t.Context(), b, old)
+			runtest.NoError(t, err)
 			replaced(t, b, js, id, func() { write(t, b, id, after, "new") })
 			want := refold(t, b, id)
 			for name, sync := range map[string]func() (*projector.State, error){
@@ -69,9 +67,8 @@ func write(t *testing.T, b *bus.Bus, id events.SessionID, n int, prefix string) 
 			list = []events.Event{events.Of("", &events.SessionConfigured{})}
 		}
 		c := &events.Commit{ID: events.CommitID(fmt.Sprintf("%s-%d", prefix, i)), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: list}
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 	}
 }
 
@@ -100,9 +97,7 @@ func rowsAreOf(t *testing.T, b *bus.Bus, id events.SessionID, want *projector.St
 func replaced(t *testing.T, b *bus.Bus, js jetstream.JetStream, id events.SessionID, write func()) {
 	t.Helper()
 	row, err := b.Directory().Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	rows, err := js.KeyValue(t.Context(), "lash-sessions")
 	if err == nil {
 		err = rows.Purge(t.Context(), string(id))
@@ -110,11 +105,8 @@ func replaced(t *testing.T, b *bus.Bus, js jetstream.JetStream, id events.Sessio
 	if err == nil {
 		err = js.DeleteStream(t.Context(), "lash-s-"+string(id))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	write()
-	if _, err := b.Directory().Put(t.Context(), id, row.Value, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Directory().Put(t.Context(), id, row.Value, 0)
+	runtest.NoError(t, err)
 }

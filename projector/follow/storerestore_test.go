@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -21,17 +22,13 @@ import (
 func TestLongStoreRestoredUnderStates(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cfg := busembed.Config{StoreDir: filepath.Join(t.TempDir(), "store"), Listen: true, Port: ports[0]}
 	server, saved := bustest.Server(t, cfg), cfg.StoreDir+".copy"
 	open := func() *bus.Bus {
 		t.Helper()
 		b, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: server.URL()}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		t.Cleanup(b.Close)
 		return b
 	}
@@ -51,9 +48,7 @@ func TestLongStoreRestoredUnderStates(t *testing.T) {
 		}
 	}
 	server.Stop()
-	if err := os.CopyFS(saved, os.DirFS(cfg.StoreDir)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.CopyFS(saved, os.DirFS(cfg.StoreDir)))
 	server = bustest.Server(t, cfg)
 	for i, r := range list {
 		more(t, b, r.id, kept, r.lost, "lost")
@@ -61,12 +56,8 @@ func TestLongStoreRestoredUnderStates(t *testing.T) {
 	}
 	before := b.Reconnects()
 	server.Stop()
-	if err := os.RemoveAll(cfg.StoreDir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(saved, cfg.StoreDir); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.RemoveAll(cfg.StoreDir))
+	runtest.NoError(t, os.Rename(saved, cfg.StoreDir))
 	bustest.Server(t, cfg)
 	bustest.Eventually(t, "the bus is connected again", func() bool { return b.Reconnects() > before })
 	for _, r := range list {

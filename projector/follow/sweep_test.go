@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 )
 
@@ -26,20 +27,14 @@ func storeAgain(t *testing.T, b *bus.Bus, ref events.BlobRef) {
 		t.Skip("the name of an encrypted body is not its digest")
 	}
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	store, err := js.ObjectStore(t.Context(), "lash-blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	body, err := b.Blob(t.Context(), ref)
 	if err == nil {
 		_, err = store.PutBytes(t.Context(), ref.Digest, body)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 }
 
 func wantBlob(t *testing.T, b *bus.Bus, what string, ref events.BlobRef, gone bool) {
@@ -90,9 +85,8 @@ func TestSweepReferenceEndsSuspicion(t *testing.T) {
 	sweep(t, one, 0, 0)
 	refer(t, b, "s", 1, ref)
 	sweep(t, other, 11*time.Hour, 0)
-	if _, err := follow.Erase(t.Context(), b, "s", nil, stone("s"), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := follow.Erase(t.Context(), b, "s", nil, stone("s"), nil)
+	runtest.NoError(t, err)
 	sweep(t, one, 22*time.Hour, 0)
 	sweep(t, other, 33*time.Hour, 0)
 	wantBlob(t, b, "for 11 hours without a reference", ref, false)
@@ -179,9 +173,8 @@ func sweepUntilGone(t *testing.T, b *bus.Bus, at *int, lost events.BlobRef) int 
 	t.Helper()
 	for n := range 2 {
 		*at += 13
-		if _, err := follow.NewBlobSweeper(b).Sweep(t.Context(), hours(*at)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := follow.NewBlobSweeper(b).Sweep(t.Context(), hours(*at))
+		runtest.NoError(t, err)
 		if _, err := b.Blob(t.Context(), lost); errors.Is(err, bus.ErrNotFound) {
 			return 1 - n
 		}
@@ -257,12 +250,8 @@ func TestSweepDue(t *testing.T) {
 func written(t *testing.T, b *bus.Bus) uint64 {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stream, err := js.Stream(t.Context(), "KV_lash-plugins")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return stream.CachedInfo().State.LastSeq
 }

@@ -1,7 +1,6 @@
 package index_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/index"
 )
 
@@ -141,9 +141,7 @@ func TestMay(t *testing.T) {
 		},
 	} {
 		for _, q := range list {
-			if got := may(r, q); got != want {
-				t.Errorf("%+v: got %v, want %v", q, got, want)
-			}
+			runtest.Equal(t, fmt.Sprintf("%+v", q), may(r, q), want)
 		}
 	}
 	if r.Seq != 2 || r.First != 1000 || r.At != 2000 || !strings.HasPrefix(r.Last, "The refund of order-4711") {
@@ -197,12 +195,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"version": {Version: index.Version + 1, Session: "s"}, "size": {Version: index.Version, Session: "s", Words: make([]byte, index.MaxWordsBytes+1)},
 	} {
 		data, err := events.EncodePayload(&r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := index.Decode(data); !errors.Is(err, events.ErrMalformed) {
-			t.Errorf("%s: got %v, want a malformed row", name, err)
-		}
+		runtest.NoError(t, err)
+		_, err = index.Decode(data)
+		runtest.WantError(t, name, err, events.ErrMalformed)
 	}
 }
 
@@ -226,13 +221,9 @@ func FuzzWords(f *testing.F) {
 func TestDecodeShares(t *testing.T) {
 	t.Parallel()
 	data, err := events.EncodePayload(&index.Row{Version: index.Version, Session: "s", Words: []byte("\x01a"), Last: "z"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r, err := index.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	before := slices.Clone(data)
 	if _ = append(r.Words, "xyz"...); !slices.Equal(data, before) {
 		t.Errorf("got %x, want %x", data, before)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/index"
 )
 
@@ -38,13 +39,9 @@ func drawnRow(t *rapid.T, id events.SessionID, long bool) *index.Row {
 	data, err := b.Encode(index.Settings{
 		Labels: rapid.MapOfN(rapid.SampledFrom([]string{"env", "team"}), rapid.SampledFrom([]string{"a", "b"}), 0, 2).Draw(t, "labels"), Model: "m" + string(id),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r, err := index.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return r
 }
 
@@ -77,21 +74,15 @@ func TestLongPackEqualsRows(t *testing.T) {
 				partial++
 			}
 			list = append(list, r)
-			if err := b.Add(r, uint64(i+1)); err != nil {
-				rt.Fatal(err)
-			}
+			runtest.NoError(rt, b.Add(r, uint64(i+1)))
 		}
 		data, err := b.Encode()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		runtest.NoError(rt, err)
 		if _, err := index.Decode(data); err == nil || !index.IsPack(data) {
 			rt.Error("a pack decodes as a row")
 		}
 		pack, err := index.DecodePack(data)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		runtest.NoError(rt, err)
 		for range 10 {
 			q := drawnQuery(rt)
 			plan := index.NewPlan(q)
@@ -108,9 +99,7 @@ func TestLongPackEqualsRows(t *testing.T) {
 						rt.Errorf("got row %+v, want %+v", p, r)
 					}
 				}
-				if got[i] != want {
-					rt.Errorf("%+v: got %+v, want %+v", q, got[i], want)
-				}
+				runtest.Equal(rt, fmt.Sprintf("%+v", q), got[i], want)
 			}
 		}
 	})
@@ -126,23 +115,18 @@ func TestPackRefuses(t *testing.T) {
 	for i := range 20 {
 		builder := index.NewBuilder(events.SessionID(fmt.Sprint("s", i)), nil)
 		builder.Add(reply(1, fmt.Sprintf("alpha beta%d gamma%d", i, i%3)))
-		if err := b.Add(row(t, builder), uint64(i+1)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Add(row(t, builder), uint64(i+1)))
 	}
 	data, err := b.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for i := range data {
 		if _, err := index.DecodePack(data[:i]); !errors.Is(err, events.ErrMalformed) {
 			t.Fatalf("the first %d bytes: got %v, want a malformed pack", i, err)
 		}
 	}
 	for name, damaged := range map[string][]byte{"row": []byte("\x80"), "version": slices.Concat([]byte("LASHPACK1"), []byte("\x81\xa1v\x02"))} {
-		if _, err := index.DecodePack(damaged); !errors.Is(err, events.ErrMalformed) {
-			t.Errorf("%s: got %v, want a malformed pack", name, err)
-		}
+		_, err = index.DecodePack(damaged)
+		runtest.WantError(t, name, err, events.ErrMalformed)
 	}
 	for rows, want := range map[int]error{index.PackRows: nil, index.PackRows + 1: events.ErrMalformed} {
 		gone := index.NewPackBuilder()
@@ -152,38 +136,28 @@ func TestPackRefuses(t *testing.T) {
 		if data, err = gone.Encode(); err == nil {
 			_, err = index.DecodePack(data)
 		}
-		if !errors.Is(err, want) {
-			t.Errorf("%d rows: got %v, want %v", rows, err, want)
-		}
+		runtest.WantError(t, fmt.Sprintf("%d rows", rows), err, want)
 	}
 	large, err := events.EncodePayload(&struct {
 		Version int64  `msgpack:"v"`
 		Words   []byte `msgpack:"w"`
 	}{index.Version, bytes.Repeat([]byte{0}, 1<<20)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if _, err := index.DecodePack(append([]byte("LASHPACK1"), large...)); !errors.Is(err, events.ErrMalformed) || !strings.Contains(err.Error(), "limit is 1048576") {
 		t.Errorf("a large one: got %v, want its limit", err)
 	}
-	if err := b.Add(&index.Row{Session: "s", Words: []byte{0xff}}, 1); !errors.Is(err, events.ErrMalformed) {
-		t.Errorf("damaged words: got %v, want a malformed row", err)
-	}
+	runtest.WantError(t, "damaged words", b.Add(&index.Row{Session: "s", Words: []byte{0xff}}, 1), events.ErrMalformed)
 }
 
 // FuzzPack: damaged packs do not panic.
 func FuzzPack(f *testing.F) {
 	b := index.NewPackBuilder()
 	for i := range 3 {
-		if err := b.Add(&index.Row{Session: "s", Words: []byte("\x03abc\x21d")}, uint64(i)); err != nil {
-			f.Fatal(err)
-		}
+		runtest.NoError(f, b.Add(&index.Row{Session: "s", Words: []byte("\x03abc\x21d")}, uint64(i)))
 	}
 	b.Gone("gone", 9)
 	data, err := b.Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.NoError(f, err)
 	f.Add(data, "abc")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		pack, err := index.DecodePack(data)
