@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestExamplesAreShort bounds the lines of each example, without its test.
@@ -21,14 +23,10 @@ func TestExamplesAreShort(t *testing.T) {
 	lines := make(map[string]int)
 	for _, pattern := range []string{"*/*.go", "*/client.ts"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for _, name := range files {
 			data, err := os.ReadFile(name) //nolint:gosec // a file of this module
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			if !strings.HasSuffix(name, "_test.go") {
 				lines[filepath.Dir(name)] += bytes.Count(data, []byte("\n"))
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -23,9 +24,7 @@ func TestLongAdvice(t *testing.T) {
 	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"))
 	defer s.stop(t, syscall.SIGTERM)
 	single, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer single.Stop()
 	asNode, _, _ := roles(t)
 	wrong := strings.Replace(asNode, ":x@", ":wrong@", 1)
@@ -34,14 +33,11 @@ func TestLongAdvice(t *testing.T) {
 	noTurn, text := filepath.Join(other, "empty.lash"), filepath.Join(other, "text")
 	writeIdle(t, noTurn)
 	for name, data := range map[string]string{text: "text"} {
-		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(name, []byte(data), 0o600))
 	}
 	opened := clientOf(t, s)
-	if _, err := opened.Create(limited(t), api.CreateRequest{ID: "open"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = opened.Create(limited(t), api.CreateRequest{ID: "open"})
+	runtest.NoError(t, err)
 	on, free := " --store "+s.store, " --store "+filepath.Join(fresh, "st")
 	next := regexp.MustCompile(`(--[a-z]+|setting [a-z]+|lash-(node|replay)( --store \S+)? (--help|[a-z]+)|[A-Z]+_KEY)\b`)
 	for command, want := range map[string]string{
@@ -126,9 +122,7 @@ func TestLongAdvice(t *testing.T) {
 func writeIdle(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name) //nolint:gosec // in a directory of the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	w, err := events.NewArchiveWriter(f, "idle", 1)
 	if err == nil {
 		err = w.Commit(events.Entry{Seq: 1, Commit: &events.Commit{

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -136,9 +137,7 @@ func sit(t *testing.T, env []string, args ...string) *chatTerminal {
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0", "TERM=xterm-256color", "NO_COLOR=1", "USER=ann")
 	cmd.Env = append(cmd.Env, env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s := &chatTerminal{t: t, cmd: cmd, tty: tty}
 	s.more = sync.NewCond(&s.mu)
 	go s.read() // ends with the process
@@ -169,9 +168,8 @@ func (s *chatTerminal) types(keys string) {
 		s.more.Wait()
 	}
 	s.mu.Unlock()
-	if _, err := io.WriteString(s.tty, keys); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := io.WriteString(s.tty, keys)
+	runtest.NoError(s.t, err)
 }
 
 // send sends a line.
@@ -273,9 +271,7 @@ func newPiped(t *testing.T, in string, args ...string) *piped {
 	if err == nil {
 		err = s.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s.err = tailOf(stderr)
 	return s
 }

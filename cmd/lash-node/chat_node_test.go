@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongChatNodeKilled kills the node that runs a turn. Another node continues the turn, and the chat shows it.
@@ -13,9 +14,7 @@ func TestLongChatNodeKilled(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer server.Stop()
 	args := []string{"--nats", server.URL(), "--store", t.TempDir(), "--plugins", "default"}
 	first := serveModel(t, model.url, append(args, "--name", "first")...)
@@ -24,9 +23,7 @@ func TestLongChatNodeKilled(t *testing.T) {
 	ann.send("hold on")
 	model.awaitBlocked(t)
 	ann.await("the first line")
-	if err := first.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, first.cmd.Process.Kill())
 	_ = first.cmd.Wait()
 	second := serveModel(t, model.url, append(args, "--name", "second")...)
 	defer second.stop(t, syscall.SIGTERM)
@@ -43,9 +40,7 @@ func TestLongChatNodeLeaves(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer server.Stop()
 	args := []string{"--nats", server.URL(), "--store", t.TempDir(), "--plugins", "default", "--set", "grace=100ms"}
 	first := serveModel(t, model.url, args...)

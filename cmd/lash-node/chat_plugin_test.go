@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 )
@@ -65,20 +66,14 @@ func evil() plugin.Factory {
 func TestLongPluginTextsAreEscaped(t *testing.T) {
 	t.Parallel()
 	store, settings := filepath.Join(t.TempDir(), "st"), filepath.Join(t.TempDir(), "plugins.json")
-	if err := os.WriteFile(settings, []byte(`{"plugins": [{"name": "evil"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(settings, []byte(`{"plugins": [{"name": "evil"}]}`), 0o600))
 	node := serveModel(t, newScriptedModel(t).url, "--store", store, "--listen", "127.0.0.1:0", "--set", "external-plugins="+settings)
 	defer node.stop(t, syscall.SIGTERM)
 	conn, err := remote.Connect(filepath.Join(store, "plugins", "evil.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer conn.Close()
 	i, err := remote.Start(limited(t), remote.Config{Conn: conn, Plugin: evil(), Version: "1" + strings.ToValidUTF8(hostile, "")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = i.Stop(context.Background()) }() // on a node that ends
 	tools := []string{"text", "fails", "classless", "prints", "aborted", "answered", "asked"}
 	ann := sit(t, nil, "--store", store)
@@ -117,7 +112,5 @@ func TestLongPluginTextsAreEscaped(t *testing.T) {
 	if n := strings.Count(out+errs, `[2J`); n < len(tools) {
 		t.Errorf("pipe: got %d hostile texts in %q, want one of each tool", n, fmt.Sprint(out, errs))
 	}
-	if !strings.Contains(list, `\u001b[2J`) {
-		t.Errorf("plugins: got %q, want the version", list)
-	}
+	runtest.Contains(t, "plugins", list, `\u001b[2J`)
 }

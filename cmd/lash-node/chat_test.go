@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongChatShared opens one session in two terminals. Each shows the prompts and the answers of the other.
@@ -145,9 +145,7 @@ func TestLongChatHangup(t *testing.T) {
 	id := first.session()
 	first.send("hello")
 	first.await("heard: hello")
-	if err := first.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, first.cmd.Process.Signal(syscall.SIGHUP))
 	first.quit("", exitOK)
 	again := sit(t, env, "--store", store, "--model", "m", "--session", id)
 	again.await("ann > hello", "heard: hello")
@@ -164,9 +162,8 @@ func TestChatAsksAndWrites(t *testing.T) {
 	ann.send("write a.txt")
 	ann.await("ann > write a.txt", "? Let write_file run? a.txt (asks gate)", `write_file {"content":"hello","path":"a.txt"}`, "y lets it run")
 	file := filepath.Join(root, "a.txt")
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("file before the answer: got %v, want none", err)
-	}
+	_, err := os.Stat(file)
+	runtest.WantError(t, "file before the answer", err, os.ErrNotExist)
 	ann.send("y")
 	ann.await("ann lets write_file run", "the tool said: ")
 	if got, err := os.ReadFile(file); string(got) != "hello" { //nolint:gosec // of this test
@@ -180,18 +177,14 @@ func TestLongChatConnectionLost(t *testing.T) {
 	t.Parallel()
 	model := newScriptedModel(t)
 	ports, err := busembed.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	args := []string{"--store", filepath.Join(t.TempDir(), "st"), "--listen", fmt.Sprintf("127.0.0.1:%d", ports[0])}
 	node := serveModel(t, model.url, args...)
 	ann := sit(t, nil, "--store", node.store)
 	ann.session()
 	ann.send("hello")
 	ann.await("heard: hello")
-	if err := node.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, node.cmd.Process.Kill())
 	_ = node.cmd.Wait()
 	ann.await("the connection to the servers is lost: waiting for it")
 	ann.send("are you there") // the line says either wait, whichever was drawn last
@@ -255,9 +248,7 @@ func TestLongChatCompact(t *testing.T) {
 	defer node.stop(t, syscall.SIGTERM)
 	s := newPiped(t, "attack "+strings.Repeat("a word or two ", 8<<10), "--store", node.store)
 	id := s.session()
-	if err := s.cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, s.cmd.Wait())
 	ann := sit(t, nil, "--store", node.store, "--session", id)
 	ann.session()
 	ann.send("/compact")
@@ -273,9 +264,8 @@ func TestLongChatTypedAhead(t *testing.T) {
 	node, _ := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
 	ann := sit(t, nil, "--store", node.store)
-	if _, err := io.WriteString(ann.tty, "one\r/session\r"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(ann.tty, "one\r/session\r")
+	runtest.NoError(t, err)
 	ann.awaitAll("goes on with it", "heard: one")
 	ann.quit(ctrlD, exitOK)
 }
@@ -390,9 +380,7 @@ func TestLongChatPipeInterrupted(t *testing.T) {
 	s := newPiped(t, "hold on\n", "--store", node.store)
 	s.until("ann > hold on")
 	model.awaitBlocked(t)
-	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, s.cmd.Process.Signal(os.Interrupt))
 	s.until("the turn was cancelled")
 	s.until("goes on with the session")
 	_ = s.cmd.Wait()

@@ -16,21 +16,18 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // parse fills the flags of serve from a configuration file.
 func parse(t *testing.T, file []byte) (*serve.Command, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(path, file, 0o600))
 	var into cli
 	s := &streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}
 	parser, err := line(&into).Parser(s, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	_, err = parser.Parse([]string{"serve", "--config", path})
 	return &into.Serve, err
 }
@@ -73,9 +70,7 @@ func TestConfigPrinted(t *testing.T) {
 	values := func(file string) serve.Command {
 		t.Helper()
 		c, err := parse(t, []byte(file))
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
+		runtest.WantError(t, file, err, nil)
 		c.Config = "" // has the file's name
 		return *c
 	}

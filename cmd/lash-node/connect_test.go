@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongConnectionFlagsRoundTrip parses, with a shell, the flags that a command prints for the next one. They equal the flags of
@@ -115,17 +116,11 @@ func TestHintLeavesOutUnusedCertificate(t *testing.T) {
 func serverAt(t *testing.T, before string) {
 	t.Helper()
 	u, err := url.Parse(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	other, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true, Host: u.Hostname(), Port: port})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(other.Stop)
 }
 

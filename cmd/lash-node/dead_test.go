@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -33,17 +34,14 @@ func TestLongServeDeadLetters(t *testing.T) {
 	}
 	b := s.open(t)
 	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "mended"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "mended"})
+	runtest.NoError(t, err)
 	for _, letter := range []bus.DeadLetter{
 		{Session: "mended", Error: "commit 3:\tcannot be read", Attempts: 8, At: 86_400_000, Worker: "w1"},
 		{Session: "deadly", Attempts: 8, At: 86_401_000, Worker: "w2"},
 		{Session: "gone", Error: "no more", Attempts: 1, At: 86_402_000, Worker: "w2"},
 	} {
-		if err := b.PutDeadLetter(limited(t), &letter); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.PutDeadLetter(limited(t), &letter))
 	}
 	var list []bus.DeadLetter
 	if err := json.Unmarshal([]byte(run(exitOK, "ls", "--json")), &list); err != nil || len(list) != 3 || list[0].Session != "mended" || list[2].Session != "gone" {

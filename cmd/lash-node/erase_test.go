@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/keyring"
 )
@@ -18,9 +19,8 @@ func TestLongErase(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--set", "retain=48h")
 	h := clientOf(t, node)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -46,13 +46,9 @@ func TestLongErase(t *testing.T) {
 		t.Errorf("as JSON: got code %d, %s, %v, want the first tombstone", code, out, err)
 	}
 	public, err := os.ReadFile(filepath.Join(keyring.Dir(node.store), keyring.TenantPub))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	tenants, err := keyring.Verifiers(string(public))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stone, _, err := proof.ReadTombstone([]byte(got.Note), tenants)
 	if err != nil || stone.Session != "s" || stone.By != "ann" || stone.Reason != "asked to" || stone.At != got.At || stone.Size != 1 || stone.Root == nil || stone.Retention {
 		t.Errorf("signed tombstone: got %+v, %v, want what the command prints", stone, err)

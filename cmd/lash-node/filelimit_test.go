@@ -19,6 +19,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program/programtest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/keyring"
 )
 
@@ -45,9 +46,7 @@ func TestLongFileFlags(t *testing.T) {
 		"keys bodies add":  {"keys", "bodies", "add"},
 	}
 	parser, err := kong.New(&cli{}, kong.Vars{"plugins": "", "version": ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	tested := 0
 	for _, leaf := range parser.Model.Leaves(false) {
 		command := strings.Fields(strings.TrimPrefix(leaf.FullPath(), parser.Model.Name+" "))
@@ -94,23 +93,17 @@ func TestLongFilesNamedInFiles(t *testing.T) {
 	settings, keys := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "keys")
 	for path, want := range refusedFiles(t) {
 		text := fmt.Sprintf(`{"mcpServers": {"x": {"command": "cat", "env": {"KEY": "${file:%s}"}}}}`, path)
-		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(settings, []byte(text), 0o600))
 		lines := [][]string{
 			{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--mcp", settings},
 		}
 		for _, name := range []string{keyring.NodeKey, keyring.Certificate, keyring.TenantPub} {
 			of := filepath.Join(keys, filepath.Base(path)+name)
-			if err := errors.Join(os.MkdirAll(of, 0o700), os.Symlink(path, filepath.Join(of, name))); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, errors.Join(os.MkdirAll(of, 0o700), os.Symlink(path, filepath.Join(of, name))))
 			lines = append(lines, []string{"keys", "show", "--dir", of}, []string{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--set", "keys=" + of})
 		}
 		for _, line := range lines {
-			if text := failing(t, line); !strings.Contains(text, want) {
-				t.Errorf("%s: got %q, want %q", strings.Join(line, " "), text, want)
-			}
+			runtest.Contains(t, strings.Join(line, " "), failing(t, line), want)
 		}
 	}
 }
@@ -120,9 +113,7 @@ func refusedFiles(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	large, pipe := filepath.Join(dir, "large"), filepath.Join(dir, "pipe")
-	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 100<<20), syscall.Mkfifo(pipe, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 100<<20), syscall.Mkfifo(pipe, 0o600)))
 	return map[string]string{large: "limit of 16777216 bytes", pipe: "is not a regular file", "/dev/zero": "is not a regular file"}
 }
 
@@ -137,9 +128,7 @@ func failingIn(t *testing.T, variables map[string]string, args []string) string 
 	t.Helper()
 	var messages bytes.Buffer
 	in, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = in.Close() }()
 	ended := make(chan int, 1)
 	env := func(name string) string { return variables[name] }

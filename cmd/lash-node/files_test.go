@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
@@ -24,9 +26,7 @@ func TestFlagsOfFiles(t *testing.T) {
 	read := func(name string) string {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return string(data)
 	}
 	var flags []string
@@ -36,9 +36,7 @@ func TestFlagsOfFiles(t *testing.T) {
 		}
 	}
 	var sample map[string]any
-	if err := json.Unmarshal([]byte(read("lash-node.json")), &sample); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal([]byte(read("lash-node.json")), &sample))
 	for flag := range sample {
 		flags = append(flags, flag)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	sessionclient "github.com/lash-go/lash/session/client"
@@ -28,9 +29,7 @@ func TestLongServeRedact(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-0123456789abcdef"
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, secret+".txt"), []byte(strings.Repeat("line of "+secret+"\n", 8000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(filepath.Join(dir, secret+".txt"), []byte(strings.Repeat("line of "+secret+"\n", 8000)), 0o600))
 	if err := os.Symlink(secret+".txt", filepath.Join(dir, "[redacted].txt")); err != nil { // the call that runs is the one that is stored
 		t.Fatal(err)
 	}
@@ -46,24 +45,18 @@ func TestLongServeRedact(t *testing.T) {
 		return llmtest.Text("your key is " + secret)
 	})
 	file := filepath.Join(t.TempDir(), "patterns")
-	if err := os.WriteFile(file, []byte("# keys\nsk-[0-9a-f]{16}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte("# keys\nsk-[0-9a-f]{16}\n"), 0o600))
 	s := serveModel(t, model, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--set", "redact="+file,
 		"--plugins", "default,files", "--root", dir)
 	defer s.stop(t, syscall.SIGTERM)
 	b := s.open(t)
 	remote, err := sessionclient.New(sessionclient.Config{Bus: b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := remote.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = remote.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	input := events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "my key is " + secret}}}
-	if _, err := remote.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: input}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = remote.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: input})
+	runtest.NoError(t, err)
 	if r, err := remote.Await(limited(t), "s", "t"); err != nil || r.End != events.EndFinished {
 		t.Fatalf("turn: got %+v, %v", r, err)
 	}
@@ -73,16 +66,12 @@ func TestLongServeRedact(t *testing.T) {
 		return err == nil && json.Unmarshal(row.Value, &d) == nil && d.Turns == 1 && d.Running == ""
 	})
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	mentions, redacted := 0, 0
 	names := js.StreamNames(limited(t))
 	for name := range names.Name() {
 		stream, err := js.Stream(limited(t), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for seq := stream.CachedInfo().State.FirstSeq; seq <= stream.CachedInfo().State.LastSeq; seq++ {
 			msg, err := stream.GetMsg(limited(t), seq)
 			if err != nil {

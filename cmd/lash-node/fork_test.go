@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -15,14 +16,12 @@ func TestLongFork(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	h := clientOf(t, node)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	for _, id := range []events.NodeID{"n1", "n2"} {
 		m := events.Message{ID: events.MessageID(id), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "note"}}}
-		if _, err := h.AppendNodes(limited(t), "s", api.AppendNodesRequest{Nodes: []api.AppendNode{{ID: id, Kind: events.NodeMessage, Message: &m}}}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := h.AppendNodes(limited(t), "s", api.AppendNodesRequest{Nodes: []api.AppendNode{{ID: id, Kind: events.NodeMessage, Message: &m}}})
+		runtest.NoError(t, err)
 	}
 	for _, c := range []struct {
 		args []string

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -58,9 +59,7 @@ func lashNode(t *testing.T, args ...string) (stdout, stderr string, code int) {
 func clientOf(t *testing.T, s *serving) *session.Host {
 	t.Helper()
 	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return h
 }
 
@@ -86,15 +85,13 @@ func TestLongServeGate(t *testing.T) {
 		t.Errorf("approvals of nothing: got %q", out)
 	}
 	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	if out := run(exitDifferent, "approvals", "s", "--wait", "1ms"); !strings.Contains(out, "nothing was asked") {
 		t.Errorf("approvals that do not come: got %q", out)
 	}
-	if _, err := h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
+	runtest.NoError(t, err)
 	var list []waiting
 	asked, _, _ := lashNode(t, append([]string{"approvals", "--wait", "1m", "--json"}, on...)...)
 	if err := json.Unmarshal([]byte(asked), &list); err != nil || len(list) != 2 ||
@@ -137,9 +134,7 @@ func answeredBy(t *testing.T, h *session.Host) map[events.EffectID]string {
 	ctx, cancel := context.WithCancel(limited(t))
 	defer cancel()
 	for o, err := range h.Observe(ctx, "s", 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for i := range o.Commit.Events {
 			switch p := o.Commit.Events[i].Payload.(type) {
 			case *events.ToolApprovalGiven:
@@ -159,9 +154,7 @@ func systemUser(t *testing.T) string {
 		return name
 	}
 	name, err := exec.CommandContext(t.Context(), "id", "-un").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return strings.TrimSpace(string(name))
 }
 
@@ -169,9 +162,7 @@ func systemUser(t *testing.T) string {
 func resultsOf(t *testing.T, h *session.Host) (list []string) {
 	t.Helper()
 	v, err := h.View(limited(t), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, m := range v.Messages {
 		for _, p := range m.Parts {
 			if p.Kind == events.PartToolResult {
@@ -185,17 +176,11 @@ func resultsOf(t *testing.T, h *session.Host) (list []string) {
 // pipe makes a named pipe and opens it. Reads fail after a minute.
 func pipe(t *testing.T, path string, flag int) *os.File {
 	t.Helper()
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, syscall.Mkfifo(path, 0o600))
 	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0) // does not block until the other end opens
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	if err := f.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, f.SetReadDeadline(time.Now().Add(time.Minute)))
 	return f
 }
 
@@ -209,12 +194,10 @@ func TestServeKilled(t *testing.T) {
 	args := []string{"--store", store, "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir}
 	first := serveModel(t, model, args...)
 	h := clientOf(t, first)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
+	_, err = h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
+	runtest.NoError(t, err)
 	for _, command := range [][]string{{"approvals", "--wait", "1m"}, {"approve", "s", "t/0/0"}} {
 		if _, errs, code := lashNode(t, append(command, "--store", first.store)...); code != exitOK {
 			t.Fatalf("%q: got %d, %s", command, code, errs)
@@ -223,9 +206,7 @@ func TestServeKilled(t *testing.T) {
 	if line, err := bufio.NewReader(up).ReadString('\n'); err != nil {
 		t.Fatalf("the command: got %q, %v, want it up", line, err)
 	}
-	if err := first.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, first.cmd.Process.Kill())
 	_ = first.cmd.Wait()
 	if _, err := io.Copy(io.Discard, kept); err != nil { // ends once no process has it open
 		t.Fatalf("the command's processes: got %v, want them gone", err)

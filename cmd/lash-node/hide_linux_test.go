@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -16,9 +17,7 @@ import (
 func unprivileged(t *testing.T) (cmd *exec.Cmd, dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lash-hide-") //nolint:usetesting // the test's own directory is readable by root only
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if os.Getuid() != 0 {
 		return exec.CommandContext(limited(t), os.Args[0]), dir
@@ -26,19 +25,13 @@ func unprivileged(t *testing.T) (cmd *exec.Cmd, dir string) {
 	const nobody = 65534
 	program := filepath.Join(dir, "lash-node")
 	from, err := os.Open(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer from.Close() //nolint:errcheck // it is only read
 	to, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o700)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	_, err = io.Copy(to, from)
 	for _, err := range []error{err, to.Close(), os.Chown(program, nobody, nobody), os.Chown(dir, nobody, nobody)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	cmd = exec.CommandContext(limited(t), program)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true}}
@@ -57,9 +50,7 @@ func TestLongCommandsSeeNoKeys(t *testing.T) {
 	if err == nil {
 		_, err = inherited.Seek(0, io.SeekStart)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer inherited.Close()                //nolint:errcheck // it is only read
 	cmd.ExtraFiles = []*os.File{inherited} // 3
 	// The quotes split the keyword, so that the search does not find its own command line.
@@ -69,12 +60,10 @@ func TestLongCommandsSeeNoKeys(t *testing.T) {
 		"--model", "m", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir, "--allow", "run_command")
 	defer s.stop(t, syscall.SIGTERM)
 	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Run(limited(t), "s", api.Ask("look")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
+	_, err = h.Run(limited(t), "s", api.Ask("look"))
+	runtest.NoError(t, err)
 	if got := resultsOf(t, h); len(got) != 1 || strings.TrimSpace(got[0]) != "node=0 maps=0 keys=0 file=0 own=some" {
 		t.Errorf("got %q, want nothing of the node and no key", got)
 	}

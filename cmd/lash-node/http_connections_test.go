@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongIdleConnections opens more connections to a node than its limit of open files. Turns and a client with a token
@@ -19,9 +21,7 @@ import (
 func TestLongIdleConnections(t *testing.T) {
 	t.Parallel()
 	node := filepath.Join(t.TempDir(), "lash-node") // this name makes the test binary run the command
-	if err := os.Symlink(os.Args[0], node); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Symlink(os.Args[0], node))
 	tokens := tokenFile(t, "x")
 	limit := func(args ...string) *exec.Cmd {
 		return exec.CommandContext(limited(t), "sh", append([]string{"-c", `ulimit -n 1024 && exec "$0" serve "$@"`, node, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokens}, args...)...)
@@ -39,9 +39,7 @@ func TestLongIdleConnections(t *testing.T) {
 	for n := range 1200 {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(n%50), 1)}}
 		c, err := dialer.DialContext(limited(t), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		defer c.Close() //nolint:errcheck // the node has closed it
 		_, _ = c.Write([]byte("GET /v1/sessions/s HTTP/1.1\r\nX: "[:n%2*30]))
 		if n%200 != 199 {

@@ -20,15 +20,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // file writes a file of the test.
 func file(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -36,18 +36,12 @@ func file(t *testing.T, name string, data []byte) string {
 func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	pool = x509.NewCertPool()
 	pool.AppendCertsFromPEM(certPEM)
@@ -71,14 +65,10 @@ func TestServeHTTP(t *testing.T) {
 	ask := func(method, path, body string) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(limited(t), method, s.http+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer open sesame")
 		got, err := transport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		t.Cleanup(func() { _ = got.Body.Close() })
 		return got
 	}
@@ -112,13 +102,9 @@ func TestServeHTTP(t *testing.T) {
 func (s *serving) get(t *testing.T, through http.RoundTripper, path string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(limited(t), http.MethodGet, strings.TrimSuffix(s.http, "/v1")+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, err := through.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = got.Body.Close() })
 	return got
 }

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // authority issues certificates.
@@ -35,18 +37,14 @@ func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	a.key = key
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 		Subject: pkix.Name{CommonName: t.Name()},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	a.cert, _ = x509.ParseCertificate(der)
 	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return a
@@ -56,9 +54,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) issue(use x509.ExtKeyUsage, name string, uris ...string) (cert, key []byte) {
 	a.t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	runtest.NoError(a.t, err)
 	a.n++
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.n + 1), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{use}, Subject: pkix.Name{CommonName: name},
@@ -71,9 +67,7 @@ func (a *authority) issue(use x509.ExtKeyUsage, name string, uris ...string) (ce
 		template.URIs = append(template.URIs, u)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	runtest.NoError(a.t, err)
 	keyDER, _ := x509.MarshalPKCS8PrivateKey(private)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
@@ -85,9 +79,7 @@ func (a *authority) client(pair ...[]byte) *http.Client {
 	config.RootCAs.AddCert(a.cert)
 	if len(pair) == 2 {
 		cert, err := tls.X509KeyPair(pair[0], pair[1])
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		runtest.NoError(a.t, err)
 		config.Certificates = []tls.Certificate{cert}
 	}
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
@@ -128,13 +120,9 @@ func TestLongClientCertificates(t *testing.T) {
 				"none":                {ours.client(), ""},
 				"token":               {ours.client(), "token"},
 			} {
-				if got := s.request(t, c.client, c.token, "POST", "/sessions", `{"id":"`+name+`"}`); got != wantStatus[name] {
-					t.Errorf("%s: got %d, want %d", name, got, wantStatus[name])
-				}
+				runtest.Equal(t, name, s.request(t, c.client, c.token, "POST", "/sessions", `{"id":"`+name+`"}`), wantStatus[name])
 			}
-			if got := opener(t, s, pair(ours, forClients, "bob"), "alice"); !strings.Contains(got, "client:alice") {
-				t.Errorf("history: got %s, want alice in it", got)
-			}
+			runtest.Contains(t, "history", opener(t, s, pair(ours, forClients, "bob"), "alice"), "client:alice")
 			s.stop(t, syscall.SIGTERM)
 		})
 	}
@@ -145,9 +133,7 @@ func opener(t *testing.T, s *serving, client *http.Client, session string) strin
 	t.Helper()
 	r, _ := http.NewRequestWithContext(limited(t), http.MethodGet, s.http+"/sessions/"+session+"/events", nil)
 	got, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer got.Body.Close() //nolint:errcheck // the response is only read
 	for lines := bufio.NewScanner(got.Body); lines.Scan(); {
 		if strings.HasPrefix(lines.Text(), "data: ") {
@@ -172,9 +158,7 @@ func TestLongCertificatesAreReadAgain(t *testing.T) {
 	next, nextKey := ours.issue(x509.ExtKeyUsageServerAuth, "second")
 	put := func(path string, data []byte) {
 		t.Helper()
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(path, data, 0o600))
 	}
 	put(certFile, next) // it does not match the first key
 	put(keyFile, nextKey)
@@ -184,9 +168,7 @@ func TestLongCertificatesAreReadAgain(t *testing.T) {
 	name := ""
 	for ctx := limited(t); name != "second" && ctx.Err() == nil; {
 		conn, err := tls.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(s.http, "https://"), "/v1"), theirs.Transport.(*http.Transport).TLSClientConfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		name = conn.ConnectionState().PeerCertificates[0].Subject.CommonName
 		_ = conn.Close()
 	}

@@ -170,13 +170,10 @@ func TestLongImportOfPrograms(t *testing.T) {
 			}
 			b := openStore(t, store)
 			d, err := exchange.Read(t.Context(), b.Log(), b, got.Session)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			var asPi bytes.Buffer
-			if _, err := exchange.Pi(&asPi, d); err != nil {
-				t.Fatal(err)
-			}
+			_, err = exchange.Pi(&asPi, d)
+			runtest.NoError(t, err)
 			for _, want := range []string{"List the files.", `"ls"`, `"cat nosuch"`, "a.txt", "No such file", "There is a.txt.", "Many thanks.", "You are welcome."} {
 				if !strings.Contains(asPi.String(), want) {
 					t.Errorf("history: got no %q: %s", want, asPi.String())
@@ -201,12 +198,8 @@ func writeHome(t *testing.T, home, url string) (work string) {
 			`"input":["text"],"contextWindow":100000,"maxTokens":1000,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0}}]}}}`,
 	} {
 		path := filepath.Join(home, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		runtest.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return filepath.Join(home, "work")
 }
@@ -217,9 +210,7 @@ func transcriptIn(t *testing.T, home string) string {
 	var found []string
 	for _, pattern := range []string{".claude/projects/*/*.jsonl", ".codex/sessions/*/*/*/*.jsonl", ".pi/agent/sessions/*/*.jsonl"} {
 		list, err := filepath.Glob(filepath.Join(home, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		found = append(found, list...)
 	}
 	if len(found) != 1 {

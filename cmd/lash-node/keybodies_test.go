@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	remote "github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/keyring"
@@ -104,25 +105,17 @@ func TestLongServeBodiesKey(t *testing.T) {
 func remoteOf(t *testing.T, s *serving, file string) *remote.Client {
 	t.Helper()
 	own, err := busembed.ReadAccess(s.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cfg := bus.Config{URL: s.url, Options: []nats.Option{own.Option()}}
 	if file != "" {
 		keys, err := keyring.LoadBodies(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		cfg.Keys = keys
 	}
 	b, err := bus.OpenReader(limited(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	c, err := remote.New(remote.Config{Bus: b})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return c
 }

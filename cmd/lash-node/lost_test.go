@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -23,9 +24,7 @@ func TestLongServeForksLoss(t *testing.T) {
 	b, h, ctx := s.open(t), clientOf(t, s), limited(t)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	configure := func(id events.SessionID, text string) error {
 		return h.Configure(ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Instructions = text; return c }})

@@ -22,9 +22,7 @@ func TestLongMCPConformance(t *testing.T) {
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer node.stop(t, syscall.SIGTERM)
 	to, err := url.Parse(strings.TrimSuffix(node.http, "/v1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host // which one scenario forges

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // hostileMessages are messages of an agent that the protocol does not have, or that it has for others, each with an id of its own.
@@ -61,9 +63,7 @@ func TestLongMCPHostileMessagesOverHTTP(t *testing.T) {
 				defer cancel()
 			}
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, n.http+"/mcp", strings.NewReader(message))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			r.Header.Set("Authorization", "Bearer sesame")
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", "application/json, text/event-stream")
@@ -118,16 +118,10 @@ func TestLongMCPHostileMessagesOverStdio(t *testing.T) {
 			var said bytes.Buffer
 			cmd.Stderr = &said
 			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
+			runtest.NoError(t, cmd.Start())
 			go func() { // ends with the process
 				_, _ = io.WriteString(in, hello+c.sent)
 				if c.answers {

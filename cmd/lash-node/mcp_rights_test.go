@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // mcpNeeds has the right that each tool needs and its arguments, where SESSION stands for the session of another caller.
@@ -39,15 +40,11 @@ var mcpNeeds = map[string]struct {
 func httpPut(t *testing.T, method, url, token, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
 	got, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = got.Body.Close() }()
 	_, _ = io.Copy(io.Discard, got.Body)
 	return got.StatusCode
@@ -81,9 +78,7 @@ func TestLongMCPRights(t *testing.T) {
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "tokens", tokens.Bytes()))
 	defer n.stop(t, syscall.SIGTERM)
 	for token, want := range map[string]int{"tenant": 401, "blind": 403, "nobody": 401} {
-		if got := httpPut(t, http.MethodPost, n.http+"/mcp", token, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); got != want {
-			t.Errorf("%s: got %d, want %d", token, got, want)
-		}
+		runtest.Equal(t, token, httpPut(t, http.MethodPost, n.http+"/mcp", token, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), want)
 	}
 	var all []string
 	agents := make(map[string]*agent)
@@ -101,9 +96,7 @@ func TestLongMCPRights(t *testing.T) {
 		a := startAgent(t, overHTTP(t, n.http, who))
 		all, agents[who] = append(all, id), a
 		tools, err := a.c.ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for _, tool := range tools.Tools {
 			row, known := mcpNeeds[tool.Name]
 			if !known {

@@ -67,9 +67,7 @@ func startAgent(t *testing.T, to mcp.Transport) *agent {
 	t.Cleanup(func() { _ = a.c.Close() }) // the node may have ended
 	a.results = make(map[string]*jsonschema.Resolved)
 	for tool, err := range a.c.Tools(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		data, err := json.Marshal(tool.OutputSchema)
 		schema := new(jsonschema.Schema)
 		if err == nil {
@@ -236,9 +234,7 @@ func TestLongMCPServerRefused(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		in, err := os.Open(os.DevNull)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		code := run(t.Context(), append([]string{"mcp"}, args...), &streams{Out: &bytes.Buffer{}, Err: &stderr, In: in, Env: func(string) string { return "" }})
 		_ = in.Close()
 		if code != exitFailed || !strings.Contains(stderr.String(), want) {
@@ -276,9 +272,7 @@ func TestLongMCPInspector(t *testing.T) {
 		{`lash://sessions/{session}`, []string{"resources/templates/list"}},
 	} {
 		args := append([]string{"-e", "LASH_TOKEN=sesame", "lash-node", "mcp", "--url", n.http, "--method"}, c.args...)
-		if out := inspect(args...); !strings.Contains(out, c.want) {
-			t.Errorf("%v: got %s, want %s", c.args, out, c.want)
-		}
+		runtest.Contains(t, fmt.Sprintf("%v", c.args), inspect(args...), c.want)
 	}
 }
 
@@ -303,18 +297,14 @@ func TestLongMCPOverHTTPRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), c.method, n.http+"/mcp", strings.NewReader(c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", "application/json, text/event-stream")
 			if c.token != "" {
 				r.Header.Set("Authorization", "Bearer "+c.token)
 			}
 			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			defer func() { _ = answer.Body.Close() }()
 			text, _ := io.ReadAll(answer.Body)
 			if answer.StatusCode != c.want || (c.want == http.StatusOK) != strings.Contains(string(text), "run_turn") {

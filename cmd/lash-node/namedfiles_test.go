@@ -11,27 +11,22 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/cmd/internal/program/programtest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongEveryFileIsRegular tests the files that flags and arguments name, and those that --config names.
 func TestLongEveryFileIsRegular(t *testing.T) {
 	t.Parallel()
 	parser, err := line(&cli{}).Parser(&streams{}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	lines := programtest.EveryFileIsRegular(t, parser.Model, func(args []string) string { return failing(t, args) })
 	if lines < 150 {
 		t.Errorf("%d command lines were tested", lines)
 	}
 	dir := t.TempDir()
 	pipe, config := filepath.Join(dir, "pipe"), filepath.Join(dir, "config.json")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(config, []byte(`{"locks":"`+pipe+`"}`), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if text := failing(t, []string{"serve", "--config", config}); !strings.Contains(text, "setting locks: "+pipe) {
-		t.Errorf("in --config: got %q, want the flag", text)
-	}
+	runtest.NoError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(config, []byte(`{"locks":"`+pipe+`"}`), 0o600)))
+	runtest.Contains(t, "in --config", failing(t, []string{"serve", "--config", config}), "setting locks: "+pipe)
 }
 
 // TestWrittenFilesDoNotWait gives flags of files that are written a named pipe without a reader: the command ends, and names the flag.
@@ -39,9 +34,7 @@ func TestWrittenFilesDoNotWait(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(filepath.Join(dir, "bad.lash"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(filepath.Join(dir, "bad.lash"), nil, 0o600)))
 	for _, args := range [][]string{
 		{"serve", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--set", "heads=" + pipe},
 		{"check", filepath.Join(dir, "bad.lash"), "--junit", pipe},
@@ -59,9 +52,7 @@ func TestVariablesOfPluginRun(t *testing.T) {
 	t.Parallel()
 	pipe, file := filepath.Join(t.TempDir(), "pipe"), filepath.Join(t.TempDir(), "connection.json")
 	text := `{"url":"nats://127.0.0.1:1","tls_ca":"` + pipe + `"}`
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte(text), 0o600)))
 	for variable, c := range map[string][2]string{
 		"LASH_PLUGIN_INSTANCE": {"a b", "must be 1 to 64 characters"}, "LASH_PLUGIN_NKEY": {pipe, pipe + " is not a regular file"}, "LASH_PLUGIN_TLS_CA": {pipe, pipe + " is not a regular file"},
 		"LASH_PLUGIN_TLS_CERT": {pipe, pipe + " is not a regular file"}, "LASH_PLUGIN_TLS_KEY": {pipe, pipe + " is not a regular file"},

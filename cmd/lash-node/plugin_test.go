@@ -32,9 +32,7 @@ func pluginRunOf(t *testing.T, args ...string) (await func(text string) string, 
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	lines := bufio.NewScanner(stderr)
 	await = func(text string) string {
 		t.Helper()
@@ -62,14 +60,10 @@ func pluginRunOf(t *testing.T, args ...string) (await func(text string) string, 
 func TestLongPluginWaitsForServer(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	dir := t.TempDir()
 	store, file, listen := filepath.Join(dir, "st"), filepath.Join(dir, "plugins.json"), fmt.Sprintf("127.0.0.1:%d", ports[0])
-	if err := os.WriteFile(file, []byte(`{"plugins": [{"name": "notes"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte(`{"plugins": [{"name": "notes"}]}`), 0o600))
 	node := func() *serving {
 		return serveModel(t, "", "--provider", "scripted", "--store", store, "--listen", listen, "--set", "external-plugins="+file)
 	}
@@ -119,9 +113,7 @@ func TestSandboxHidesKey(t *testing.T) {
 	runtest.Tools(t, map[string]string{"setpriv": "util-linux"}, "setpriv")
 	node, _, _ := roles(t)
 	file := filepath.Join(t.TempDir(), "notes.json")
-	if err := os.WriteFile(file, fmt.Appendf(nil, `{"url": %q}`, node), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{"url": %q}`, node), 0o600))
 	for sandbox, want := range map[string]string{"": "read", "setpriv --reuid=65534 --regid=65534 --clear-groups": "not read"} {
 		cmd := exec.CommandContext(limited(t), os.Args[0])
 		cmd.Args = []string{"lash-node", "plugin", "run", "notes", "--connection", file, "--dir", "/", "--sandbox", sandbox, "--", "sh", "-c", `cat ` + file + ` >/dev/null 2>&1 && echo "is read" >&2 || echo "is not read" >&2`}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -14,9 +15,7 @@ func TestPluginsAreEscaped(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	list := []api.ExternalPlugin{{Name: "notes", Version: "1" + hostile, Instances: []api.PluginInstance{{ID: "i1", Machine: "m" + hostile, Current: true}}}}
-	if err := (&pluginsCmd{}).show(&streams{Out: &out}, list); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, (&pluginsCmd{}).show(&streams{Out: &out}, list))
 	for _, r := range out.String() {
 		if r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf) {
 			t.Fatalf("got U+%04X in %q", r, out.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongLostQuorumIsNamed stops two of three servers. A chat and other commands say that JetStream does not answer. None of them
@@ -16,9 +17,7 @@ func TestLongLostQuorumIsNamed(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.StartCluster(t)
 	b, err := bus.Open(limited(t), bus.Config{URL: cluster.URL, Replicas: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b.Close()
 	cluster.Servers[0].Stop()
 	cluster.Servers[1].Stop()

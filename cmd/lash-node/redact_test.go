@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/keyring"
 )
@@ -23,9 +24,8 @@ func TestLongRedact(t *testing.T) {
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	h := clientOf(t, node)
 	said := api.AppendNode{Message: &events.Message{ID: "n1", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "the secret"}}}}
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s", Nodes: []api.AppendNode{said}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "s", Nodes: []api.AppendNode{said}})
+	runtest.NoError(t, err)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -54,21 +54,15 @@ func TestLongRedact(t *testing.T) {
 		t.Fatalf("as JSON: got code %d, %s, %v, want the first record", code, out, err)
 	}
 	public, err := os.ReadFile(filepath.Join(keyring.Dir(node.store), keyring.TenantPub))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	tenant, err := note.NewVerifier(strings.TrimSpace(string(public)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if signed, _, err := proof.ReadRedaction([]byte(got.Note), []note.Verifier{tenant}); err != nil || signed.By != "ann" || signed.Session != "s" {
 		t.Errorf("signed record: got %+v, %v", signed, err)
 	}
 	h = clientOf(t, node) // which has not read the session
 	state, err := h.State(limited(t), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if path, err := state.Path(); err != nil || len(path) != 0 || state.Redacted == 0 {
 		t.Errorf("state: got %d nodes, redacted from %d on, %v, want none", len(path), state.Redacted, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -29,9 +30,7 @@ func roles(t *testing.T) (node, host, auditor string) {
 			{Username: "auditor", Password: "x", Permissions: may(reads...)},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(time.Minute) {
@@ -49,9 +48,7 @@ func TestLongRoleRefusalNamesTheRole(t *testing.T) {
 	node := serveModel(t, newScriptedModel(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())
 	defer node.stop(t, syscall.SIGTERM)
 	b, err := bus.Open(limited(t), bus.Config{URL: asNode})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	h, err := session.New(session.Config{Bus: b, Actor: "test"})
 	if err == nil {
@@ -63,18 +60,14 @@ func TestLongRoleRefusalNamesTheRole(t *testing.T) {
 	if err == nil {
 		err = b.PutDeadLetter(limited(t), &bus.DeadLetter{Session: "d", Attempts: 8, At: 86_400_000, Worker: "w1"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	listed, errs, code := lashNode(t, "approvals", "--nats", asHost, "--wait", "1m", "s")
 	if code != exitOK {
 		t.Fatalf("approvals: got %d, %s", code, errs)
 	}
 	call := strings.Fields(listed)[1]
 	for _, want := range []string{" --session s, as a user of role host\n", " s " + call + ", with the credentials and the inbox of a user of role node\n"} {
-		if !strings.Contains(listed, want) {
-			t.Errorf("approvals: got %q, want %q", listed, want)
-		}
+		runtest.Contains(t, "approvals", listed, want)
 	}
 	for _, tc := range []struct{ at, line, role string }{
 		{asHost, "erase s --reason x --yes", "node"},

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // request sends a request to the node's HTTP server and returns the status.
 func (s *serving) request(t *testing.T, client *http.Client, token, method, path, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(limited(t), method, s.http+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -48,15 +47,9 @@ func TestLongTokensAreReadAgain(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	replace := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(tokens+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(tokens+".new", tokens); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(tokens+".new", []byte(text), 0o600))
+		runtest.NoError(t, os.Rename(tokens+".new", tokens))
+		runtest.NoError(t, s.cmd.Process.Signal(syscall.SIGHUP))
 	}
 	if got := s.request(t, client, "one", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
 		t.Fatalf("create: got %d, want 201", got)
@@ -75,9 +68,7 @@ func TestLongTokensAreReadAgain(t *testing.T) {
 		if strings.Contains(s.err.Text(), "stacktrace") {
 			t.Errorf("log: got %s, want no stack of an expected fault", s.err.Text())
 		}
-		if got := s.request(t, client, "two", "GET", "/sessions/s", ""); got != http.StatusOK {
-			t.Errorf("after the bad file %q: got %d, want 200", bad, got)
-		}
+		runtest.Equal(t, fmt.Sprintf("after the bad file %q", bad), s.request(t, client, "two", "GET", "/sessions/s", ""), http.StatusOK)
 	}
 	s.stop(t, syscall.SIGTERM)
 }

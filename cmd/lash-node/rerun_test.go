@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -148,9 +149,7 @@ func TestRerunRefuses(t *testing.T) {
 	url := rerunModel(t, &seen)
 	recorded := filepath.Join("..", "lash-replay", "testdata", "archives", "answered.lash")
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Mkdir(empty, 0o700))
 	for _, tc := range []struct {
 		args []string
 		want string

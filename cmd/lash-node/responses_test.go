@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -36,12 +37,10 @@ func TestServeResponses(t *testing.T) {
 	s := serveModel(t, model.URL, "--provider", "openai-responses", "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	defer s.stop(t, syscall.SIGTERM)
 	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
+	_, err = h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
+	runtest.NoError(t, err)
 	if r, err := h.Await(limited(t), "s", "t"); err != nil || r.End != events.EndFinished || r.Text != "done" {
 		t.Errorf("turn: got %+v, %v", r, err)
 	}

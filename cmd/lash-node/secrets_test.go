@@ -22,6 +22,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // Secrets in the configuration of a node, which no output may contain.
@@ -50,9 +51,7 @@ func echoes(t *testing.T) *url.URL {
 	}))
 	t.Cleanup(s.Close)
 	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return u
 }
 
@@ -62,9 +61,7 @@ func locked(t *testing.T, store string) (ns *server.Server, address string) {
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: store, NoLog: true, NoSigs: true, Username: "me", Password: secretPassword,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(time.Minute) {
@@ -90,19 +87,13 @@ func TestLongSecretsStayInside(t *testing.T) {
 	ask := func(path, body string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(limited(t), http.MethodPost, s.http+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer "+secretToken)
 		got, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		defer got.Body.Close() //nolint:errcheck // read to its end
 		all, err := io.ReadAll(got.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		left["answers over HTTP"] = append(left["answers over HTTP"], all...)
 		return string(all)
 	}
@@ -216,20 +207,14 @@ func wantNoSecret(t *testing.T, where string, body []byte) {
 func decoded(t *testing.T, url string) (all []byte) {
 	t.Helper()
 	b, err := bus.Open(limited(t), bus.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	for entry, err := range b.Log().Read(limited(t), "s", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		all = fmt.Appendf(all, "%+v\n", entry.Commit)
 		for i := range entry.Commit.Events {
 			raw, err := events.EncodePayload(entry.Commit.Events[i].Payload)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			all = fmt.Appendf(all, "%+v %s\n", entry.Commit.Events[i], raw)
 		}
 	}
@@ -247,9 +232,7 @@ func tree(t *testing.T, dir string) (all []byte) {
 		all = append(all, data...)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return all
 }
 
@@ -260,11 +243,9 @@ func TestLongServeEndsWhenRefused(t *testing.T) {
 	store := t.TempDir()
 	ns, address := locked(t, store)
 	s := serveIn(t, nil, "--nats", "nats://me:"+secretPassword+"@"+address, "--provider", "scripted")
-	if err := ns.ReloadOptions(&server.Options{
+	runtest.NoError(t, ns.ReloadOptions(&server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: store, NoLog: true, NoSigs: true, Username: "me", Password: "another",
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var last string
 	for s.err.Scan() {
 		last = s.err.Text()

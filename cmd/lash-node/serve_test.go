@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -123,12 +124,8 @@ func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 	s := &serving{cmd: cmd}
 	cmd.Stdout = &s.out
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, cmd.Start())
 	s.err = tailOf(stderr)
 	for s.err.Scan() {
 		line := s.err.Text()
@@ -155,13 +152,9 @@ func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 func (s *serving) open(t *testing.T) *bus.Bus {
 	t.Helper()
 	key, err := busembed.ReadAccess(s.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b, err := bus.Open(limited(t), bus.Config{URL: s.url, Options: []nats.Option{key.Option()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -169,9 +162,7 @@ func (s *serving) open(t *testing.T) *bus.Bus {
 // stop sends a signal to the node and checks for exit code 0.
 func (s *serving) stop(t *testing.T, signal os.Signal) {
 	t.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, s.cmd.Process.Signal(signal))
 	var rest []string
 	for s.err.Scan() {
 		rest = append(rest, s.err.Text())
@@ -191,15 +182,11 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "st")
 	config := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(config, []byte(`{"store":"`+store+`","listen":"127.0.0.1:0","profile":"always","grace":"3s"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(config, []byte(`{"store":"`+store+`","listen":"127.0.0.1:0","profile":"always","grace":"3s"}`), 0o600))
 	ask := func(s *serving, turn events.TurnID) {
 		t.Helper()
 		h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil && !errors.Is(err, api.ErrExists) {
 			t.Fatal(err)
 		}

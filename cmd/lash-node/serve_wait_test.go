@@ -14,15 +14,14 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongServeWaits starts a node before its servers. The node prints what it waits for, and serves once they run.
 func TestLongServeWaits(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s := &serving{cmd: exec.CommandContext(limited(t), os.Args[0])}
 	s.cmd.Args = []string{"lash-node", "serve", "--nats", fmt.Sprintf("nats://127.0.0.1:%d", ports[0])} // this name makes the test binary run the command
 	s.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
@@ -30,9 +29,7 @@ func TestLongServeWaits(t *testing.T) {
 	if err == nil {
 		err = s.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s.err = tailOf(stderr)
 	output := func(want string) {
 		t.Helper()
@@ -62,9 +59,7 @@ func TestLongServeKeepsReplicas(t *testing.T) {
 		t.Errorf("said %q, want %q", node.lines, want)
 	}
 	node.stop(t, syscall.SIGTERM)
-	if has := c.Open(t).Replicas(); has != 3 {
-		t.Errorf("replicas: got %d, want 3", has)
-	}
+	runtest.Equal(t, "replicas", c.Open(t).Replicas(), 3)
 }
 
 // TestLongServeChecksModel starts nodes with each shipped provider. A missing model is refused with the list of models, and so

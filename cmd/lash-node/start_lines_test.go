@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongServeSaysThatThereIsNoModel starts nodes with and without a provider. A node without a provider prints that it has no model, and which variables to set.
@@ -39,9 +40,7 @@ func TestLongServeSaysThatThereIsNoModel(t *testing.T) {
 func TestServeNamesItsServers(t *testing.T) {
 	t.Parallel()
 	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer server.Stop()
 	node := served(t, "--nats", server.URL(), "--store", t.TempDir())
 	defer node.stop(t, syscall.SIGTERM)
@@ -95,9 +94,7 @@ func TestLongWaitingChatIsInNoLog(t *testing.T) {
 	close(model.release)
 	for chat.err.Scan() {
 	}
-	if err := chat.cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, chat.cmd.Wait())
 	node.stop(t, syscall.SIGTERM)
 	log := strings.Join(node.lines, "\n")
 	if strings.Contains(log, "tool_catalog") || !strings.Contains(log, `"op":"submit"`) {

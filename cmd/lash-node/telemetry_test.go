@@ -18,6 +18,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -34,12 +35,9 @@ func TestServeTelemetry(t *testing.T) {
 	defer collector.Close()
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "otlp="+collector.URL)
 	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	if _, err := h.Run(tracing.Received(limited(t), []string{"00-" + clientTrace + "-00f067aa0ba902b7-01"}, nil), "s", api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +50,7 @@ func TestServeTelemetry(t *testing.T) {
 	names := make(map[string]string)
 	for len(exported) > 0 {
 		var export otlp.TracesData // has the bytes of an ExportTraceServiceRequest
-		if err := proto.Unmarshal(<-exported, &export); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, proto.Unmarshal(<-exported, &export))
 		for _, r := range export.GetResourceSpans() {
 			for _, scope := range r.GetScopeSpans() {
 				for _, span := range scope.GetSpans() {
@@ -88,12 +84,9 @@ func TestPricesAreReadAgain(t *testing.T) {
 	t.Cleanup(endpoint.Close)
 	s := serveModel(t, endpoint.URL, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "prices="+prices)
 	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s", Config: events.Config{Model: "m1"}}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = h.Create(limited(t), api.CreateRequest{ID: "s", Config: events.Config{Model: "m1"}})
+	runtest.NoError(t, err)
 	for i, step := range []struct{ replaced, logged, metric string }{
 		{"", "", `lash_unpriced_replies_total{model="m1",provider="openai"} 1`},
 		{string(of("m1")), "files are loaded again", `lash_cost_dollars_total{model="m1",provider="openai"} 2`},
@@ -106,9 +99,8 @@ func TestPricesAreReadAgain(t *testing.T) {
 			for s.err.Scan() && !strings.Contains(s.err.Text(), step.logged) {
 			}
 		}
-		if _, err := h.Run(limited(t), "s", api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = h.Run(limited(t), "s", api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}})
+		runtest.NoError(t, err)
 		if got := get(t, s.ops+"/metrics"); !strings.Contains(got, step.metric) {
 			t.Errorf("step %d: got no %s", i, step.metric)
 		}
@@ -131,9 +123,7 @@ func TestPricesAreRefused(t *testing.T) {
 func TestServeOpsRefuses(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer listener.Close() //nolint:errcheck // it accepts no connection
 	var out strings.Builder
 	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", listener.Addr().String()}
@@ -146,17 +136,11 @@ func TestServeOpsRefuses(t *testing.T) {
 func get(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(limited(t), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer resp.Body.Close() //nolint:errcheck // read to its end
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(body)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // hostile is text with control sequences and direction marks.
@@ -27,13 +28,9 @@ const hostile = "\x1b[2J\x1b]0;t\a\r\u009b2J\u202egpj\u2066\u200f\u061c\u200b\U0
 func connecting(t *testing.T) (list [][]string) {
 	t.Helper()
 	parser, err := kong.New(&cli{}, kong.Vars{"plugins": ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	archive, err := os.ReadFile("../lash-replay/testdata/archives/answered.lash")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	file := writeFile(t, t.TempDir(), "\x1b[2J\u202e.lash", archive)
 	for _, leaf := range parser.Model.Leaves(false) {
 		if leaf.Hidden || !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "nats" }) {
@@ -107,18 +104,12 @@ func TestLongNothingActsOnTheTerminal(t *testing.T) {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
 			server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			defer server.Stop()
 			b, err := bus.Open(limited(t), bus.Config{URL: server.URL()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			defer b.Close()
-			if err := appendPendingApproval(limited(t), b); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, appendPendingApproval(limited(t), b))
 			var out, errs bytes.Buffer
 			code := run(limited(t), append(slices.Clone(args), "--nats", server.URL()), &streams{Out: &out, Err: &errs, Env: func(string) string { return "me" + hostile }})
 			output := out.String() + errs.String()
@@ -160,13 +151,9 @@ func TestLongPasswordOfTheServersInUse(t *testing.T) {
 	_, address := locked(t, t.TempDir())
 	url := "nats://me:" + secretPassword + "@" + address
 	b, err := bus.Open(limited(t), bus.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
-	if err := appendPendingApproval(limited(t), b); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, appendPendingApproval(limited(t), b))
 	for _, args := range connecting(t) {
 		for _, id := range []string{"s", "nosuch"} {
 			args := slices.Clone(args)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -18,17 +19,14 @@ func TestLongWithoutYes(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 	h := clientOf(t, node)
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Create(limited(t), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	commands := map[string][]string{
 		"erase":  {"s", "--reason", "x"},
 		"redact": {"s", "--reason", "x", "--kind", "session.opened", "--close"},
 	}
 	parser, err := kong.New(new(cli), kong.Vars{"version": ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := regexp.MustCompile(`^lash-node: nothing is done: --yes \w+ .*session s, which cannot be undone$`)
 	for _, leaf := range parser.Model.Leaves(false) {
 		if !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "yes" }) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -34,12 +35,9 @@ func TestLongWaitsAreNamed(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	h, err := session.New(session.Config{Bus: bustest.Open(t, server), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s1"}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = h.Create(limited(t), api.CreateRequest{ID: "s1"})
+	runtest.NoError(t, err)
 	dir := t.TempDir()
 	idle := filepath.Join(dir, "idle.lash")
 	writeIdle(t, idle)
@@ -83,14 +81,10 @@ func TestLongWaitsAreNamed(t *testing.T) {
 func TestLongWaitForHTTPIsNamed(t *testing.T) {
 	t.Parallel()
 	on, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer on.Close() //nolint:errcheck // the test's end
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(token, []byte("x"), 0o600))
 	wantWait(t, "mcp", "--url", "http://"+on.Addr().String(), "--token-file", token)
 }
 
@@ -98,9 +92,7 @@ func TestLongWaitForHTTPIsNamed(t *testing.T) {
 func leaves(t *testing.T) (list []string) {
 	t.Helper()
 	parser, err := line(&cli{}).Parser(&streams{Out: io.Discard, Err: io.Discard}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, leaf := range parser.Model.Leaves(true) {
 		path := strings.Fields(leaf.FullPath())
 		list = append(list, strings.Join(path[1:], " "))
@@ -120,17 +112,13 @@ func wantWait(t *testing.T, args ...string) {
 	cmd.Args = append([]string{"lash-node"}, args...)
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0", "USER=ann")
 	stdin, err := cmd.StdinPipe() // stays open
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stdin.Close() //nolint:errcheck // the process has ended
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	waits := regexp.MustCompile(`^(lash-node: )?waiting(:| for) `)
 	var lines []string
 	for scan := bufio.NewScanner(stderr); !slices.ContainsFunc(lines, waits.MatchString) && scan.Scan(); {

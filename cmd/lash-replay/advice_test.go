@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -22,14 +23,10 @@ func TestAdvice(t *testing.T) {
 	h := &badHistory{state: projector.New("bad")}
 	h.add(events.Of("", &events.SessionOpened{}))
 	for _, err := range []error{makeBad([]string{"nothing", bad}), writeArchive(empty, h.list), os.WriteFile(text, []byte("text"), 0o600), tamper([]string{bad, filepath.Join(dir, "torn.lash")})} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	server, b, err := openTestStore(store, busembed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b.Close()
 	server.Stop()
 	next := regexp.MustCompile(`(--[a-z]+|lash-(node|replay) [a-z]+)\b`)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/keyring"
 	"github.com/lash-go/lash/workers/embedded"
@@ -25,24 +26,18 @@ func makeEncrypted(t *testing.T) (store, file string) {
 	dir := t.TempDir()
 	store, file = filepath.Join(dir, "store"), filepath.Join(dir, "bodies.key")
 	keys, err := keyring.MakeBodies(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	provider := scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{Response: llm.Response{Parts: textParts("the secret answer"), Stop: events.StopEnd}}, nil
 	})
 	l, err := embedded.Start(t.Context(), embedded.Config{Provider: provider, Model: "m1", StoreDir: store, Keys: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer l.Stop()
-	if _, err := l.Create(t.Context(), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = l.Create(t.Context(), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	large := strings.Repeat("the large secret question ", 10_000)
-	if _, err := l.Run(t.Context(), "s", api.Ask(large)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = l.Run(t.Context(), "s", api.Ask(large))
+	runtest.NoError(t, err)
 	return store, file
 }
 
@@ -151,13 +146,9 @@ func TestVerifyNamesPlainCommits(t *testing.T) {
 func insertPlain(t *testing.T, from, to string, after int) events.Seq {
 	t.Helper()
 	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	w, err := events.NewArchiveWriter(out, "s", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	seq := events.Seq(0)
 	insert := func() events.Seq {
 		seq++
@@ -166,34 +157,24 @@ func insertPlain(t *testing.T, from, to string, after int) events.Seq {
 		if err == nil {
 			err = w.Commit(events.Entry{Seq: seq, Commit: c, Data: data})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return seq
 	}
 	inserted := events.Seq(0)
 	if from != "" {
 		in, err := os.Open(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		a, err := events.ReadArchive(in, 64<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for _, body := range a.Blobs {
-			if err := w.Blob(body); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, w.Blob(body))
 		}
 		for e, err := range a.Log.Read(t.Context(), "s", 1) {
 			seq++
 			if e.Seq = seq; err == nil {
 				err = w.Commit(e)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			if int(seq) == after {
 				inserted = insert()
 			}
@@ -202,8 +183,6 @@ func insertPlain(t *testing.T, from, to string, after int) events.Seq {
 	if inserted == 0 {
 		inserted = insert()
 	}
-	if err := errors.Join(w.Close(), out.Close()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(w.Close(), out.Close()))
 	return inserted
 }

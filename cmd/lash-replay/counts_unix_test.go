@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // awaited is a writer that tells when a text was written to it.
@@ -38,17 +39,14 @@ func (w *awaited) Write(p []byte) (int, error) {
 func leased(t *testing.T, path string) (end func()) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		t.Fatalf("no leases on files: %v", err)
 	}
 	return func() {
-		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
-			t.Error(err)
-		}
+		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+		runtest.WantError(t, "fcntl int", err, nil)
 	}
 }
 
@@ -57,9 +55,7 @@ func TestCountsOnTerminal(t *testing.T) {
 	t.Parallel()
 	const whole = "testdata/archives/answered.lash"
 	data, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, tt := range []struct {
 		command, want string
 		more          []string
@@ -73,9 +69,7 @@ func TestCountsOnTerminal(t *testing.T) {
 		t.Run(strings.Join(append([]string{tt.command}, tt.more...), "_"), func(t *testing.T) {
 			t.Parallel()
 			slow := filepath.Join(t.TempDir(), "slow.lash")
-			if err := os.WriteFile(slow, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, os.WriteFile(slow, data, 0o600))
 			open := leased(t, slow)
 			errs := &awaited{text: tt.want, seen: make(chan struct{})}
 			if tt.want == "" {

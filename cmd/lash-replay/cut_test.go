@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // printed is what a command prints.
@@ -29,13 +30,9 @@ func TestLongAtIsAnEarlierEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
-	if err := makeStore([]string{store}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeStore([]string{store}))
 	var last struct{ Commits events.Seq }
-	if err := json.Unmarshal(printed(t, "stats", "demo", "--store", store, "--json"), &last); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal(printed(t, "stats", "demo", "--store", store, "--json"), &last))
 	for _, at := range []events.Seq{1, 2, 3, 5, last.Commits / 2, last.Commits - 1, last.Commits} {
 		file := filepath.Join(dir, fmt.Sprintf("to-%d.lash", at))
 		printed(t, "export", "demo", "--store", store, "--at", fmt.Sprint(at), "-o", file)
@@ -58,17 +55,13 @@ func TestLongAtIsAnEarlierEnd(t *testing.T) {
 func TestLongAtATime(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	if err := makeStore([]string{store}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeStore([]string{store}))
 	var first struct {
 		Time string
 		Seq  events.Seq
 	}
 	for line := range bytes.Lines(printed(t, "events", "demo", "--store", store, "--json", "--at", "2")) {
-		if err := json.Unmarshal(line, &first); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(line, &first))
 	}
 	at := []string{"--store", store, "--json", "--at", first.Time}
 	var list []struct {
@@ -76,26 +69,20 @@ func TestLongAtATime(t *testing.T) {
 		Seq    events.Seq
 		Queued int
 	}
-	if err := json.Unmarshal(printed(t, append([]string{"ls"}, at...)...), &list); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal(printed(t, append([]string{"ls"}, at...)...), &list))
 	if len(list) != 1 || list[0].ID != "demo" || list[0].Seq != first.Seq || list[0].Queued != 1 {
 		t.Errorf("ls: got %+v, want demo with a turn that waits, at sequence %d", list, first.Seq)
 	}
 	for text, want := range map[string]int{"please do t1": 1, "please do t2": 0} {
 		var out searchOutput
-		if err := json.Unmarshal(printed(t, append([]string{"search", text}, at...)...), &out); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(printed(t, append([]string{"search", text}, at...)...), &out))
 		if len(out.Sessions) != want || out.Searched != 1 {
 			t.Errorf("search of %q: got %+v, want %d sessions of one", text, out, want)
 		}
 	}
 	for _, args := range [][]string{{"verify", "--all"}, {"check"}, {"stats"}} {
 		var out struct{ Sessions int }
-		if err := json.Unmarshal(printed(t, append(args, at...)...), &out); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(printed(t, append(args, at...)...), &out))
 		if out.Sessions != 1 {
 			t.Errorf("%v: got %d sessions, want the one that had begun", args, out.Sessions)
 		}
@@ -106,9 +93,7 @@ func TestLongAtATime(t *testing.T) {
 func TestAtRefused(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	if err := makeStore([]string{store}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeStore([]string{store}))
 	for args, want := range map[string]string{
 		"ls --at 3":                   "--at 3: a sequence or an event is of one session: name the session, or give a time",
 		"search x --at 3":             "--at 3: a sequence or an event is of one session",

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -37,12 +38,8 @@ func TestListOfAskingSession(t *testing.T) {
 	w := program.NewTerminal(&out)
 	e := &env{Streams: &program.Streams{Out: w}}
 	rows := []api.SessionSummary{{ID: "s1", Status: "open", Running: "t1"}, {ID: "s2", Status: "open", Running: "t1", Approvals: 1}}
-	if err := errors.Join(e.writeTable(rows), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(e.writeTable(rows), w.Close()))
 	for _, want := range []string{"s1       open, running ", "s2       open, asking "} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("got %q, want %q", out.String(), want)
-		}
+		runtest.Contains(t, "string", out.String(), want)
 	}
 }

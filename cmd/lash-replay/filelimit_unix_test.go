@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestFileFlags gives flags of files a file above their limit, a named pipe and an endless device. The command ends with the
@@ -23,19 +24,13 @@ func TestFileFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	large, pipe := filepath.Join(dir, "large"), filepath.Join(dir, "pipe")
-	if err := os.WriteFile(large, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(large, nil, 0o600))
 	if err := os.Truncate(large, maxHeadsBytes+1); err != nil { // without content: it takes no room
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	_, key, err := note.GenerateKey(rand.Reader, "lash")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	const nowhere = " --nats nats://127.0.0.1:1"
 	for flag, line := range map[string]string{
 		"creds":      "ls FILE" + nowhere,

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestEventsFollow lists commits that are appended while tail runs, until the session is closed.
@@ -21,9 +22,7 @@ func TestEventsFollow(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	at := events.Seq(0)
 	add := func(p events.Payload) {
@@ -88,9 +87,7 @@ func TestFollowOfReplacedHistory(t *testing.T) {
 	if err == nil {
 		err = js.DeleteStream(t.Context(), "lash-s-s")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	bustest.Write(t, b, "s", 0, 5, "new")
 	if lines.Scan() {
 		t.Errorf("got %q of another history", lines.Text())

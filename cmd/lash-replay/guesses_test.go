@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -37,9 +38,7 @@ func TestGuesses(t *testing.T) {
 			t.Fatalf("export: got exit code %d: %s", code, &errs)
 		}
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		a, err := openArchive(filepath.Join(dir, name), 64, nil)
 		if err != nil || bytes.Contains(data, []byte("yes")) {
 			t.Fatalf("archive: got %v, and the text in it: %t", err, bytes.Contains(data, []byte("yes")))
@@ -53,9 +52,7 @@ func TestGuesses(t *testing.T) {
 	}
 	seen := 0
 	for e, err := range input.Log().Read(t.Context(), "s", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for i := range e.Commit.Events {
 			if ev := &e.Commit.Events[i]; ev.Redacted != nil {
 				seen++
@@ -90,19 +87,15 @@ func askYes(t *testing.T, store string) {
 		return scripted.Answer{Response: llm.Response{Parts: textParts("done"), Stop: events.StopEnd}}, nil
 	})
 	l, err := embedded.Start(t.Context(), embedded.Config{Provider: provider, Model: "m1", StoreDir: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer l.Stop()
-	if _, err := l.Create(t.Context(), api.CreateRequest{ID: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = l.Create(t.Context(), api.CreateRequest{ID: "s"})
+	runtest.NoError(t, err)
 	for range 2 { // the second one is a repeat
 		req := api.Ask("yes")
 		req.ID = "t1"
-		if _, err := l.Run(api.WithRequestMeta(t.Context(), api.RequestMeta{Key: "k1"}), "s", req); err != nil {
-			t.Fatal(err)
-		}
+		_, err = l.Run(api.WithRequestMeta(t.Context(), api.RequestMeta{Key: "k1"}), "s", req)
+		runtest.NoError(t, err)
 	}
 }
 
@@ -110,9 +103,7 @@ func askYes(t *testing.T, store string) {
 func testGuess(t *testing.T, c *events.Commit, ev *events.Event) {
 	t.Helper()
 	payload, err := events.EncodePayload(guessOf("yes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	plain := sha256.Sum256(payload)
 	salted := sha256.Sum256(append(bytes.Clone(c.Salt), payload...))
 	if bytes.Equal(ev.Redacted, plain[:]) || bytes.Equal(ev.Redacted, salted[:]) {
@@ -135,18 +126,14 @@ func wrongPrompts(t *testing.T, a *archive, guess string) (wrong int) {
 	t.Helper()
 	v := projector.NewUnprovenVerifier("s")
 	for e, err := range a.Log().Read(t.Context(), "s", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for i := range e.Commit.Events {
 			if ev := &e.Commit.Events[i]; ev.Redacted != nil && ev.Kind == events.KindTurnRequested {
 				ev.Redacted, ev.Payload = nil, guessOf(guess)
 			}
 		}
 		found, err := follow.Verify(t.Context(), a, v, e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for _, f := range found {
 			if f.Check == projector.RulePrompt {
 				wrong++

@@ -23,22 +23,16 @@ func TestLongIndependentVerifier(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	store := in("store")
-	if err := makeSigned([]string{store}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeSigned([]string{store}))
 	command(t, "export", "signed", "--store", store, "-o", in("whole.lash"))
 	command(t, "export", "signed", "--store", store, "-o", in("redacted.lash"), "--redact", "model.*", "--redact", "session.opened", "--reason", "asked to", "--as", "ann")
 	key := filepath.Join(store, "keys", "tenant.pub")
 	command(t, "export", in("redacted.lash"), "-o", in("twice.lash"), "--redact", "tool.*", "--reason", "more", "--as", "bob")
 	for _, change := range []string{"reason", "unrecorded"} {
-		if err := forgeArchive([]string{in("redacted.lash"), in(change + ".lash"), change}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, forgeArchive([]string{in("redacted.lash"), in(change + ".lash"), change}))
 	}
 	for _, change := range []string{"alter", "remove", "swap", "insert", "cut", "strip"} {
-		if err := forgeArchive([]string{in("whole.lash"), in(change + ".lash"), change}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, forgeArchive([]string{in("whole.lash"), in(change + ".lash"), change}))
 	}
 	for _, tt := range []struct {
 		archive string

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -23,19 +24,14 @@ func TestLongReadsWhatIsLeft(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b := bustest.Open(t, server)
 	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Create(t.Context(), api.CreateRequest{ID: "cut"}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = h.Create(t.Context(), api.CreateRequest{ID: "cut"})
+	runtest.NoError(t, err)
 	configure := func(texts ...string) {
 		t.Helper()
 		for _, text := range texts {
 			change := func(c events.Config) events.Config { c.Instructions = text; return c }
-			if err := h.Configure(t.Context(), "cut", api.ConfigureRequest{Change: change}); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, h.Configure(t.Context(), "cut", api.ConfigureRequest{Change: change}))
 		}
 	}
 	configure("kept 2", "kept 3")
@@ -43,17 +39,11 @@ func TestLongReadsWhatIsLeft(t *testing.T) {
 		t.Fatalf("archive: got %t, %v", done, err)
 	}
 	configure("lost 4", "lost 5")
-	if err := follow.NewProjector(b, nil).Project(t.Context(), "cut"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.NewProjector(b, nil).Project(t.Context(), "cut"))
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name := range js.StreamNames(t.Context(), jetstream.WithStreamListSubject("lash.s.cut.>")).Name() {
-		if err := js.DeleteStream(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, js.DeleteStream(t.Context(), name))
 	}
 	if err := b.Recreate(t.Context(), "cut"); err != nil { // as a node that comes to the session
 		t.Fatal(err)

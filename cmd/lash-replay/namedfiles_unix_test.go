@@ -9,14 +9,13 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/program/programtest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestLongEveryFileIsRegular(t *testing.T) {
 	t.Parallel()
 	parser, err := line(&cli{}).Parser(&program.Streams{}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	lines := programtest.EveryFileIsRegular(t, parser.Model, func(args []string) string {
 		var messages bytes.Buffer
 		code := run(t.Context(), args, &program.Streams{Out: io.Discard, Err: &messages, Env: func(string) string { return "" }})

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -23,13 +24,9 @@ func onServer(b *testing.B) (*bus.Bus, *busSource) {
 	b.Helper()
 	server := bustest.Server(b, busembed.Config{Listen: true})
 	writer, err := bus.Open(b.Context(), bus.Config{URL: server.URL()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.NoError(b, err)
 	reader, err := bus.OpenReader(b.Context(), bus.Config{URL: server.URL()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.NoError(b, err)
 	b.Cleanup(func() {
 		reader.Close()
 		writer.Close()

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	sessionarchive "github.com/lash-go/lash/session/archive"
@@ -20,21 +21,15 @@ import (
 func closedTalk(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Create(t.Context(), api.CreateRequest{ID: id}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = h.Create(t.Context(), api.CreateRequest{ID: id})
+	runtest.NoError(t, err)
 	for i := range 3 {
 		said := events.Message{Role: events.RoleUser, Parts: textParts(fmt.Sprint("word ", i))}
-		if _, err := h.AppendNodes(t.Context(), id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &said}}}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = h.AppendNodes(t.Context(), id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &said}}})
+		runtest.NoError(t, err)
 	}
-	if err := h.CloseSession(t.Context(), id, "done"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, h.CloseSession(t.Context(), id, "done"))
 }
 
 // TestRedactedMeanwhile redacts a session before each request of its verification, and of its export. The verification finds no violation,
@@ -71,13 +66,10 @@ func TestRedactedMeanwhile(t *testing.T) {
 				closedTalk(t, b, id)
 				done = on.At(k, func() {
 					r := events.RedactionRecord{At: 1, By: "ann", Reason: "asked to", What: []string{"graph.appended"}}
-					if _, err := sessionarchive.Redact(t.Context(), b, id, r, nil); err != nil {
-						t.Errorf("redact: %v", err)
-					}
+					_, err := sessionarchive.Redact(t.Context(), b, id, r, nil)
+					runtest.WantError(t, "redact", err, nil)
 				}, func() {
-					if err := work(t.Context(), &busSource{Bus: on.Bus}, id, dir); err != nil {
-						t.Errorf("redacted before write %d: %v", k, err)
-					}
+					runtest.WantError(t, fmt.Sprintf("redacted before write %d", k), work(t.Context(), &busSource{Bus: on.Bus}, id, dir), nil)
 				})
 				if k > 500 {
 					t.Fatal("it has no end")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 )
@@ -60,9 +61,7 @@ func BenchmarkSearch(b *testing.B) {
 		rows, size = rows+1, size+len(row.Words)
 	}
 	b.Logf("%d rows, %d bytes of words each", rows, size/max(rows, 1))
-	if err := archiver.Retain(b.Context(), time.Now()); err != nil {
-		b.Fatal(err)
-	}
+	runtest.NoError(b, archiver.Retain(b.Context(), time.Now()))
 	for i := range moved {
 		id := events.SessionID(fmt.Sprintf("s%05d", i))
 		c := &events.Commit{ID: events.CommitID(id), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: []events.Event{
@@ -72,9 +71,7 @@ func BenchmarkSearch(b *testing.B) {
 		if err == nil {
 			err = follow.NewProjector(writer, nil).Project(b.Context(), id)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		runtest.NoError(b, err)
 	}
 	var all, raw []time.Duration
 	var used time.Duration
@@ -85,13 +82,10 @@ func BenchmarkSearch(b *testing.B) {
 				c.Text[j] = strings.TrimSpace(c.Text[j])
 			}
 			q, err := (&searchCmd{Text: c.Text, Tool: c.Tool, Limit: 20, Matches: 3}).query(&env{now: time.Now})
-			if err != nil {
-				b.Fatal(err)
-			}
+			runtest.NoError(b, err)
 			began := time.Now()
-			if _, err := reader.Candidates(b.Context(), index.NewPlan(q)); err != nil {
-				b.Fatal(err)
-			}
+			_, err = reader.Candidates(b.Context(), index.NewPlan(q))
+			runtest.NoError(b, err)
 			raw = append(raw, time.Since(began))
 			used -= processorTime(b)
 			began = time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 )
 
@@ -29,9 +30,7 @@ func newShelf(t *testing.T) *shelf {
 	t.Helper()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return &shelf{t, b, server.URL()}
 }
@@ -53,17 +52,14 @@ func (s *shelf) add(id events.SessionID, minute int, actor, question, result str
 			by = events.Actor{Kind: events.ActorClient, ID: actor}
 		}
 		c := &events.Commit{ID: events.CommitID(ulid.Make().String()), Session: id, At: events.Millis(1_700_000_000_000 + minute*60_000), Actor: by, Events: list}
-		if _, err := s.b.Log().Append(s.t.Context(), c, events.Seq(i)); err != nil {
-			s.t.Fatal(err)
-		}
+		_, err := s.b.Log().Append(s.t.Context(), c, events.Seq(i))
+		runtest.NoError(s.t, err)
 	}
 }
 
 func (s *shelf) project(id events.SessionID) {
 	s.t.Helper()
-	if err := follow.NewProjector(s.b, nil).Project(s.t.Context(), id); err != nil {
-		s.t.Fatal(err)
-	}
+	runtest.NoError(s.t, follow.NewProjector(s.b, nil).Project(s.t.Context(), id))
 }
 
 func (s *shelf) archive(id events.SessionID) {
@@ -101,9 +97,7 @@ type searchOutput struct {
 // search is the output of a search: the sessions in order, and the numbers.
 func (s *shelf) search(args ...string) (ids []string, out searchOutput) {
 	s.t.Helper()
-	if err := json.Unmarshal([]byte(s.run(append([]string{"search", "--json"}, args...)...)), &out); err != nil {
-		s.t.Fatal(err)
-	}
+	runtest.NoError(s.t, json.Unmarshal([]byte(s.run(append([]string{"search", "--json"}, args...)...)), &out))
 	for _, f := range out.Sessions {
 		ids = append(ids, string(f.ID))
 	}
@@ -164,9 +158,8 @@ func TestSearch(t *testing.T) {
 		!strings.Contains(text, "2 sessions of 4 sessions, 2 read, 1 without an index row\n") {
 		t.Errorf("got %s", text)
 	}
-	if _, err := follow.Erase(t.Context(), s.b, "cold", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := follow.Erase(t.Context(), s.b, "cold", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked"}, nil)
+	runtest.NoError(t, err)
 	if got, _ := s.search("refund"); !slices.Equal(got, []string{"hot"}) {
 		t.Errorf("after the erasure: got %v, want hot", got)
 	}
@@ -196,17 +189,12 @@ func TestLongSearchBesideBroken(t *testing.T) {
 	s.project("garbage") // its row is good, its history is not
 	s.project("good")
 	js, err := jetstream.New(s.b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	other, err := events.Encode(&events.Commit{ID: events.CommitID(ulid.Make().String()), Session: "good", Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: []events.Event{events.Of("", &events.SessionClosed{})}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for subject, data := range map[string][]byte{"lash.s.garbage.session": []byte("no commit"), "lash.s.mixed.session": other} {
-		if _, err := js.Publish(t.Context(), subject, data); err != nil {
-			t.Fatal(err)
-		}
+		_, err = js.Publish(t.Context(), subject, data)
+		runtest.NoError(t, err)
 	}
 	for _, args := range [][]string{{"refund"}, {"refund", "--json"}} {
 		var out, errs bytes.Buffer
@@ -226,9 +214,7 @@ func TestLongSearchBesideBroken(t *testing.T) {
 			continue
 		}
 		var list searchOutput
-		if err := json.Unmarshal(out.Bytes(), &list); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(out.Bytes(), &list))
 		if len(list.Sessions) != 2 || len(list.Failed) != 2 || list.Failed[0].Session != "garbage" || list.Failed[1].Session != "mixed" || list.Failed[1].Error == "" {
 			t.Errorf("got %+v", list)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 )
@@ -27,9 +28,7 @@ func scanned(t *testing.T, log events.Log, id events.SessionID) (all said) {
 	t.Helper()
 	turns := make(map[events.TurnID]*saidUnit)
 	for entry, err := range log.Read(t.Context(), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for i := range entry.Commit.Events {
 			ev := &entry.Commit.Events[i]
 			u := turns[ev.Turn]
@@ -95,9 +94,7 @@ func TestLongSearchEqualsScan(t *testing.T) {
 		wait.Wait()
 	}
 	add(0, packed)
-	if err := follow.NewArchiver(s.b, follow.ArchiverConfig{}).Retain(t.Context(), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.NewArchiver(s.b, follow.ArchiverConfig{}).Retain(t.Context(), time.Now()))
 	rows, _ := s.b.Index()
 	if list, err := rows.Packs(t.Context()); err != nil || len(list.Packs) != 1 || list.Packs[0].Rows != packed {
 		t.Fatalf("got packs %+v, %v, want one of %d rows", list, err, packed)
@@ -108,23 +105,19 @@ func TestLongSearchEqualsScan(t *testing.T) {
 		c := &events.Commit{ID: events.CommitID(id), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: []events.Event{
 			events.Of("", &events.SessionClosed{Reason: "moved " + vocabulary(uint64(i+100), 1)()}),
 		}}
-		if _, err := s.b.Log().Append(t.Context(), c, 1); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.b.Log().Append(t.Context(), c, 1)
+		runtest.NoError(t, err)
 		s.project(id)
 	}
-	if _, err := rows.Update(t.Context(), "s030", func(bus.Row) ([]byte, error) { return []byte("damaged"), nil }); err != nil {
-		t.Fatal(err)
-	}
+	_, err := rows.Update(t.Context(), "s030", func(bus.Row) ([]byte, error) { return []byte("damaged"), nil })
+	runtest.NoError(t, err)
 	histories := make(map[string]said)
 	for i := range all {
 		id := events.SessionID(fmt.Sprintf("s%03d", i))
 		histories[string(id)] = scanned(t, s.b.Log(), id)
 	}
 	r, err := bus.OpenReader(t.Context(), bus.Config{URL: s.url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer r.Close()
 	found := 0
 	compare := func(t comparing, texts []string, tool string) {
@@ -166,9 +159,8 @@ func TestLongSearchEqualsScan(t *testing.T) {
 	if found == 0 {
 		t.Error("no search found a session")
 	}
-	if _, err := follow.Erase(t.Context(), s.b, "s007", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = follow.Erase(t.Context(), s.b, "s007", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked"}, nil)
+	runtest.NoError(t, err)
 	delete(histories, "s007")
 	compare(t, []string{"moved"}, "") // without the pack
 }

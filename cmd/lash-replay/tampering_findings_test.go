@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // verified is the output of verify.
@@ -32,9 +33,7 @@ func verifyOf(t *testing.T, args ...string) (v verified) {
 	if code == exitError {
 		t.Fatalf("verify %v: %s", args, &errs)
 	}
-	if err := json.Unmarshal([]byte(out.String()), &v); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal([]byte(out.String()), &v))
 	if (code == 0) != (len(v.Violations) == 0) {
 		t.Errorf("verify %v: got exit code %d with %d violations", args, code, len(v.Violations))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // tampered is a server whose operator writes streams.
@@ -23,24 +24,16 @@ type tampered struct {
 func startTampered(t *testing.T) *tampered {
 	t.Helper()
 	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(server.Stop)
 	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}}) // makes the shared assets
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	conn, err := nats.Connect("", server.InProcess())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return &tampered{server, js, b}
 }
 
@@ -48,9 +41,8 @@ func startTampered(t *testing.T) *tampered {
 func (l *tampered) store(t *testing.T, bodies map[string][]byte) {
 	t.Helper()
 	for _, body := range bodies {
-		if _, err := l.bus.PutBlob(t.Context(), body); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.bus.PutBlob(t.Context(), body)
+		runtest.NoError(t, err)
 	}
 }
 
@@ -69,9 +61,8 @@ func (l *tampered) verify(t *testing.T, id events.SessionID, list []stored, args
 		t.Fatal(err)
 	}
 	for i := range list {
-		if _, err := l.js.Publish(ctx, "lash.s."+string(id)+".turn", list[i].data); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.js.Publish(ctx, "lash.s."+string(id)+".turn", list[i].data)
+		runtest.NoError(t, err)
 	}
 	return verifyOf(t, append([]string{string(id), "--nats", l.server.URL()}, args...)...)
 }

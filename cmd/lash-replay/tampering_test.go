@@ -27,26 +27,16 @@ func archiveOf(t *testing.T, session events.SessionID, list []stored, bodies map
 	t.Helper()
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, session, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for i := range list {
-		if err := w.Commit(events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{Session: session}, Data: list[i].data}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, w.Commit(events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{Session: session}, Data: list[i].data}))
 	}
 	for _, body := range bodies {
-		if err := w.Blob(body); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, w.Blob(body))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, w.Close())
 	path := filepath.Join(t.TempDir(), "a.lash")
-	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
 	return path
 }
 
@@ -56,9 +46,7 @@ func TestLongTampering(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	sessions := map[events.SessionID]int{"one": 1, "three": 3, "many": 20}
-	if err := makeSignedTurns(store, sessions); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, makeSignedTurns(store, sessions))
 	key := filepath.Join(store, "keys", "tenant.pub")
 	live := startTampered(t)
 	kinds := forgeries()
@@ -99,13 +87,9 @@ func TestLongTampering(t *testing.T) {
 func commitsIn(t *testing.T, path string) (list []stored, bodies map[string][]byte) {
 	t.Helper()
 	a, err := openArchive(path, 1024, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for e, err := range a.log.Read(t.Context(), a.session, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		list = append(list, stored{e.Data, e.Commit.ID})
 	}
 	return list, a.file.Blobs

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -88,9 +89,7 @@ func hostileArchive(t *testing.T) string {
 		t.Fatalf("got %d places for hostile text", count)
 	}
 	path := filepath.Join(t.TempDir(), "h.lash")
-	if err := writeArchive(path, h.list); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, writeArchive(path, h.list))
 	return path
 }
 
@@ -98,9 +97,7 @@ func hostileArchive(t *testing.T) string {
 func invocations(t *testing.T) (list [][]string) {
 	t.Helper()
 	parser, err := kong.New(&cli{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, leaf := range parser.Model.Leaves(false) {
 		base := []string{leaf.Name}
 		list = append(list, base, append(slices.Clone(base), "--help"))
@@ -162,9 +159,7 @@ func TestLongNothingActsOnTheTerminal(t *testing.T) {
 func TestLongPasswordIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, Username: "me", Password: "another"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(time.Minute) {

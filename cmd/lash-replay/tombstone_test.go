@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/keyring"
 )
 
@@ -177,15 +178,11 @@ func signedHead(t *testing.T, signer *proof.Signer, text string, n int) *proof.H
 		}
 		if i == n {
 			_, h, err := signer.Sign(c, &s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			return h
 		}
 		leaf, _, err := events.HashOf(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		s.Tree.Append(leaf)
 	}
 }
@@ -195,13 +192,9 @@ func TestTombstoneHeads(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	keys, err := keyring.Open(dir, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	tenants, err := readKey(filepath.Join(dir, keyring.TenantPub))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	head := func(text string, n int) *proof.Head { return signedHead(t, keys.Signer(), text, n) }
 	given, root := head("real", 9), proof.Hash{1}
 	for name, c := range map[string]struct {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestUIOfRedacted serves redacted archives: the events say who redacted them, when and why, as far as the archive does, and have no
@@ -16,9 +18,7 @@ func TestUIOfRedacted(t *testing.T) {
 	file := filepath.Join(dir, "a.lash")
 	command(t, "export", "testdata/archives/answered.lash", "-o", file, "--redact", "model.replied", "--reason", "asked to", "--as", "ann")
 	without := filepath.Join(dir, "b.lash")
-	if err := forgeArchive([]string{file, without, "unrecorded"}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, forgeArchive([]string{file, without, "unrecorded"}))
 	for file, want := range map[string]bool{file: true, without: false} {
 		out := startUI(t, file)
 		session := onlySession(t, out)
@@ -51,15 +51,11 @@ func onlySession(t *testing.T, out uiOutput) string {
 func redactedLine(t *testing.T, out uiOutput, session string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(out.URL, "/")+"/v1/sessions/"+session+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+out.Token)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	got, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = got.Body.Close() }()
 	lines := bufio.NewScanner(got.Body)
 	lines.Buffer(nil, 1<<20)

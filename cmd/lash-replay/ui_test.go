@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/internal/runtest"
 	sessionarchive "github.com/lash-go/lash/session/archive"
 )
 
@@ -44,9 +45,7 @@ func startUI(t *testing.T, args ...string) (out uiOutput) {
 	if !lines.Scan() {
 		t.Fatalf("ui: it ended before it served: %v", lines.Err())
 	}
-	if err := json.Unmarshal(lines.Bytes(), &out); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal(lines.Bytes(), &out))
 	return out
 }
 
@@ -54,21 +53,15 @@ func startUI(t *testing.T, args ...string) (out uiOutput) {
 func (o uiOutput) ask(t *testing.T, token, method, path string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(o.URL, "/")+path, strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Close = true
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	got, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = got.Body.Close() }()
 	data, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return got.StatusCode, string(data)
 }
 
@@ -77,9 +70,7 @@ func TestUI(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	server, err := busembed.Start(busembed.Config{StoreDir: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	restoreInto(t, server)
 	server.Stop()
 	running := bustest.Server(t, busembed.Config{Listen: true})
@@ -89,9 +80,7 @@ func TestUI(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(odd, data, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name, c := range map[string]struct {
 		args   []string
 		source string
@@ -106,9 +95,7 @@ func TestUI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := startUI(t, c.args...)
-			if out.Source != c.source {
-				t.Errorf("source: got %q, want %q", out.Source, c.source)
-			}
+			runtest.Equal(t, "source", out.Source, c.source)
 			if status, body := out.ask(t, out.Token, "GET", "/"); status != 200 || !strings.Contains(body, "/page/app.js") {
 				t.Errorf("page: got %d %.200s", status, body)
 			}
@@ -158,17 +145,13 @@ func TestUI(t *testing.T) {
 func restoreInto(t *testing.T, server *busembed.Server) {
 	t.Helper()
 	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	a, err := openArchive("testdata/archives/answered.lash", 1, nil)
 	if err == nil {
 		_, err = sessionarchive.Restore(t.Context(), b, a.file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 }
 
 // TestUIRefuses checks that wrong flags end the command with what to do next.

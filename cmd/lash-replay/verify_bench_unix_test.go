@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // BenchmarkVerifyAll verifies 1 000 sessions of 1 000 events in one go, and reads the same messages with an ordered
@@ -28,9 +29,7 @@ func BenchmarkVerifyAll(b *testing.B) {
 	const sessions, turns = 1_000, 166
 	server := bustest.Server(b, busembed.Config{Listen: true})
 	writer, err := bus.Open(b.Context(), bus.Config{URL: server.URL()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.NoError(b, err)
 	b.Cleanup(writer.Close)
 	next := make(chan int)
 	var wait sync.WaitGroup
@@ -50,9 +49,7 @@ func BenchmarkVerifyAll(b *testing.B) {
 	for b.Loop() {
 		began, used := time.Now(), processorTime(b)
 		for i := range sessions {
-			if err := readStream(b.Context(), writer, fmt.Sprintf("lash-s-s%04d", i), 1+turns*6); err != nil {
-				b.Fatal(err)
-			}
+			runtest.NoError(b, readStream(b.Context(), writer, fmt.Sprintf("lash-s-s%04d", i), 1+turns*6))
 		}
 		raw, rawCPU = raw+time.Since(began), rawCPU+processorTime(b)-used
 		began, used = time.Now(), processorTime(b)
@@ -72,9 +69,7 @@ func BenchmarkVerifyAll(b *testing.B) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	runtest.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

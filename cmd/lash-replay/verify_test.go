@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -59,26 +60,18 @@ func TestVerifyErasedMeanwhile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	keys, err := keyring.Open(dir, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	tenants, err := readKey(filepath.Join(dir, keyring.TenantPub))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b := bustest.Start(t)
 	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins(), Signer: keys.Signer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, id := range []events.SessionID{"s0", "s1"} {
-		if _, err := h.Create(t.Context(), api.CreateRequest{ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = h.Create(t.Context(), api.CreateRequest{ID: id})
+		runtest.NoError(t, err)
 		erase := func() {
-			if _, err := h.Erase(t.Context(), id, "asked to"); err != nil {
-				t.Error(err)
-			}
+			_, err := h.Erase(t.Context(), id, "asked to")
+			runtest.WantError(t, "erase", err, nil)
 		}
 		src := &erasing{busSource: &busSource{Bus: b}, after: map[events.SessionID]events.Seq{"s0": 0, "s1": 1}[id], erase: erase}
 		e := &env{Streams: &program.Streams{Out: io.Discard, Err: io.Discard}}
@@ -103,24 +96,17 @@ func TestLongLostSessionHidesNoOther(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b := bustest.Open(t, server)
 	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, id := range []events.SessionID{"a", "lost", "z"} {
-		if _, err := h.Create(t.Context(), api.CreateRequest{ID: id}); err != nil {
-			t.Fatal(err)
-		}
-		if err := follow.NewProjector(b, nil).Project(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		_, err = h.Create(t.Context(), api.CreateRequest{ID: id})
+		runtest.NoError(t, err)
+		runtest.NoError(t, follow.NewProjector(b, nil).Project(t.Context(), id))
 	}
 	js, err := jetstream.New(b.Conn())
 	if err == nil {
 		err = js.DeleteStream(t.Context(), "lash-s-lost")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, c := range []struct {
 		args string
 		code int
@@ -158,9 +144,7 @@ func TestWriteHeadOfOne(t *testing.T) {
 	} {
 		r, path := &verifyRun{}, filepath.Join(t.TempDir(), "head")
 		for _, part := range c.parts {
-			if err := r.merge(part, nil); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, r.merge(part, nil))
 		}
 		err := r.writeHead(path)
 		got, _ := os.ReadFile(path)

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -27,12 +28,9 @@ func TestLongWaitsAreNamed(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	h, err := session.New(session.Config{Bus: bustest.Open(t, server), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Create(t.Context(), api.CreateRequest{ID: "s1"}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = h.Create(t.Context(), api.CreateRequest{ID: "s1"})
+	runtest.NoError(t, err)
 	dir := t.TempDir()
 	commands := map[string][]string{
 		"ls":     {"", "--at 15m"},
@@ -68,9 +66,7 @@ func TestLongWaitsAreNamed(t *testing.T) {
 func leaves(t *testing.T) (list []string) {
 	t.Helper()
 	parser, err := line(&cli{}).Parser(&program.Streams{Out: io.Discard, Err: io.Discard}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, leaf := range parser.Model.Leaves(true) {
 		list = append(list, strings.TrimPrefix(leaf.FullPath(), "lash-replay "))
 	}
@@ -92,9 +88,7 @@ func wantWait(t *testing.T, servers string, args ...string) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := "lash-replay: waiting for the servers at " + servers
 	var lines []string
 	for scan := bufio.NewScanner(stderr); !slices.Contains(lines, want) && scan.Scan(); {
@@ -111,9 +105,7 @@ func wantWait(t *testing.T, servers string, args ...string) {
 func TestLongSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	on, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer on.Close() //nolint:errcheck // the test's end
 	url := "nats://me:hidden@" + on.Addr().String()
 	var out, errs bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestMain(m *testing.M) { child.Main(m, main) }
@@ -26,9 +27,7 @@ func TestLongConformance(t *testing.T) {
 			Check, Reason string
 			OK            bool
 		}
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal([]byte(line), &r))
 		if n++; !r.OK {
 			t.Errorf("%s: %s", r.Check, r.Reason)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -30,9 +31,7 @@ func TestOwnTools(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "st")
 	node := child.Start(t, []string{"OPENAI_BASE_URL=" + model}, "--store", store, "--listen", "127.0.0.1:0", "--model", "m")
 	node.Await("serving, provider openai")
-	if got := child.Ask(t, store, "What is it like in Oslo?"); got != "In Oslo: rain, 8 degrees" {
-		t.Errorf("got %q, want what the tool says", got)
-	}
+	runtest.Equal(t, "ask", child.Ask(t, store, "What is it like in Oslo?"), "In Oslo: rain, 8 degrees")
 	node.Signal(syscall.SIGTERM)
 	if output := node.Ended(); !strings.Contains(output, "handing running turns over") {
 		t.Errorf("got %s, want the end of a node", output)
@@ -44,9 +43,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	output := child.Start(t, nil, "--help").Ended()
 	for _, want := range []string{"weather     of this program", "--plugins=", "--nats=", "--http-tokens=", "--config="} {
-		if !strings.Contains(output, want) {
-			t.Errorf("--help: got %s, want %q", output, want)
-		}
+		runtest.Contains(t, "--help", output, want)
 	}
 }
 

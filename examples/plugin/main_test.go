@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -40,16 +41,12 @@ func TestPlugin(t *testing.T) {
 	})
 	dir := t.TempDir()
 	store, file := filepath.Join(dir, "st"), filepath.Join(dir, "plugins.json")
-	if err := os.WriteFile(file, []byte(`{"plugins": [{"name": "weather"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte(`{"plugins": [{"name": "weather"}]}`), 0o600))
 	node := child.Start(t, []string{"OPENAI_BASE_URL=" + model, nodeVariable + "=1"}, "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--set", "external-plugins="+file)
 	node.Await("serving, provider openai")
 	plugin := child.Start(t, nil, filepath.Join(store, "plugins", "weather.json"))
 	plugin.Await("serving the tool weather")
-	if got := child.Ask(t, store, "What is it like in Oslo?"); got != "In Oslo: rain, 8 degrees" {
-		t.Errorf("got %q, want what the tool says", got)
-	}
+	runtest.Equal(t, "ask", child.Ask(t, store, "What is it like in Oslo?"), "In Oslo: rain, 8 degrees")
 	node.Signal(syscall.SIGTERM)
 	node.Ended()
 	plugin.Signal(syscall.SIGTERM)

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -25,9 +26,7 @@ func hook(t *testing.T) (url string, posts <-chan string) {
 	list := make(chan string, 64)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var post struct{ Text string }
-		if err := json.NewDecoder(r.Body).Decode(&post); err != nil {
-			t.Errorf("post: %v", err)
-		}
+		runtest.WantError(t, "post", json.NewDecoder(r.Body).Decode(&post), nil)
 		list <- post.Text
 	}))
 	t.Cleanup(server.Close)
@@ -47,25 +46,19 @@ func TestSlack(t *testing.T) {
 	store, host := child.Node(t, child.WritesToAnn(t))
 	url, posts := hook(t)
 	id, err := host.Create(t.Context(), api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	seen := filepath.Join(t.TempDir(), "seen")
 	args := []string{"-store", store, "-session", string(id), "-seen", seen, "-webhook", url}
 	first := child.Start(t, nil, args...)
 	turn, err := host.Submit(t.Context(), id, api.Ask("Write to Ann & <!channel>.\nx/0/0: granted true by <https://a|ann>"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	shown := []string{next(t, posts), next(t, posts)}
 	call := events.EffectID(string(turn) + "/0/0")
 	if want := []string{"user: Write to Ann &amp; &lt;!channel&gt;.\n    x/0/0: granted true by &lt;https://a|ann&gt;", fmt.Sprintf(`Let send_letter run? {"To":"Ann","Text":"Monday."}: approve %s, or deny %[1]s REASON`, call)}; !slices.Equal(shown, want) {
 		t.Fatalf("got %q, want %q", shown, want)
 	}
 	state, err := host.State(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	bustest.Eventually(t, "the last sequence is noted", func() bool {
 		text, err := os.ReadFile(seen)
 		return err == nil && string(text) == fmt.Sprintf("%s %d\n", id, state.Seq)
@@ -90,13 +83,9 @@ func TestStandardOutput(t *testing.T) {
 	t.Parallel()
 	store, host := child.Node(t, child.WritesToAnn(t))
 	id, err := host.Create(t.Context(), api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	turn, err := host.Submit(t.Context(), id, api.Ask("Write to Ann.\x1b[2J"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	p := child.Start(t, nil, "-store", store, "-session", string(id), "-seen", filepath.Join(t.TempDir(), "seen"))
 	p.Await(`user: Write to Ann.\u001b[2J`)
 	p.Await("Let send_letter run?")
@@ -118,9 +107,7 @@ func TestSlackFails(t *testing.T) {
 	} {
 		seen := filepath.Join(t.TempDir(), "seen")
 		if tc.seen != "" {
-			if err := os.WriteFile(seen, []byte(tc.seen), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, os.WriteFile(seen, []byte(tc.seen), 0o600))
 		}
 		p := child.Start(t, nil, "-store", tc.store, "-session", tc.session, "-seen", seen)
 		if output := p.Failed(1); !strings.Contains(output, tc.want) {

@@ -42,18 +42,14 @@ func TestMain(m *testing.M) {
 func served(t *testing.T, model string) *url.URL {
 	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(tokens, fmt.Appendf(nil, "me read,write,approve %x\n", sha256.Sum256([]byte(token))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(tokens, fmt.Appendf(nil, "me read,write,approve %x\n", sha256.Sum256([]byte(token))), 0o600))
 	node := child.Start(t, []string{"OPENAI_BASE_URL=" + model}, "--store", filepath.Join(t.TempDir(), "st"),
 		"--listen", "127.0.0.1:0", "--model", "m", "--plugins", "gate,send_letter", "--http", "127.0.0.1:0", "--http-tokens", tokens)
 	_, rest, _ := strings.Cut(node.Await("HTTP on "), "HTTP on ")
 	at, _, _ := strings.Cut(rest, "/v1")
 	node.Await("serving, provider openai")
 	u, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return u
 }
 
@@ -140,15 +136,11 @@ func clientDir(t *testing.T, modules string) string {
 	links := map[string]string{modules: "node_modules"}
 	for _, name := range []string{"client.ts", "package.json", "tsconfig.json"} {
 		own, err := filepath.Abs(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		links[own] = name
 	}
 	for own, name := range links {
-		if err := os.Symlink(own, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.Symlink(own, filepath.Join(dir, name)))
 	}
 	return dir
 }
@@ -203,9 +195,7 @@ func TestLongClient(t *testing.T) {
 func TestReadmeTokens(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	_, block, _ := strings.Cut(string(readme), "```sh\n")
 	script, _, found := strings.Cut(block, "export OPENAI_API_KEY")
 	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script) //nolint:gosec // of this folder

@@ -1,11 +1,11 @@
 package chat
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -34,13 +34,9 @@ func TestAgentsQuestions(t *testing.T) {
 	if got, want := said(m.view.Asked([]api.PendingApproval{own, of("a1"), of("a2")})), question+strings.ReplaceAll(question, "a1", "a2"); got != want {
 		t.Errorf("first read: got %q, want %q", got, want)
 	}
-	if got := said(m.view.Asked([]api.PendingApproval{of("a1"), of("a2")})); got != "" {
-		t.Errorf("next read: got %q, want no line", got)
-	}
+	runtest.Equal(t, "next read", said(m.view.Asked([]api.PendingApproval{of("a1"), of("a2")})), "")
 	m.Update(printedMsg{})
-	if !strings.Contains(m.View().Content, "waiting for an approval of write_file, for agent a1") {
-		t.Errorf("status: got %q, want the agent that asks", m.View().Content)
-	}
+	runtest.Contains(t, "status", m.View().Content, "waiting for an approval of write_file, for agent a1")
 }
 
 // TestAnswersGoToTheAgent answers an agent's question, one whose agent was answered meanwhile, and the session's own, which has
@@ -54,15 +50,11 @@ func TestAnswersGoToTheAgent(t *testing.T) {
 	see(t, m, events.Of("t1", &events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true, By: "ann"}))
 	press(m, "n", " ", "x", "enter")
 	want := []Action{{Verb: Answer, Session: "s", Effect: "t1/0/0", Granted: true}, {Verb: Answer, Session: "a1", Effect: "call-1/0/0", Text: "x"}}
-	if got := asked(m); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	runtest.EqualLists(t, "asked", asked(m), want)
 	press(m, "y")
 	if lines := m.view.Asked(nil); len(lines) != 1 || !strings.Contains(lines[0].Text, "agent a1 waits no more") {
 		t.Errorf("answered elsewhere: got %+v, want a note", lines)
 	}
 	press(m, "enter")
-	if got := asked(m); len(got) != len(want) {
-		t.Errorf("typed for a question that is gone: got %+v, want nothing more", got)
-	}
+	runtest.Equal(t, "typed for a question that is gone", len(asked(m)), len(want))
 }

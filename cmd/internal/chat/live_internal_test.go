@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -25,14 +26,10 @@ func TestLiveTextIsEscaped(t *testing.T) {
 			v.out = nil
 			d.Turn, d.Attempt = "t1", 1
 			list, err := v.Seen(api.Observed{Delta: &d})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			all := slices.Clone(list)
 			list, err = v.Seen(api.Observed{Gap: &api.Gap{Turn: "t1"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			visible(t, append(all, list...))
 			if name != "reasoning" && name != "kind" && name != "call" && name != "event" && len(all) == 0 {
 				t.Errorf("%s: nothing is shown", name)

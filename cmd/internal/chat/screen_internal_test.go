@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -101,9 +102,7 @@ func asked(m *program) (list []Action) {
 func TestAnswerElsewhere(t *testing.T) {
 	t.Parallel()
 	m := asking(t)
-	if !strings.Contains(m.View().Content, "waiting for an approval of add") {
-		t.Errorf("got %q, want what is waited for", m.View().Content)
-	}
+	runtest.Contains(t, "content", m.View().Content, "waiting for an approval of add")
 	press(m, "y")
 	see(t, m, events.Of("t1", &events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true, By: "bob"}))
 	if strings.Contains(m.View().Content, "approval") {
@@ -133,9 +132,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("up again: got %q", got)
 	}
 	press(m, "down", "down", "down")
-	if got := m.input.Value(); got != "" {
-		t.Errorf("down: got %q, want an empty line", got)
-	}
+	runtest.Equal(t, "down", m.input.Value(), "")
 	press(m, "ctrl+c")
 	if want := []Action{{Verb: Say, Text: "a"}, {Verb: Say, Text: "b\nc"}, {Verb: Cancel}}; !slices.Equal(asked(m), want) || m.leaving {
 		t.Errorf("got %+v, leaving %v, want %+v", asked(m), m.leaving, want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -74,9 +75,7 @@ func TestPartialReply(t *testing.T) {
 	for _, live := range []bool{true, false} {
 		v := running(t, Options{Live: live})
 		list, err := v.Seen(api.Observed{Delta: &api.Delta{Turn: "t1", Kind: events.PartText, Text: "one\ntw"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		more, err := v.Seen(committed(v, events.Of("t1", &events.ModelInterrupted{Parts: []events.Part{{Kind: events.PartText, Text: "one\ntwo\nth"}}})))
 		list = append(list, more...)
 		first := Partial
@@ -186,9 +185,7 @@ func TestBranchPointsHaveText(t *testing.T) {
 		"calls ls, calls grep": {{Kind: events.PartReasoning, Text: "so"}, {Kind: events.PartToolCall, Tool: "ls"}, {Kind: events.PartToolCall, Tool: "grep"}},
 		"result of ls":         {{Kind: events.PartToolResult, Tool: "ls", Text: "a.txt"}},
 	} {
-		if got := beginning(parts); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		runtest.Equal(t, "beginning", beginning(parts), want)
 	}
 }
 
@@ -205,9 +202,7 @@ func TestBranchPointsNameTheSpeaker(t *testing.T) {
 		{events.Message{Role: events.RoleUser, Parts: []events.Part{result, text}}, "user"},
 		{events.Message{Role: events.RoleAssistant}, "assistant"},
 	} {
-		if got := speaker(&tc.m); got != tc.want {
-			t.Errorf("%v: got %q, want %q", tc.m, got, tc.want)
-		}
+		runtest.Equal(t, fmt.Sprintf("%v", tc.m), speaker(&tc.m), tc.want)
 	}
 }
 
@@ -239,9 +234,7 @@ func TestStreamedIsRecorded(t *testing.T) {
 		var lines []Line
 		see := func(o api.Observed) {
 			list, err := v.Seen(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			lines = append(lines, list...)
 		}
 		for attempt := range rapid.Int64Range(1, 3).Draw(t, "attempts") {

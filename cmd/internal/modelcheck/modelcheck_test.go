@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/cmd/internal/modelcheck"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/openai"
 )
@@ -61,9 +62,7 @@ func serve(t *testing.T, refuse func(body string) string) *llm.Endpoint {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var in request
-		if err := json.Unmarshal(body, &in); err != nil {
-			t.Errorf("request: %v", err)
-		}
+		runtest.WantError(t, "request", json.Unmarshal(body, &in), nil)
 		if why := refuse(string(body)); why != "" {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = fmt.Fprintf(w, `{"error":{"message":%q}}`, why)
@@ -78,9 +77,7 @@ func serve(t *testing.T, refuse func(body string) string) *llm.Endpoint {
 	}))
 	t.Cleanup(s.Close)
 	p, err := openai.New(openai.Config{BaseURL: s.URL + "/v1", HTTPClient: s.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p
 }
 

@@ -16,6 +16,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/lash-go/lash/cmd/internal/oidc"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -66,18 +67,14 @@ func newIssuer(t testing.TB) *issuer {
 func rsaKey(t testing.TB, id string) jose.JSONWebKey {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return jose.JSONWebKey{Key: k, KeyID: id, Algorithm: "RS256", Use: "sig"}
 }
 
 func ecKey(t testing.TB, id string) jose.JSONWebKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return jose.JSONWebKey{Key: k, KeyID: id}
 }
 
@@ -117,9 +114,7 @@ func (i *issuer) config() oidc.Config {
 func (i *issuer) identifier(cfg oidc.Config) *oidc.Identifier {
 	i.t.Helper()
 	id, err := oidc.New(i.t.Context(), cfg)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	runtest.NoError(i.t, err)
 	i.t.Cleanup(id.Stop)
 	return id
 }
@@ -133,26 +128,18 @@ func (i *issuer) claims(changes map[string]any) []byte {
 	maps.Copy(c, changes)
 	maps.DeleteFunc(c, func(_ string, v any) bool { return v == nil })
 	data, err := json.Marshal(c)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	runtest.NoError(i.t, err)
 	return data
 }
 
 func (i *issuer) sign(alg jose.SignatureAlgorithm, key any, payload []byte, header map[jose.HeaderKey]any) string {
 	i.t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, &jose.SignerOptions{ExtraHeaders: header})
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	runtest.NoError(i.t, err)
 	signed, err := signer.Sign(payload)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	runtest.NoError(i.t, err)
 	text, err := signed.CompactSerialize()
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	runtest.NoError(i.t, err)
 	return text
 }
 

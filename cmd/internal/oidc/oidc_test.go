@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/oidc"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -33,16 +34,12 @@ func TestLongHostileTokens(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	h, err := session.New(session.Config{Bus: bustest.Start(t), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s, err := httpapi.New(httpapi.Config{
 		Service: h, Tenant: "acme", Identity: []httpapi.Identifier{i.identifier(i.config())},
 		Tokens: []httpapi.Token{{Name: "fixed", Digest: sha256.Sum256([]byte("fixed")), Scope: api.ScopeRead}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { s.Stop(context.Background()) }) // nothing of it is left
 	ask := func(token, path, body string) int {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
@@ -55,13 +52,9 @@ func TestLongHostileTokens(t *testing.T) {
 		return w.Code
 	}
 	for name, token := range i.hostile() {
-		if got := ask(token, "/v1/sessions", `{}`); got != http.StatusUnauthorized {
-			t.Errorf("%s: got %d, want 401", name, got)
-		}
+		runtest.Equal(t, name, ask(token, "/v1/sessions", `{}`), http.StatusUnauthorized)
 	}
-	if got := ask(i.token(map[string]any{"scope": "lash:read"}), "/v1/sessions", `{}`); got != http.StatusForbidden {
-		t.Errorf("with the scope read: got %d, want 403", got)
-	}
+	runtest.Equal(t, "with the scope read", ask(i.token(map[string]any{"scope": "lash:read"}), "/v1/sessions", `{}`), http.StatusForbidden)
 	good := i.token(nil)
 	if got := ask(good, "/v1/sessions", `{"id":"s"}`); got != http.StatusCreated {
 		t.Fatalf("good: got %d, want 201", got)
@@ -71,9 +64,7 @@ func TestLongHostileTokens(t *testing.T) {
 	}
 	actors := make(map[events.Kind]events.Actor)
 	for o, err := range h.Observe(t.Context(), "s", 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if o.Commit != nil {
 			for _, e := range o.Commit.Events {
 				actors[e.Kind] = o.Commit.Actor
@@ -122,9 +113,8 @@ func TestLongKeysRotate(t *testing.T) {
 	old := i.token(nil)
 	i.rotate(rsaKey(t, "r2"))
 	i.pass(11 * time.Second)
-	if _, err := identify(t, id, i.token(nil)); err != nil {
-		t.Errorf("new key: got %v, want it read", err)
-	}
+	_, err := identify(t, id, i.token(nil))
+	runtest.WantError(t, "new key", err, nil)
 	if _, err := identify(t, id, old); err == nil {
 		t.Error("old key: got its token accepted")
 	}
@@ -145,9 +135,8 @@ func TestLongKeysRotate(t *testing.T) {
 	i.mu.Unlock()
 	i.pass(time.Minute)
 	_, _ = identify(t, id, i.sign(jose.RS256, rsaKey(t, "r9"), i.claims(nil), nil)) // causes a read
-	if _, err := identify(t, id, i.token(nil)); err != nil {
-		t.Errorf("while the issuer is broken: got %v, want the keys of before", err)
-	}
+	_, err = identify(t, id, i.token(nil))
+	runtest.WantError(t, "while the issuer is broken", err, nil)
 }
 
 // TestIssuerIsDownAtStart starts while the issuer does not answer. Until the first read a signed token gives the
@@ -165,14 +154,12 @@ func TestIssuerIsDownAtStart(t *testing.T) {
 			cfg := i.config()
 			cfg.RefreshSeconds = 1
 			id := i.identifier(cfg)
-			if _, err := identify(t, id, "opaque"); !errors.Is(err, httpapi.ErrNotMine) {
-				t.Errorf("another's token: got %v, want %v", err, httpapi.ErrNotMine)
-			}
+			_, err := identify(t, id, "opaque")
+			runtest.WantError(t, "another's token", err, httpapi.ErrNotMine)
 			token, stranger := i.token(nil), i.sign(jose.RS256, rsaKey(t, "r1"), i.claims(nil), nil)
 			for _, token := range []string{token, stranger} {
-				if _, err := identify(t, id, token); !errors.Is(err, httpapi.ErrNotReady) {
-					t.Errorf("before the keys were read: got %v, want %v", err, httpapi.ErrNotReady)
-				}
+				_, err := identify(t, id, token)
+				runtest.WantError(t, "before the keys were read", err, httpapi.ErrNotReady)
 			}
 			i.breaks(false)
 			comes(i)
@@ -199,24 +186,17 @@ func TestKeysAreReadAgain(t *testing.T) {
 	put := func(keys ...jose.JSONWebKey) {
 		t.Helper()
 		data, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
+		runtest.NoError(t, os.WriteFile(path+".new", data, 0o600))
+		runtest.NoError(t, os.Rename(path+".new", path))
 	}
 	put(i.keys[0].Public(), i.keys[1].Public())
 	cfg := i.config()
 	cfg.KeysURL, cfg.KeysFile, cfg.RefreshSeconds = "", path, 1
 	id := i.identifier(cfg)
 	token := i.token(nil)
-	if _, err := identify(t, id, token); err != nil {
-		t.Fatal(err)
-	}
+	_, err := identify(t, id, token)
+	runtest.NoError(t, err)
 	put(i.keys[1].Public())
 	refused := func(token string) {
 		t.Helper()
@@ -227,9 +207,8 @@ func TestKeysAreReadAgain(t *testing.T) {
 	}
 	refused(token)
 	last := i.sign(jose.ES256, i.keys[1], i.claims(nil), nil)
-	if _, err := identify(t, id, last); err != nil {
-		t.Fatal(err)
-	}
+	_, err = identify(t, id, last)
+	runtest.NoError(t, err)
 	put([]jose.JSONWebKey{}...) // revokes the last key
 	refused(last)
 	if _, err := oidc.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "key set is empty") {
@@ -306,9 +285,7 @@ func FuzzIdentify(f *testing.F) {
 	i := newIssuer(f)
 	id := i.identifier(i.config())
 	good, err := identify(f, id, i.token(nil))
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.NoError(f, err)
 	for _, text := range i.hostile() {
 		f.Add(text)
 	}

@@ -68,9 +68,7 @@ func run(t *testing.T, wait time.Duration, name string, env []string, command ..
 			t.Errorf("got the result %+v, want a reason for a failure only", r)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return order, failed, log.String()
 }
 

@@ -23,16 +23,12 @@ func TestChildWaitsForOrphans(t *testing.T) {
 	if mustWaitForOrphans() {
 		t.Fatal("before: got a process that must wait for orphans")
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	if !mustWaitForOrphans() {
 		t.Fatal("a subreaper: got no need to wait for orphans")
 	}
 	code, err := waitForOrphans("/bin/sh", []string{"sh", "-c", os.Getenv(scriptVariable)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if code != 0 { // a test may not end its process so with 0
 		os.Exit(code)
 	}
@@ -61,19 +57,12 @@ func TestOrphansAreWaitedFor(t *testing.T) {
 			var errs strings.Builder
 			cmd.Stderr = &errs
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
+			runtest.NoError(t, cmd.Start())
 			if tc.signal != nil {
-				if _, err := out.Read(make([]byte, 1)); err != nil {
-					t.Fatal(err)
-				}
-				if err := cmd.Process.Signal(tc.signal); err != nil {
-					t.Fatal(err)
-				}
+				_, err = out.Read(make([]byte, 1))
+				runtest.NoError(t, err)
+				runtest.NoError(t, cmd.Process.Signal(tc.signal))
 			}
 			err = cmd.Wait()
 			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {

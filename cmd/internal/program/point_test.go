@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 const commitID = "01J5ZX0000000000000000000"
@@ -28,9 +29,8 @@ func pointHistory(t *testing.T) events.Log {
 		if i == 1 {
 			c.Events = append(c.Events, events.Of("", &events.SessionClosed{}))
 		}
-		if _, err := log.Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := log.Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 	}
 	return log
 }
@@ -80,7 +80,6 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%q: got %v, want it to be ErrBeforeHistory: %t", p, err, before)
 		}
 	}
-	if _, err := program.Point("").Seq(t.Context(), log, "other", "--at", now()); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("unknown session: got %v, want ErrNoSession", err)
-	}
+	_, err := program.Point("").Seq(t.Context(), log, "other", "--at", now())
+	runtest.WantError(t, "unknown session", err, events.ErrNoSession)
 }

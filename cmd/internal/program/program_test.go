@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestWaitIsReportedAfterTwoSeconds prints the reason of a wait after two seconds, and nothing for a shorter wait.
@@ -25,9 +27,7 @@ func TestWaitIsReportedAfterTwoSeconds(t *testing.T) {
 			over()
 			time.Sleep(time.Hour) //nolint:forbidigo // in a bubble
 			synctest.Wait()
-			if out.String() != want {
-				t.Errorf("after %s: got %q, want %q", wait, out.String(), want)
-			}
+			runtest.Equal(t, fmt.Sprintf("after %s", wait), out.String(), want)
 		})
 	}
 }
@@ -119,9 +119,7 @@ func TestBareCommandLine(t *testing.T) {
 		if code := cli.Run(t.Context(), nil, &Streams{Out: &out, Err: &messages}); code != c.code || messages.String() != c.messages {
 			t.Errorf("%+v: got code %d, messages %q", c, code, messages.String())
 		}
-		if !strings.Contains(out.String(), "Usage: p <command>") {
-			t.Errorf("got %q, want the help", out.String())
-		}
+		runtest.Contains(t, "string", out.String(), "Usage: p <command>")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // through writes a text in pieces.
@@ -17,13 +18,10 @@ func through(t *testing.T, text string, piece int) string {
 	var out strings.Builder
 	w := program.NewTerminal(&out)
 	for from := 0; from < len(text); from += piece {
-		if _, err := w.Write([]byte(text[from:min(from+piece, len(text))])); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.Write([]byte(text[from:min(from+piece, len(text))]))
+		runtest.NoError(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, w.Close())
 	return out.String()
 }
 
@@ -44,9 +42,7 @@ func TestLongEveryCharacter(t *testing.T) {
 			t.Errorf("U+%04X byte by byte: got %q, want %q", r, byByte, got)
 		}
 		line, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var decoded string
 		if err := json.Unmarshal([]byte(through(t, string(line), len(line))), &decoded); err != nil || decoded != text {
 			t.Errorf("U+%04X in JSON: got %q and %v, want %q", r, decoded, err, text)

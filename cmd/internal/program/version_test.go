@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLine covers the builds that Go stamps: of a clean clone, of a modified one, of a module version, of go run, and
@@ -26,9 +27,7 @@ func TestLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := program.VersionLine("p", &debug.BuildInfo{GoVersion: "go1.26.1", Main: debug.Module{Version: tc.module}, Settings: tc.settings})
-			if got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			runtest.Equal(t, "got", got, tc.want)
 		})
 	}
 	if got, want := program.VersionLine("p", nil), "p (no build information)"; got != want {

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/recheck"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/plugin"
@@ -215,23 +216,18 @@ func record(t *testing.T, url string, cfg Config, flags PluginFlags) (file strin
 	node, err := Start(ctx, s, cfg, func(c *Command) {
 		c.Store, c.Listen, c.Model, c.PluginFlags = t.TempDir(), "127.0.0.1:0", "m", flags
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer node.Stop()
 	for _, id := range []events.SessionID{"s", "redacted"} {
-		if _, err := node.Host().Create(ctx, api.CreateRequest{ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = node.Host().Create(ctx, api.CreateRequest{ID: id})
+		runtest.NoError(t, err)
 		turn, err := node.Host().Run(ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
 		if err != nil || turn.End != events.EndFinished {
 			t.Fatalf("turn: got %+v, %v", turn, err)
 		}
 	}
 	for entry, err := range node.bus.Log().Read(ctx, "s", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for i := range entry.Commit.Events {
 			if p, ok := entry.Commit.Events[i].Payload.(*events.HookRan); ok && p.Point != events.PointAfterTool && p.Point != events.PointReply {
 				points++
@@ -247,12 +243,9 @@ func record(t *testing.T, url string, cfg Config, flags PluginFlags) (file strin
 	dir := t.TempDir()
 	for id, log := range map[events.SessionID]events.Log{"s": log, "redacted": replies} {
 		var archived bytes.Buffer
-		if _, err := archive.Write(ctx, log, node.bus, id, &archived); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, string(id)+".lash"), archived.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		_, err = archive.Write(ctx, log, node.bus, id, &archived)
+		runtest.NoError(t, err)
+		runtest.NoError(t, os.WriteFile(filepath.Join(dir, string(id)+".lash"), archived.Bytes(), 0o600))
 	}
 	file = filepath.Join(dir, "s.lash")
 	return file, points

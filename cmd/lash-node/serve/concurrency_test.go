@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestConcurrencyFlag reads the classes of the flag, from the command line and from a configuration.
@@ -43,18 +45,14 @@ func TestConcurrencyFlag(t *testing.T) {
 				if err == nil {
 					err = os.WriteFile(file, data, 0o600)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				args = append(args, "--config", file)
 			}
 			var cli struct {
 				Serve Command `cmd:""`
 			}
 			parser, err := kong.New(&cli)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			_, err = parser.Parse(args)
 			switch {
 			case tc.err == "" && (err != nil || cli.Serve.Concurrency != tc.want):

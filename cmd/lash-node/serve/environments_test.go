@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -15,9 +16,7 @@ import (
 func readEnvironments(t *testing.T, text string) (plugin.Environments, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "environments.json")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return (&PluginFlags{Root: "/srv", CommandTimeout: time.Minute, Environments: file}).environments()
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -28,9 +29,7 @@ import (
 func externalFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plugins.json")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -71,14 +70,12 @@ func TestExternalPluginsRefused(t *testing.T) {
 			if want := "setting external-plugins " + file + ": " + c.want; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
-			if _, err := os.Stat(store); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("store: got %v, want none", err)
-			}
+			_, err = os.Stat(store)
+			runtest.WantError(t, "store", err, os.ErrNotExist)
 		})
 	}
-	if _, err := started(t, Config{}, "--set", "external-plugins="+filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: got %v, want %v", err, os.ErrNotExist)
-	}
+	_, err := started(t, Config{}, "--set", "external-plugins="+filepath.Join(t.TempDir(), "none"))
+	runtest.WantError(t, "no file", err, os.ErrNotExist)
 }
 
 // TestExternalPluginsFields reads a file with every field of [external.Plugin]. The help and the operator's guide name each.
@@ -89,16 +86,12 @@ func TestExternalPluginsFields(t *testing.T) {
 		Manifests: []string{strings.Repeat("0a", 32)},
 	}}
 	text, err := json.Marshal(map[string]any{"plugins": want})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if got, err := parseExternal(text, nil); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	guide, err := os.ReadFile("../../../deploy/nats/OPERATING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	flag, _ := reflect.TypeFor[Command]().FieldByName("External")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[external.Plugin]()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -129,13 +122,9 @@ func connectPlugin(t *testing.T, store, name string) *nats.Conn {
 	if err == nil {
 		err = json.Unmarshal(data, &a)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	nc, err := nats.Connect(a.URL, a.Option())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -150,16 +139,12 @@ func TestExternalPlugins(t *testing.T) {
 		{"name": "letters", "effects": {"send": "non_idempotent", "other": "idempotent"}, "manifests": [%q], "callbacks": ["create"]},
 		{"name": "absent"}]}`, admitted))
 	n, err := started(t, Config{}, "--store", store, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--set", "external-plugins="+file, "--allow", "send", "--model", "m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(n.Stop)
 	ready := func() string {
 		t.Helper()
 		answer, err := http.Get("http://" + n.watched.server.Addr() + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		defer func() { _ = answer.Body.Close() }()
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != http.StatusOK {
@@ -178,14 +163,10 @@ func TestExternalPlugins(t *testing.T) {
 		t.Errorf("another manifest: got %v, want a conflict that names both hashes", err)
 	}
 	i, err := remote.Start(t.Context(), remote.Config{Conn: nc, Plugin: letters(events.EffectsNone), Version: "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	const unknown = "plugin letters: the settings name its tool other, which it does not have\n"
 	awaitText(t, ready, "ready\n"+unknown+absent)
-	if err := i.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, i.Stop(t.Context()))
 	awaitText(t, ready, "ready\nplugin letters: no instance lives: its calls fail as unavailable\n"+unknown+absent)
 }
 
@@ -204,9 +185,7 @@ func awaitText(t *testing.T, text func() string, want string) {
 func wireHash(t *testing.T, p plugin.Factory) string {
 	t.Helper()
 	declared, err := plugin.Declare(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	m := wire.Manifest{Version: "1"}
 	for _, e := range declared.Tools.Entries() {
 		m.Tools = append(m.Tools, wire.Tool{Name: e.Name, Description: e.Description, Schema: e.Look().Schema, Effects: e.Effects, Serial: e.Serial})

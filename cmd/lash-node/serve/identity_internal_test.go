@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -13,9 +14,7 @@ import (
 func TestTakenNames(t *testing.T) {
 	t.Parallel()
 	tokens, err := httpapi.NewTokens([]httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte("secret")), Scope: api.ScopeRead}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	is := taken(tokens, map[string]api.Reach{"host@acme": {}})
 	for name, want := range map[string]bool{"me": true, "host": true, "host@acme": false, "alice": false} {
 		if is(name) != want {

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/keyring"
 )
@@ -23,13 +24,9 @@ import (
 func tenantsIn(t *testing.T, dir string) []note.Verifier {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, keyring.TenantPub))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	list, err := keyring.Verifiers(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return list
 }
 
@@ -38,38 +35,27 @@ func TestHeadsOutside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tenant, keys, file := filepath.Join(dir, "tenant"), filepath.Join(dir, "n1"), filepath.Join(dir, "heads")
-	if _, err := keyring.MakeTenant(tenant, "example.com/agents"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := keyring.Certify(keys, tenant, "first", time.Now(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err := keyring.MakeTenant(tenant, "example.com/agents")
+	runtest.NoError(t, err)
+	_, err = keyring.Certify(keys, tenant, "first", time.Now(), time.Hour)
+	runtest.NoError(t, err)
 	cfg := Config{Logger: zaptest.NewLogger(t)}
 	n, err := started(t, cfg, "--store", filepath.Join(dir, "store"), "--listen", "127.0.0.1:0", "--provider", "scripted",
 		"--set", "keys="+keys, "--set", "heads="+file, "--set", "heads-subject=audit.heads")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	received := make(chan *nats.Msg, 100)
 	sub, err := n.bus.Conn().ChanSubscribe("audit.heads.>", received)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
 	id, err := n.Host().Create(t.Context(), api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	turn := func() *proof.Certificate {
 		t.Helper()
-		if _, err := n.Host().Run(t.Context(), id, api.Ask("hello")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.Host().Run(t.Context(), id, api.Ask("hello"))
+		runtest.NoError(t, err)
 		msg := <-received
 		var line headLine
-		if err := json.Unmarshal(msg.Data, &line); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(msg.Data, &line))
 		h, cert, err := proof.ReadHead([]byte(line.Note), tenantsIn(t, tenant))
 		if err != nil || h.Session != id || h.Size != line.Size || msg.Subject != "audit.heads."+string(id) {
 			t.Fatalf("head on %s: got %+v, %v", msg.Subject, h, err)
@@ -79,9 +65,8 @@ func TestHeadsOutside(t *testing.T) {
 	if got := turn().Name; got != "first" {
 		t.Errorf("got a head of key %s, want first", got)
 	}
-	if _, err := keyring.Certify(keys, tenant, "second", time.Now(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err = keyring.Certify(keys, tenant, "second", time.Now(), time.Hour)
+	runtest.NoError(t, err)
 	turns := 1
 	bustest.Eventually(t, "a head of the new key", func() bool { // the node reads its files each second
 		turns++
@@ -89,9 +74,7 @@ func TestHeadsOutside(t *testing.T) {
 	})
 	n.Stop()
 	f, err := os.Open(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = f.Close() }()
 	var last events.Seq
 	count := 0

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -40,9 +41,7 @@ func TestMain(m *testing.M) {
 func mcpFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -59,13 +58,9 @@ func TestMCP(t *testing.T) {
 	s.Err = &said
 	s.Env = func(name string) string { return map[string]string{"SECRET": "milk"}[name] }
 	c, err := cfg.parsed(s, "--store", filepath.Join(t.TempDir(), "store"), "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none", "--mcp", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	n, err := c.start(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer n.Stop()
 	for _, name := range []string{"nose", "nothing"} {
 		if want := fmt.Sprintf("MCP server notes: tool %s is left out: the server lists no such tool", name); strings.Count(said.String(), want) != 1 || strings.Contains(said.String(), "tool not* ") {
@@ -73,9 +68,7 @@ func TestMCP(t *testing.T) {
 		}
 	}
 	id, err := n.Host().Create(t.Context(), api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	turn, err := n.Host().Run(t.Context(), id, api.Ask("hi"))
 	if err != nil || turn.Text != "mine m notes__note" {
 		t.Errorf("got %q, %v, want the tool of the server", turn.Text, err)
@@ -89,20 +82,14 @@ func TestMCPBeforeTurns(t *testing.T) {
 	cfg, store := Config{Providers: []llm.Provider{ownOf("mine", "m")}}, filepath.Join(t.TempDir(), "store")
 	start := func(more ...string) *Node {
 		n, err := started(t, cfg, append([]string{"--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none"}, more...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return n
 	}
 	first := start("--set", "roles=projector")
 	id, err := first.Host().Create(t.Context(), api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	turn, err := first.Host().Submit(t.Context(), id, api.Ask("hi"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	first.Stop()
 	n := start("--mcp", mcpFile(t, fmt.Sprintf(`{"mcpServers": {"notes": {"command": "sh", "args": ["-c", "sleep 1; exec \"$0\"", %q], "env": {%q: "x", "GORACE": "atexit_sleep_ms=0"}}}}`, os.Args[0], mcpVariable)))
 	defer n.Stop()
@@ -136,9 +123,7 @@ func TestStopBeforeMCP(t *testing.T) {
 			runs := filepath.Join(t.TempDir(), "runs")
 			file := mcpFile(t, `{"mcpServers": {"slow": {"command": "sh", "args": ["-c", "touch `+runs+`; exec sleep infinity"], "lash": {"start_timeout_ms": 3600000}}}}`)
 			c, err := Config{Providers: []llm.Provider{ownOf("mine", "m")}}.parsed(silent(), "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none", "--mcp", file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			ended := make(chan error, 1)
@@ -152,9 +137,8 @@ func TestStopBeforeMCP(t *testing.T) {
 			b := openStore(t, store)
 			if used {
 				opened := &events.Commit{ID: "c1", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("", &events.SessionOpened{})}}
-				if _, err := b.Log().Append(t.Context(), opened, 0); err != nil {
-					t.Fatal(err)
-				}
+				_, err = b.Log().Append(t.Context(), opened, 0)
+				runtest.NoError(t, err)
 			}
 			bustest.Eventually(t, "the start of the MCP server", func() bool { // the node can read its store then
 				_, err := os.Stat(runs)
@@ -177,9 +161,7 @@ func TestDocumentedMCPFiles(t *testing.T) {
 	t.Parallel()
 	for _, guide := range []string{"GUIDE.md", "deploy/nats/OPERATING.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", guide))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		files := 0
 		for _, part := range strings.Split(string(text), "\n```json ")[1:] {
 			_, file, _ := strings.Cut(part, "\n")
@@ -193,9 +175,7 @@ func TestDocumentedMCPFiles(t *testing.T) {
 			if err == nil {
 				err = c.mcpServers(silent())
 			}
-			if err != nil {
-				t.Errorf("%s: %v", guide, err)
-			}
+			runtest.WantError(t, guide, err, nil)
 		}
 		if files == 0 {
 			t.Errorf("%s shows no file of MCP servers", guide)

@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestReread reads two files after each change. A change is loaded after two equal reads, and a bad file changes
@@ -21,9 +23,7 @@ func TestReread(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	var loaded []string
 	load := func(contents [][]byte) error {
@@ -39,9 +39,7 @@ func TestReread(t *testing.T) {
 		t.Errorf("first load: got %v, want the flag and the fault", err)
 	}
 	put("a", "A")
-	if err := r.add("--x", load, filepath.Join(dir, "a"), filepath.Join(dir, "b")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, r.add("--x", load, filepath.Join(dir, "a"), filepath.Join(dir, "b")))
 	for i, step := range []struct {
 		change func()
 		loaded string // what the second and third read load; empty: nothing

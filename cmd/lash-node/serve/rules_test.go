@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -37,9 +38,7 @@ func TestRulesNameTools(t *testing.T) {
 		for _, flag := range []string{"--allow", "--ask", "--deny"} {
 			for _, pattern := range []string{"", ":x*", ":a:b"} {
 				c, err := tc.cfg.parsed(silent(), flag, tc.tool+pattern)
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				_, err = c.plugins(silent())
 				if tc.ok && err != nil {
 					t.Errorf("%s %s%s: got %v, want no error", flag, tc.tool, pattern, err)

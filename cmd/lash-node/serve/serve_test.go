@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -99,14 +100,10 @@ func TestProgramAdditions(t *testing.T) {
 			}
 			args := append(strings.Fields(tc.args), "--store", t.TempDir(), "--listen", "127.0.0.1:0")
 			node, err := started(t, cfg, args...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			defer node.Stop()
 			id, err := node.Host().Create(t.Context(), api.CreateRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			turn, err := node.Host().Run(t.Context(), id, api.Ask("hi"))
 			got := strings.Fields(turn.Text)
 			if name == "default" { // default has the shipped ones too
@@ -136,9 +133,7 @@ func TestHelpNamesProviders(t *testing.T) {
 func TestAdditionsAreChecked(t *testing.T) {
 	t.Parallel()
 	store, locks := filepath.Join(t.TempDir(), "st"), filepath.Join(t.TempDir(), "locks")
-	if err := os.WriteFile(locks, []byte(`{"providers":["anthropic","a"],"models":["large-*"]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(locks, []byte(`{"providers":["anthropic","a"],"models":["large-*"]}`), 0o600))
 	for name, tc := range map[string]struct {
 		cfg  Config
 		args []string
@@ -186,9 +181,7 @@ func TestUsageOfStandaloneProgram(t *testing.T) {
 	}
 	config := filepath.Join(t.TempDir(), "config.json")
 	for file, want := range map[string]string{`{"listen":"nowhere"}`: "--listen: address nowhere", `{"lisen":"x"}`: `"lisen" is no setting and no flag`} {
-		if err := os.WriteFile(config, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(config, []byte(file), 0o600))
 		var errs strings.Builder
 		s := silent()
 		s.Err = &errs
@@ -206,9 +199,7 @@ func TestSettingsOfCheck(t *testing.T) {
 	for file, want := range map[string]string{
 		`{"listen": "x", "max-hot": 3, "environments": "/no/such"}`: "setting environments: ", `{"lisen": "x"}`: `"lisen" is no setting and no flag`,
 	} {
-		if err := os.WriteFile(config, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(config, []byte(file), 0o600))
 		var errs strings.Builder
 		s := silent()
 		s.Err = &errs
