@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/accesslog"
 )
 
@@ -29,9 +30,7 @@ func TestLog(t *testing.T) {
 		"api": "http", "op": "submit", "session": "s1", "caller": "alice", "status": int64(403), "code": "forbidden", "reason": "expired",
 		"remote": "192.0.2.1", "dur": time.Second, "read": int64(3), "written": int64(5),
 	} {
-		if got[key] != want {
-			t.Errorf("%s: got %v, want %v", key, got[key], want)
-		}
+		runtest.Equal(t, key, got[key], want)
 	}
 }
 

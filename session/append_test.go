@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/keyring"
@@ -24,22 +25,17 @@ func TestHeadsNeedAValidCertificate(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			keys, err := keyring.Open(keyring.Dir(t.TempDir()), made)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			h := sessiontest.NewHost(t, session.Config{Bus: bustest.Open(t, b.Server), Signer: keys.Signer})
-			if _, err := h.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
-				t.Fatal(err)
-			}
+			_, err = h.Submit(t.Context(), sid, ask("t1", "go"))
+			runtest.NoError(t, err)
 			on, now := b.State(), time.Now()
 			c := &events.Commit{
 				ID: events.CommitID(ulid.Make().String()), Session: sid, At: events.MillisOf(now), Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
 				Salt: session.NewSalt(), Events: []events.Event{events.Of("t1", &events.TurnCompleted{End: events.EndFailed, Issue: events.Issue{Code: "x"}})},
 			}
 			_, err = h.Worker().AppendCommit(t.Context(), c, on, func(*events.Commit) (*projector.State, error) { return on.Clone(), nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			kinds := b.history(0)
 			if !slices.Contains(kinds, events.KindTurnCompleted) {
 				t.Fatalf("got %v, want a turn that ended", kinds)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -21,9 +22,7 @@ func TestEveryReferenceIsFound(t *testing.T) {
 	refs := map[string]events.BlobRef{}
 	body := func(name string) events.BlobRef {
 		ref, err := b.Bus.PutBlob(t.Context(), []byte(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		refs[name] = ref
 		return ref
 	}
@@ -49,9 +48,8 @@ func TestEveryReferenceIsFound(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, ref)
 		}
 		all, digests = append(all, ref, ref), append(digests, ref.Digest, ref.Digest)
-		if _, err := b.Host.ReadBlob(t.Context(), "other", ref.Digest); !errors.Is(err, api.ErrUnknownBlob) {
-			t.Errorf("%s in another session: got %v, want %v", name, err, api.ErrUnknownBlob)
-		}
+		_, err := b.Host.ReadBlob(t.Context(), "other", ref.Digest)
+		runtest.WantError(t, fmt.Sprintf("%s in another session", name), err, api.ErrUnknownBlob)
 		if got, err := b.Host.ReadBlob(t.Context(), sid, ref.Digest); err != nil || string(got) != name {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
@@ -84,21 +82,18 @@ func TestStoreIsOnce(t *testing.T) {
 	ctx := api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "alice", Key: "k1"})
 	var last events.Seq
 	for n := range 2 {
-		if _, err := b.Host.StoreBlob(ctx, "hers", []byte("one")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.StoreBlob(ctx, "hers", []byte("one"))
+		runtest.NoError(t, err)
 		s, err := b.Host.State(t.Context(), "hers")
 		if err != nil || n > 0 && s.Seq != last {
 			t.Errorf("again: got sequence %d, %v, want %d", s.Seq, err, last)
 		}
 		last = s.Seq
 	}
-	if _, err := b.Host.StoreBlob(ctx, "hers", []byte("two")); !errors.Is(err, api.ErrDifferent) {
-		t.Errorf("another body: got %v, want %v", err, api.ErrDifferent)
-	}
+	_, err := b.Host.StoreBlob(ctx, "hers", []byte("two"))
+	runtest.WantError(t, "another body", err, api.ErrDifferent)
 	for name, want := range map[string]error{"alice": nil, "bob": events.ErrNoSession} {
-		if _, err := b.Host.StoreBlob(as(t.Context(), name, api.RightWrite, "hers"), "hers", []byte(fmt.Sprint("of ", name))); !errors.Is(err, want) {
-			t.Errorf("%s: got %v, want %v", name, err, want)
-		}
+		_, err := b.Host.StoreBlob(as(t.Context(), name, api.RightWrite, "hers"), "hers", []byte(fmt.Sprint("of ", name)))
+		runtest.WantError(t, name, err, want)
 	}
 }

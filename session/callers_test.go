@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -18,9 +19,8 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 	b := setup(t)
 	asks := func(who string, id events.TurnID) {
 		t.Helper()
-		if _, err := b.Host.Submit(api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: who}), sid, ask(id, "go")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.Submit(api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: who}), sid, ask(id, "go"))
+		runtest.NoError(t, err)
 		b.Append(id, &events.TurnStarted{Attempt: 1, Worker: "w1"})
 	}
 	n := 0
@@ -28,17 +28,14 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 		t.Helper()
 		n++
 		id := events.TurnID(fmt.Sprint("p", n))
-		if _, _, err := b.Host.Worker().RuntimeHost(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := b.Host.Worker().RuntimeHost(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on"))
+		runtest.NoError(t, err)
 		queue := b.State().Queue
 		i := slices.IndexFunc(queue, func(q projector.QueuedTurn) bool { return q.ID == id })
 		if i < 0 {
 			t.Fatalf("turn %s is not in the queue", id)
 		}
-		if got := queue[i].Callers; !slices.Equal(got, want) {
-			t.Errorf("callers of what follows from %q: got %v, want %v", effect, got, want)
-		}
+		runtest.EqualLists(t, fmt.Sprintf("callers of what follows from %q", effect), queue[i].Callers, want)
 	}
 	follows("")
 	asks("alice", "t1") // first, because no worker starts the plugins' turns

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/exchange"
 )
 
@@ -30,9 +31,8 @@ func history(t *testing.T, log *events.MemLog, id, parent events.SessionID, list
 		opened.Relation = events.RelationChild
 	}
 	c := &events.Commit{ID: "c1", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: append([]events.Event{events.Of("", opened)}, list...)}
-	if _, err := log.Append(t.Context(), c, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := log.Append(t.Context(), c, 0)
+	runtest.NoError(t, err)
 }
 
 func childTask(name events.TaskID, child events.SessionID) events.Event {
@@ -48,31 +48,23 @@ func TestChildrenOfARecord(t *testing.T) {
 	history(t, log, "first", "root", events.Of("", &events.UsageCharged{Child: "second", Source: "x", At: 1, Entries: []events.UsageEntry{}}), childTask("d", "root"), childTask("e", "first"))
 	history(t, log, "second", "first", childTask("f", "first"))
 	d, err := exchange.Read(t.Context(), log, noBodies{}, "root")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	alone := exchange.NewRecord(d, exchange.RecordOptions{})
 	lost, err := d.ReadChildren(t.Context(), log, noBodies{})
 	if want := []exchange.Loss{{What: "child session gone: the source does not have it", Count: 1}}; err != nil || !reflect.DeepEqual(lost.List(), want) {
 		t.Fatalf("losses: got %v, %v, want %v", lost.List(), err, want)
 	}
 	var text bytes.Buffer
-	if err := exchange.RecordJSON(&text, exchange.NewRecord(d, exchange.RecordOptions{})); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, exchange.RecordJSON(&text, exchange.NewRecord(d, exchange.RecordOptions{})))
 	var r struct {
 		Session struct {
 			Entries []entry `json:"entries"`
 		} `json:"session"`
 	}
-	if err := json.Unmarshal(text.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal(text.Bytes(), &r))
 	got := shape(r.Session.Entries)
 	want := []any{"session.opened", "task.registered", []any{"session.opened", "usage.charged", []any{"session.opened", "task.registered"}, "task.registered", "task.registered"}, "task.registered", "task.registered"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("entries: got %v, want %v", got, want)
-	}
+	runtest.DeepEqual(t, "entries", got, want)
 	if again := exchange.NewRecord(d, exchange.RecordOptions{}); len(d.Children) != 2 || len(again.Session.Entries) != len(alone.Session.Entries) {
 		t.Errorf("second record: got %d children and %d entries, want those of the first", len(d.Children), len(again.Session.Entries))
 	}
@@ -106,9 +98,7 @@ func TestSessionsOfOthersAreNoChildren(t *testing.T) {
 		if err == nil {
 			_, err = d.ReadChildren(t.Context(), log, noBodies{})
 		}
-		if err != nil {
-			r.Fatal(err)
-		}
+		runtest.NoError(r, err)
 		for _, id := range ids[1:] {
 			if _, got := d.Children[id]; got != want[id] {
 				r.Errorf("%s: got taken %v, want %v; parents %v, names %v", id, got, want[id], parents, names)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/exchange"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestParseKey(t *testing.T) {
 	t.Parallel()
 	text, public, err := note.GenerateKey(rand.Reader, "node1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	key, err := exchange.ParseKey([]byte(text + "\n"))
 	if err != nil {
 		t.Fatalf("key in note's form: got %v", err)
@@ -29,13 +28,9 @@ func TestParseKey(t *testing.T) {
 		t.Errorf("signature with the key: got one that does not verify, %v", err)
 	}
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	file := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	if key, err := exchange.ParseKey(file); err != nil || !key.Equal(private) {
 		t.Errorf("key in PEM: got %v, want the key", err)

@@ -10,6 +10,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/exchange"
 )
 
@@ -21,9 +22,7 @@ func TestOTel(t *testing.T) {
 	asProto := ids.ReplaceAllStringFunc(got, func(s string) string {
 		m := ids.FindStringSubmatch(s)
 		id, err := hex.DecodeString(m[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return `"` + m[1] + `":"` + base64.StdEncoding.EncodeToString(id) + `"`
 	})
 	var data tracepb.TracesData

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/exchange"
 )
@@ -38,12 +39,9 @@ func (s *source) add(list ...events.Event) {
 		ID: events.CommitID("c" + string(rune('0'+s.next))), Session: "s1", At: events.Millis(1_700_000_000_000 + s.next),
 		Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: list,
 	}
-	if _, err := s.log.Append(s.t.Context(), c, events.Seq(s.next-1)); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.s.Apply(events.Entry{Seq: events.Seq(s.next), Commit: c}); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := s.log.Append(s.t.Context(), c, events.Seq(s.next-1))
+	runtest.NoError(s.t, err)
+	runtest.NoError(s.t, s.s.Apply(events.Entry{Seq: events.Seq(s.next), Commit: c}))
 }
 
 func exchangeText(s string) events.Part { return events.Part{Kind: events.PartText, Text: s} }
@@ -72,9 +70,7 @@ func document(t *testing.T) *exchange.Document {
 		{Call: 0, Outcome: events.OutcomeFailure, Text: hostile}, {Call: 1, Outcome: events.OutcomeCancelled, Text: "[cancelled] The call was cancelled."},
 	}}), events.Of("t1", &events.TurnCompleted{End: events.EndCancelled, Issue: events.Issue{Kind: "runtime", Message: hostile}}))
 	d, err := exchange.Read(t.Context(), s.log, s, "s1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return d
 }
 
@@ -98,9 +94,7 @@ func answered(t *testing.T) *exchange.Document {
 		{Call: 2, Outcome: events.OutcomeCancelled, Text: "[cancelled] the call was cancelled"},
 	}}), events.Of("t1", &events.TurnCompleted{End: events.EndCancelled}))
 	d, err := exchange.Read(t.Context(), s.log, s, "s1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return d
 }
 
@@ -112,9 +106,7 @@ func TestCancelledResults(t *testing.T) {
 	for name, write := range map[string]writer{"chat": exchange.Chat, "pi": exchange.Pi} {
 		var b bytes.Buffer
 		lost, err := write(&b, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if !strings.Contains(b.String(), "half done") || strings.Contains(b.String(), "[cancelled]") {
 			t.Errorf("%s: got %s, want the text of the tool and none of the runtime", name, &b)
 		}
@@ -130,9 +122,7 @@ func TestCancelledResults(t *testing.T) {
 func TestIdleTurns(t *testing.T) {
 	t.Parallel()
 	lost, err := exchange.OTel(io.Discard, answered(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, l := range lost.List() {
 		if l.What == "turns that did not start" && l.Count == 1 {
 			return
@@ -147,9 +137,7 @@ func written(t *testing.T, write writer) (string, map[string]int) {
 	t.Helper()
 	var b bytes.Buffer
 	lost, err := write(&b, document(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	counts := make(map[string]int)
 	for _, l := range lost.List() {
 		counts[l.What] = l.Count
@@ -163,9 +151,7 @@ func TestHTMLIsInert(t *testing.T) {
 	t.Parallel()
 	page, _ := written(t, exchange.HTML)
 	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	own := map[string]string{
 		"html": "lang", "head": "", "meta": "charset name content http-equiv", "title": "", "style": "", "body": "", "main": "", "h1": "", "h2": "", "h3": "",
 		"dl": "", "dt": "", "dd": "", "section": "class", "p": "", "pre": "",

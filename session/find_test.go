@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 )
@@ -15,9 +16,7 @@ import (
 // project writes a session's row of the directory from its current state.
 func (b *bundle) project(id events.SessionID) {
 	b.T.Helper()
-	if err := follow.NewProjector(b.Bus, nil).Project(b.T.Context(), id); err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, follow.NewProjector(b.Bus, nil).Project(b.T.Context(), id))
 }
 
 // found reads all pages of a caller, and checks every cursor: it contains only ids that the page before it showed.
@@ -26,9 +25,7 @@ func (b *bundle) found(name string, own bool, limit int) (list []string) {
 	ctx := api.WithCaller(b.T.Context(), api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeRead, Own: own}}, api.RightRead, "")
 	for q := (api.SessionQuery{Page: api.Page{Limit: limit}}); ; {
 		page, err := b.Host.Sessions(ctx, q)
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		for _, s := range page.Sessions {
 			list = append(list, string(s.ID))
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -17,9 +18,7 @@ import (
 func nodeIDs(t *testing.T, s *projector.State) (list []events.NodeID) {
 	t.Helper()
 	path, err := s.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, n := range path {
 		list = append(list, n.ID)
 	}
@@ -33,23 +32,17 @@ func TestForkAt(t *testing.T) {
 	ctx := t.Context()
 	b.pending(1)
 	b.Append("t1", &events.TurnCompleted{End: events.EndCancelled})
-	if err := b.Host.BranchTo(ctx, sid, ""); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Host.BranchTo(ctx, sid, ""))
 	last := b.State().Seq
 	for seq := events.Seq(1); seq <= last; seq++ {
 		want, err := b.Host.StateAt(ctx, sid, seq)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		id, err := b.Host.Fork(ctx, sid, api.CreateRequest{At: seq})
 		if err != nil {
 			t.Fatalf("at %d: %v", seq, err)
 		}
 		got, err := follow.Whole(ctx, b.Bus, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if fmt.Sprint(nodeIDs(t, got)) != fmt.Sprint(nodeIDs(t, want)) || got.Forked != (events.ForkedFrom{Session: sid, Seq: seq, Leaf: want.Leaf}) {
 			t.Errorf("at %d: got %v, %+v, want %v", seq, nodeIDs(t, got), got.Forked, nodeIDs(t, want))
 		}
@@ -86,9 +79,7 @@ func TestSnapshotForReading(t *testing.T) {
 	ctx := t.Context()
 	b.Append("", &events.SessionClosed{})
 	at, err := b.Host.StateAt(ctx, sid, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name, create := range map[string]func(context.Context, api.CreateRequest) (events.SessionID, error){
 		"host": b.Host.Create, "client": operation.Requests{Transport: nowhere{t}}.Create,
 	} {
@@ -98,7 +89,6 @@ func TestSnapshotForReading(t *testing.T) {
 			t.Errorf("%s: got %v, want the field snapshot refused", name, err)
 		}
 	}
-	if _, err := b.Host.Create(ctx, api.CreateRequest{ID: "copy", Start: api.StartExisting, From: sid, At: 1}); err != nil {
-		t.Errorf("the named request: %v", err)
-	}
+	_, err = b.Host.Create(ctx, api.CreateRequest{ID: "copy", Start: api.StartExisting, From: sid, At: 1})
+	runtest.WantError(t, "the named request", err, nil)
 }

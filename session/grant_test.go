@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -25,16 +26,13 @@ func as(ctx context.Context, name string, needs api.Right, id events.SessionID) 
 // owned creates a session of the caller alice.
 func (b *bundle) owned(id events.SessionID) {
 	b.T.Helper()
-	if _, err := b.Host.Create(as(b.T.Context(), "alice", api.RightWrite, ""), api.CreateRequest{ID: id}); err != nil {
-		b.T.Fatal(err)
-	}
+	_, err := b.Host.Create(as(b.T.Context(), "alice", api.RightWrite, ""), api.CreateRequest{ID: id})
+	runtest.NoError(b.T, err)
 }
 
 func (b *bundle) grant(h *session.Host, id events.SessionID, to string, rights ...events.SessionRight) {
 	b.T.Helper()
-	if err := h.Grant(as(b.T.Context(), "alice", api.RightGrant, id), id, api.GrantRequest{To: to, Rights: rights}); err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, h.Grant(as(b.T.Context(), "alice", api.RightGrant, id), id, api.GrantRequest{To: to, Rights: rights}))
 }
 
 // TestGrantGuardsAppends revokes a grant through one host and writes through another host with an older state: the
@@ -49,17 +47,11 @@ func TestGrantGuardsAppends(t *testing.T) {
 		return err
 	}
 	for n := range 3 {
-		if err := write(n); !errors.Is(err, events.ErrNoSession) {
-			t.Errorf("without a grant: got %v, want %v", err, events.ErrNoSession)
-		}
+		runtest.WantError(t, "without a grant", write(n), events.ErrNoSession)
 		b.grant(other, "hers", "bob", events.GrantWrite)
-		if err := write(10 + n); err != nil {
-			t.Errorf("with a grant that another host made: %v", err)
-		}
+		runtest.WantError(t, "with a grant that another host made", write(10+n), nil)
 		b.grant(other, "hers", "bob")
-		if err := write(20 + n); !errors.Is(err, events.ErrNoSession) {
-			t.Errorf("after it was taken back: got %v, want %v", err, events.ErrNoSession)
-		}
+		runtest.WantError(t, "after it was taken back", write(20+n), events.ErrNoSession)
 	}
 }
 
@@ -101,9 +93,7 @@ func TestRevokedWhileWriting(t *testing.T) {
 		writers.Wait()
 		revoked := false
 		for entry, err := range b.Bus.Log().Read(t.Context(), id, 3) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			if revoked && entry.Commit.Actor.ID == "bob" {
 				t.Errorf("got a commit of bob's at %d, after the grant was taken back", entry.Seq)
 			}
@@ -149,13 +139,11 @@ func TestContentOfOthersIsFree(t *testing.T) {
 	alice := api.WithCaller(t.Context(), api.Caller{Name: "alice", Reach: api.Reach{Scope: "read,write"}}, api.RightWrite, "")
 	called, _ := api.TakeRequestMeta(api.WithRequestMeta(alice, api.RequestMeta{Actor: "alice"}))
 	for n, ctx := range []context.Context{called, t.Context(), api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "alice"})} {
-		if _, err := b.Host.Create(ctx, api.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}}); err != nil {
-			t.Errorf("caller %d: %v", n, err)
-		}
+		_, err := b.Host.Create(ctx, api.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}})
+		runtest.WantError(t, fmt.Sprintf("caller %d", n), err, nil)
 	}
-	if _, err := b.Host.Create(alice, api.CreateRequest{Options: map[string]string{"x": "{}"}}); !errors.Is(err, api.ErrForbidden) {
-		t.Errorf("of the caller itself: got %v, want %v", err, api.ErrForbidden)
-	}
+	_, err := b.Host.Create(alice, api.CreateRequest{Options: map[string]string{"x": "{}"}})
+	runtest.WantError(t, "of the caller itself", err, api.ErrForbidden)
 }
 
 // TestCopyBelongsToItsContent copies a session of another owner below the caller's own session, with only the right
@@ -166,16 +154,14 @@ func TestCopyBelongsToItsContent(t *testing.T) {
 	b.owned("hers")
 	b.grant(b.Host, "hers", "bob", events.GrantWrite)
 	bob := as(t.Context(), "bob", api.RightWrite, "")
-	if _, err := b.Host.Create(bob, api.CreateRequest{ID: "his"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Host.Create(bob, api.CreateRequest{ID: "his"})
+	runtest.NoError(t, err)
 	for id, parent := range map[events.SessionID]events.SessionID{"copy": "", "child": "his"} {
 		if _, err := b.Host.Create(bob, api.CreateRequest{ID: id, Start: api.StartExisting, From: "hers", Parent: parent}); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if _, err := b.Host.State(as(t.Context(), "bob", api.RightRead, id), id); !errors.Is(err, api.ErrForbidden) {
-			t.Errorf("%s: bob reads: got %v, want it refused", id, err)
-		}
+		_, err = b.Host.State(as(t.Context(), "bob", api.RightRead, id), id)
+		runtest.WantError(t, fmt.Sprintf("%s: bob reads", id), err, api.ErrForbidden)
 		if s, err := b.Host.State(as(t.Context(), "alice", api.RightRead, id), id); err != nil || s.Owner != "alice" {
 			t.Errorf("%s: alice reads: got %v, want her session", id, err)
 		}
@@ -196,9 +182,8 @@ func TestIDsOfNodes(t *testing.T) {
 		if !errors.As(err, &field) || field.Field != "id" {
 			t.Errorf("%s: got %v, want the id refused", id, err)
 		}
-		if _, err := b.Host.State(t.Context(), id); !errors.Is(err, events.ErrNoSession) {
-			t.Errorf("%s: got %v, want no session", id, err)
-		}
+		_, err = b.Host.State(t.Context(), id)
+		runtest.WantError(t, fmt.Sprintf("%s", id), err, events.ErrNoSession)
 		if _, err := b.Host.Create(t.Context(), api.CreateRequest{ID: id}); err != nil { // a node's own
 			t.Errorf("%s: %v", id, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
@@ -26,13 +27,9 @@ func requested() []events.Event { return []events.Event{events.Of("t1", &events.
 // wakes counts the wakes of the queue.
 func wakes(t *testing.T, b *bus.Bus) map[bus.WakeKey]bool {
 	t.Helper()
-	if err := b.Conn().Flush(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Conn().Flush())
 	list, err := b.Wakes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return list
 }
 
@@ -66,18 +63,12 @@ func TestCommitSetsTheTimer(t *testing.T) {
 	s.Scheduled = []projector.ScheduledTurn{{ID: "t1", At: at}}
 	timer := func() events.Millis {
 		now, err := b.Timer(t.Context(), hintSid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return now
 	}
 	h.Commit(s, nil, at)
-	if err := b.Conn().Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if got := timer(); got != 0 {
-		t.Errorf("a timer that is set: got %d, want no other one", got)
-	}
+	runtest.NoError(t, b.Conn().Flush())
+	runtest.Equal(t, "a timer that is set", timer(), 0)
 	h.Commit(s, nil, 0)
 	bustest.Eventually(t, "the timer", func() bool { return timer() == at })
 }
@@ -87,28 +78,18 @@ func TestRepeatTurn(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	h := hint.New(b, "w1", func(*projector.State) {})
-	if err := h.RepeatTurn(t.Context(), waiting()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, h.RepeatTurn(t.Context(), waiting()))
 	bustest.Eventually(t, "the lost wake", func() bool { return wakes(t, b)[hint.FallbackKey(hintSid)] })
 	q, err := b.Queue(t.Context(), bus.ClassTurn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var first *bus.Wake
 	bustest.Eventually(t, "a delivery", func() bool {
 		_, err = q.Fetch(t.Context(), 1, 1e9, func(w *bus.Wake) { first = w })
 		return err == nil && first != nil
 	})
-	if err := h.RepeatTurn(t.Context(), waiting()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Conn().Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Ack(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, h.RepeatTurn(t.Context(), waiting()))
+	runtest.NoError(t, b.Conn().Flush())
+	runtest.NoError(t, first.Ack())
 	bustest.Eventually(t, "an empty queue: the ack is of the only wake", func() bool { return len(wakes(t, b)) == 0 })
 }
 
@@ -122,9 +103,7 @@ func TestStore(t *testing.T) {
 		{ID: "own", Of: events.TaskTool, State: events.TaskRunning},
 		{ID: "ended", Of: events.TaskTool, Runner: task.ToolRunner, State: events.TaskCompleted},
 	}
-	if err := hint.Store(t.Context(), b, s); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, hint.Store(t.Context(), b, s))
 	got := wakes(t, b)
 	want := bus.WakeKey{Class: bus.ClassTool, Session: hintSid, Task: "run"}
 	if len(got) != 2 || !got[hint.FallbackKey(hintSid)] || !got[want] {

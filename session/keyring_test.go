@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"crypto/ed25519"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/keyring"
 )
 
@@ -21,18 +21,14 @@ var now = time.UnixMilli(1_800_000_000_000)
 func open(t *testing.T, dir string, at time.Time) *keyring.Keys {
 	t.Helper()
 	keys, err := keyring.Open(dir, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return keys
 }
 
 func read(t *testing.T, dir, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(text)
 }
 
@@ -43,9 +39,7 @@ func TestOpenAfterDeath(t *testing.T) {
 	first := open(t, dir, now).Signer().Certificate()
 	want := read(t, dir, keyring.TenantPub)
 	for _, name := range []string{keyring.TenantPub, keyring.NodeKey, keyring.Certificate} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.Remove(filepath.Join(dir, name)))
 	}
 	again := open(t, dir, now).Signer().Certificate()
 	if got := read(t, dir, keyring.TenantPub); got != want || again.Tenant != first.Tenant {
@@ -65,9 +59,7 @@ func TestOpenRenews(t *testing.T) {
 	if later.Digest == first.Digest || later.Tenant != first.Tenant || later.Until <= first.Until {
 		t.Errorf("opened later: got %+v, want a new key of %s", later, first.Tenant)
 	}
-	if err := os.Remove(filepath.Join(dir, keyring.NodeKey)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Remove(filepath.Join(dir, keyring.NodeKey)))
 	if made := open(t, dir, now).Signer().Certificate(); made.Tenant != first.Tenant {
 		t.Errorf("without the node's key: got a key of %s, want one of %s", made.Tenant, first.Tenant)
 	}
@@ -89,40 +81,30 @@ func TestNodeOfFleet(t *testing.T) {
 	if err != nil || !strings.HasPrefix(public, "example.com/agents+") {
 		t.Fatalf("make tenant: got %q, %v", public, err)
 	}
-	if _, err := keyring.MakeTenant(tenant, "other"); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("make tenant twice: got %v, want %v", err, fs.ErrExist)
-	}
+	_, err = keyring.MakeTenant(tenant, "other")
+	runtest.WantError(t, "make tenant twice", err, fs.ErrExist)
 	cert, err := keyring.Certify(node, tenant, "n1", now, 24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(node, keyring.TenantKey)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the tenant's key at the node: got %v, want none", err)
-	}
+	runtest.NoError(t, err)
+	_, err = os.Stat(filepath.Join(node, keyring.TenantKey))
+	runtest.WantError(t, "the tenant's key at the node", err, fs.ErrNotExist)
 	keys, err := keyring.Load(node, now)
 	if err != nil || keys.Signer().Certificate().Digest != cert.Digest {
 		t.Fatalf("load: got %v, %v", keys, err)
 	}
-	if _, err := keyring.Load(node, now.Add(25*time.Hour)); !errors.Is(err, keyring.ErrExpired) {
-		t.Errorf("load later: got %v, want %v", err, keyring.ErrExpired)
-	}
+	_, err = keyring.Load(node, now.Add(25*time.Hour))
+	runtest.WantError(t, "load later", err, keyring.ErrExpired)
 	text := read(t, node, keyring.NodeKey)
-	if _, err := keyring.Certify(node, tenant, "n1", now, 24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err = keyring.Certify(node, tenant, "n1", now, 24*time.Hour)
+	runtest.NoError(t, err)
 	if err := keys.Set([]byte(text), []byte(read(t, node, keyring.Certificate)), []byte(public)); err == nil {
 		t.Error("the certificate of another key: got no error")
 	}
-	if err := keys.Set([]byte(read(t, node, keyring.NodeKey)), []byte(read(t, node, keyring.Certificate)), []byte(public)); err != nil {
-		t.Errorf("new key: %v", err)
-	}
+	runtest.WantError(t, "new key", keys.Set([]byte(read(t, node, keyring.NodeKey)), []byte(read(t, node, keyring.Certificate)), []byte(public)), nil)
 	if got := keys.Signer().Certificate().Digest; got == cert.Digest {
 		t.Error("new key: the old one is in use")
 	}
 	if runtime.GOOS != "windows" {
-		if err := os.Chmod(filepath.Join(node, keyring.NodeKey), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.Chmod(filepath.Join(node, keyring.NodeKey), 0o640))
 		if _, err := keyring.Load(node, now); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("a key that others read: got %v", err)
 		}
@@ -139,13 +121,9 @@ func TestKeySigns(t *testing.T) {
 		Events: []events.Event{events.Of("t1", &events.TurnCompleted{End: events.EndFinished})},
 	}
 	signed, head, err := keys.Signer().Sign(c, &proof.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	tenants, err := keyring.Verifiers(read(t, dir, keyring.TenantPub))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, cert, err := proof.ReadHead([]byte(head.Note), tenants)
 	if err != nil || got.Size != 1 || got.Root != events.CommitHash(encode(t, signed)) {
 		t.Errorf("read head: got %+v, %v", got, err)
@@ -160,8 +138,6 @@ func TestKeySigns(t *testing.T) {
 func encode(t *testing.T, c *events.Commit) []byte {
 	t.Helper()
 	data, err := events.Encode(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return data
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -107,16 +108,12 @@ var fillers = map[string]filler{
 func (b *bundle) fill(list []events.Event) {
 	b.T.Helper()
 	at, err := b.Bus.Log().Last(b.T.Context(), sid)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	for len(list) > 0 {
 		n, size := 0, 0
 		for n < len(list) && n < 4000 {
 			data, err := events.EncodePayload(list[n].Payload)
-			if err != nil {
-				b.T.Fatal(err)
-			}
+			runtest.NoError(b.T, err)
 			if size += len(data) + 128; size > events.MaxCommitBytes-1024 {
 				break
 			}
@@ -196,9 +193,7 @@ func (b *bundle) throughLife() {
 	if digest, err := follow.Save(ctx, b.Bus, b.State()); err != nil || digest == "" {
 		t.Errorf("snapshot: got %q, %v, want one", digest, err)
 	}
-	if err := b.Host.CloseSession(ctx, sid, longText(events.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("close with a long reason: got %v, want %v", err, events.ErrTooLarge)
-	}
+	runtest.WantError(t, "close with a long reason", b.Host.CloseSession(ctx, sid, longText(events.MaxReasonBytes+1)), events.ErrTooLarge)
 	if err := b.Host.CloseSession(ctx, sid, longText(events.MaxReasonBytes)); err != nil {
 		t.Fatalf("close: %v", err)
 	}
@@ -209,12 +204,10 @@ func (b *bundle) throughLife() {
 	b.cold()
 	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // this commit restores the session from the archive
 	b.cold()
-	if _, err := b.Host.Erase(ctx, sid, longText(events.MaxReasonBytes)); err != nil {
-		t.Errorf("erase: %v", err)
-	}
-	if _, err := b.Host.State(ctx, sid); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("erased: got %v, want %v", err, events.ErrNoSession)
-	}
+	_, err = b.Host.Erase(ctx, sid, longText(events.MaxReasonBytes))
+	runtest.WantError(t, "erase", err, nil)
+	_, err = b.Host.State(ctx, sid)
+	runtest.WantError(t, "erased", err, events.ErrNoSession)
 }
 
 // cold archives the session, and reads it.
@@ -300,9 +293,8 @@ func TestReasons(t *testing.T) {
 			}
 		}
 	}
-	if _, err := session.New(session.Config{Bus: b.Bus, Actor: "caf\xe9", Plugins: session.NoPlugins()}); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("actor: got %v, want %v", err, events.ErrInvalid)
-	}
+	_, err := session.New(session.Config{Bus: b.Bus, Actor: "caf\xe9", Plugins: session.NoPlugins()})
+	runtest.WantError(t, "actor", err, events.ErrInvalid)
 	b.unchanged(before, "refused")
 }
 
@@ -329,13 +321,10 @@ func TestLongCancelAllOfCalls(t *testing.T) {
 func TestForkOfResults(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if _, err := b.Host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Host.Submit(t.Context(), sid, ask("t1", "go"))
+	runtest.NoError(t, err)
 	prompt, err := b.State().Prompt()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	reply := &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopToolUse}
 	part := events.Part{Kind: events.PartToolCall, Call: "c", Tool: "t"}
 	_, one := turn.Calls([]events.Part{part})
@@ -354,9 +343,7 @@ func TestForkOfResults(t *testing.T) {
 	b.fill(append(list, events.Of("t1", &events.TurnCompleted{End: events.EndCancelled})))
 	from := b.State()
 	id, err := b.Host.Fork(t.Context(), sid, api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if s, err := b.Host.State(t.Context(), id); err != nil || s.Leaf != from.Leaf || s.Status != projector.StatusOpen {
 		t.Errorf("fork: got leaf %s, %s, %v, want %s", s.Leaf, s.Status, err, from.Leaf)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/task"
@@ -18,9 +19,7 @@ func TestListsAreBounded(t *testing.T) {
 	b := setup(t)
 	b.owned("other")
 	last, err := b.Host.State(t.Context(), sid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for field, ask := range map[string]struct {
 		limit int
 		send  func(ctx context.Context, n int) error

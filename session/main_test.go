@@ -6,6 +6,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -46,13 +47,10 @@ func (b *bundle) pending(calls int) {
 // running starts turn t1, with this number of calls.
 func (b *bundle) running(calls int) {
 	b.T.Helper()
-	if _, err := b.Host.Submit(b.T.Context(), sid, ask("t1", "go")); err != nil {
-		b.T.Fatal(err)
-	}
+	_, err := b.Host.Submit(b.T.Context(), sid, ask("t1", "go"))
+	runtest.NoError(b.T, err)
 	prompt, err := b.State().Prompt()
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	reply := &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopToolUse}
 	for range calls {
 		reply.Parts = append(reply.Parts, events.Part{Kind: events.PartToolCall, Call: "c", Tool: "t", Args: []byte("{}")})
@@ -78,9 +76,7 @@ func (b *bundle) unchanged(since *projector.State, what string) {
 func (b *bundle) history(after events.Seq) (list []events.Kind) {
 	b.T.Helper()
 	for entry, err := range b.Bus.Log().Read(b.T.Context(), sid, after+1) {
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		for i := range entry.Commit.Events {
 			list = append(list, entry.Commit.Events[i].Kind)
 		}
@@ -92,8 +88,7 @@ func (b *bundle) history(after events.Seq) (list []events.Kind) {
 func (b *bundle) takeWake() *bus.Wake {
 	b.T.Helper()
 	w := b.FetchWake(b.Bus, bus.ClassTurn)
-	if _, err := b.Bus.Conn().RequestWithContext(b.T.Context(), w.Handle(), []byte("+ACK")); err != nil {
-		b.T.Fatal(err)
-	}
+	_, err := b.Bus.Conn().RequestWithContext(b.T.Context(), w.Handle(), []byte("+ACK"))
+	runtest.NoError(b.T, err)
 	return w
 }

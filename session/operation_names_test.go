@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 )
@@ -16,9 +17,7 @@ import (
 func TestRowsAreNamedForMethods(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "operation/table.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	host, service := reflect.TypeFor[operation.Host](), reflect.TypeFor[api.Service]()
 	onlyHTTP := map[string]string{"Turn": "one of Turns", "StreamCompletion": "Complete as a stream", "Snapshot": "State for a request"}
 	rows := 0

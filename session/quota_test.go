@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -26,9 +27,7 @@ const mostOwned = 3
 func (b *bundle) owning(most int) *session.Host {
 	b.T.Helper()
 	h, err := session.New(session.Config{Bus: bustest.Open(b.T, b.Server), MaxSessionsPerCaller: most, Plugins: session.NoPlugins()})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return h
 }
 
@@ -99,17 +98,14 @@ func TestLongOwnedSessions(t *testing.T) {
 			},
 			"close": func(*rapid.T) {
 				who, i := some()
-				if err := host().CloseSession(by(t.Context(), who), open[who][i], "done"); err != nil {
-					r.Fatal(err)
-				}
+				runtest.NoError(r, host().CloseSession(by(t.Context(), who), open[who][i], "done"))
 				project(r, b.Bus, open[who][i])
 				gone(who, i)
 			},
 			"erase": func(*rapid.T) {
 				who, i := some()
-				if _, err := host().Erase(t.Context(), open[who][i], "unwanted"); err != nil {
-					r.Fatal(err)
-				}
+				_, err := host().Erase(t.Context(), open[who][i], "unwanted")
+				runtest.NoError(r, err)
 				gone(who, i)
 			},
 			"restart": func(*rapid.T) { hosts[rapid.IntRange(0, 1).Draw(r, "which")] = b.owning(mostOwned) },
@@ -153,24 +149,19 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	want("at once", first, mostOwned)
 	want("another caller", burst(h, "bob"), mostOwned)
 	project(t, b.Bus, first[0]) // this row is now behind, and changes no count
-	if err := h.CloseSession(t.Context(), first[0], "done"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, h.CloseSession(t.Context(), first[0], "done"))
 	want("after one was closed", burst(h, "alice"), 1)
 	project(t, b.Bus, first[1])
-	if _, err := h.Erase(t.Context(), first[1], "unwanted"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Erase(t.Context(), first[1], "unwanted")
+	runtest.NoError(t, err)
 	want("after one was erased", burst(h, "alice"), 1)
-	if _, err := h.Create(by(t.Context(), "alice"), api.CreateRequest{ID: first[2]}); !errors.Is(err, api.ErrExists) {
-		t.Errorf("an id that is taken: got %v, want %v", err, api.ErrExists)
-	}
+	_, err = h.Create(by(t.Context(), "alice"), api.CreateRequest{ID: first[2]})
+	runtest.WantError(t, "an id that is taken", err, api.ErrExists)
 	project(t, b.Bus, first[0]) // else a new host does not see the close
 	again := b.owning(mostOwned)
 	want("after a restart", burst(again, "alice"), 0)
-	if _, err := again.Create(t.Context(), api.CreateRequest{}); err != nil {
-		t.Errorf("a session of nobody: got %v, want none of the limit", err)
-	}
+	_, err = again.Create(t.Context(), api.CreateRequest{})
+	runtest.WantError(t, "a session of nobody", err, nil)
 }
 
 // TestOwnedRequestIsCut cuts the request as soon as the server has stored the session: the session counts.
@@ -183,9 +174,7 @@ func TestOwnedRequestIsCut(t *testing.T) {
 	if err == nil {
 		err = b.Bus.Conn().Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = sub.Unsubscribe() }()
 	for range 8 * mostOwned {
 		ctx, cancel := context.WithCancel(by(t.Context(), "alice"))
@@ -203,9 +192,7 @@ func TestOwnedRequestIsCut(t *testing.T) {
 	}
 	made := 0
 	for id, err := range b.Bus.Sessions(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if s, err := b.Host.State(t.Context(), id); err == nil && s.Owner == "alice" {
 			made++
 		}
@@ -232,12 +219,10 @@ func TestOwnedBranches(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			h, ctx := b.owning(mostOwned), by(t.Context(), "alice")
-			if _, err := h.Create(ctx, api.CreateRequest{ID: "mine"}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := h.Submit(ctx, "mine", ask("t0", "go")); err != nil {
-				t.Fatal(err)
-			}
+			_, err := h.Create(ctx, api.CreateRequest{ID: "mine"})
+			runtest.NoError(t, err)
+			_, err = h.Submit(ctx, "mine", ask("t0", "go"))
+			runtest.NoError(t, err)
 			for i := range 2 * mostOwned {
 				req := ask(events.TurnID(fmt.Sprintf("b%d", i)), "go")
 				req.WhenBusy = api.WhenBusyBranch
@@ -245,9 +230,8 @@ func TestOwnedBranches(t *testing.T) {
 					t.Errorf("branch %d beside the session: got %v, want refusals from %d on", i, err, mostOwned)
 				}
 			}
-			if _, err := h.Submit(ctx, "mine", ask("t1", "go")); err != nil {
-				t.Errorf("a turn that makes no session: got %v", err)
-			}
+			_, err = h.Submit(ctx, "mine", ask("t1", "go"))
+			runtest.WantError(t, "a turn that makes no session", err, nil)
 		})
 	}
 }
@@ -259,22 +243,18 @@ func TestLongOwnedSessionsCost(t *testing.T) {
 	b := setup(t)
 	for i := range 100 {
 		id := events.SessionID(fmt.Sprintf("other-%d", i))
-		if _, err := b.Host.Create(by(t.Context(), "bob"), api.CreateRequest{ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.Create(by(t.Context(), "bob"), api.CreateRequest{ID: id})
+		runtest.NoError(t, err)
 		project(t, b.Bus, id)
 	}
 	const n = 20
 	cost := func(name string, most int) (out, in uint64) {
 		on := bustest.Open(t, b.Server)
 		h, err := session.New(session.Config{Bus: on, MaxSessionsPerCaller: most, Plugins: session.NoPlugins()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		create := func() {
-			if _, err := h.Create(by(t.Context(), name), api.CreateRequest{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := h.Create(by(t.Context(), name), api.CreateRequest{})
+			runtest.NoError(t, err)
 		}
 		create()
 		before := on.Conn().Stats()
@@ -303,9 +283,7 @@ func TestStoredBytes(t *testing.T) {
 	const most = 1 << 20
 	open := func() *session.Host {
 		h, err := session.New(session.Config{Bus: bustest.Open(t, b.Server), MaxStoredPerCaller: most, Plugins: session.NoPlugins()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return h
 	}
 	h := open()
@@ -315,9 +293,7 @@ func TestStoredBytes(t *testing.T) {
 		return err
 	}
 	for id, ctx := range map[events.SessionID]context.Context{"a1": alice, "a2": alice, "b": bob} {
-		if err := makes(ctx, id); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, makes(ctx, id))
 		project(t, b.Bus, id)
 	}
 	adds := map[string]func(ctx context.Context, id events.SessionID) error{
@@ -359,9 +335,7 @@ func TestStoredBytes(t *testing.T) {
 	var want int64
 	for _, id := range []events.SessionID{"a1", "a2"} {
 		for e, err := range b.Bus.Log().Read(t.Context(), id, 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			want += int64(len(e.Data))
 		}
 	}
@@ -375,9 +349,7 @@ func TestStoredBytes(t *testing.T) {
 		if err := add(alice, "a2"); !refused(err) {
 			t.Errorf("%s by alice: got %v, want it refused", what, err)
 		}
-		if err := add(bob, "b"); err != nil {
-			t.Errorf("%s by bob: got %v", what, err)
-		}
+		runtest.WantError(t, fmt.Sprintf("%s by bob", what), add(bob, "b"), nil)
 	}
 	if _, err := h.Submit(alice, "a1", large); err != nil {
 		t.Errorf("the same request again: got %v", err)
@@ -385,13 +357,10 @@ func TestStoredBytes(t *testing.T) {
 	if _, _, err := h.Cancel(alice, "a1", "large", api.CancelRequest{}); err != nil {
 		t.Errorf("cancel: got %v", err)
 	}
-	if _, err := h.Erase(t.Context(), "a1", "unwanted"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := h.Erase(t.Context(), "a1", "unwanted")
+	runtest.NoError(t, err)
 	for what, add := range adds {
-		if err := add(alice, "a2"); err != nil {
-			t.Errorf("%s after one was erased: got %v", what, err)
-		}
+		runtest.WantError(t, fmt.Sprintf("%s after one was erased", what), add(alice, "a2"), nil)
 	}
 	if got, err := b.Host.StoredByOwner(t.Context()); err != nil || got != nil {
 		t.Errorf("without a limit: got %v, %v, want nothing counted", got, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -54,32 +55,22 @@ func TestRepeatPublishesLostHint(t *testing.T) {
 			b := setup(t)
 			b.running(2)
 			b.Append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
-			if err := do(t.Context(), b.Host); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, do(t.Context(), b.Host))
 			before := b.State()
 			// The earlier hints were published on the same connection, so they are stored by now.
 			err := errors.Join(b.Bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
 				b.Bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			js, err := jetstream.New(b.Bus.Conn())
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			for _, name := range []string{"lash-work", "lash-timers"} {
 				stream, err := js.Stream(t.Context(), name)
 				if err == nil {
 					err = stream.Purge(t.Context())
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 			}
-			if err := do(t.Context(), b.another(0)); err != nil {
-				t.Errorf("again: got %v", err)
-			}
+			runtest.WantError(t, "again", do(t.Context(), b.another(0)), nil)
 			b.awaitHint()
 			b.unchanged(before, "again")
 		})
@@ -92,9 +83,7 @@ func (b *bundle) awaitHint() {
 	bustest.Eventually(b.T, "a hint", func() bool {
 		wakes, err := b.Bus.Wakes(b.T.Context())
 		timers, timersErr := b.Bus.Timers(b.T.Context())
-		if err := errors.Join(err, timersErr); err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, errors.Join(err, timersErr))
 		return len(wakes)+len(timers) > 0
 	})
 }
@@ -107,13 +96,11 @@ func TestRepeatKeepsQueuePlace(t *testing.T) {
 	first := events.Seq(0)
 	repeat := func() {
 		t.Helper()
-		if _, err := b.Host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.Submit(t.Context(), sid, ask("t1", "go"))
+		runtest.NoError(t, err)
 		ctx, receipt := api.WithReceipt(t.Context(), sid)
-		if _, err := b.Host.SubmitAt(ctx, sid, soon, ask("t2", "go")); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Host.SubmitAt(ctx, sid, soon, ask("t2", "go"))
+		runtest.NoError(t, err)
 		if first == 0 {
 			first = receipt.Seq()
 		}
@@ -125,20 +112,14 @@ func TestRepeatKeepsQueuePlace(t *testing.T) {
 	last := func() (list []uint64) {
 		t.Helper()
 		js, err := jetstream.New(b.Bus.Conn())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		// The earlier hints were published on the same connection, so they are stored by now.
 		err = errors.Join(b.Bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
 			b.Bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for _, name := range []string{"lash-work", "lash-timers"} {
 			stream, err := js.Stream(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			list = append(list, stream.CachedInfo().State.LastSeq)
 		}
 		return list

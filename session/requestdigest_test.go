@@ -1,11 +1,11 @@
 package session_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -15,18 +15,12 @@ func TestRequestDigestIsSalted(t *testing.T) {
 	b := setup(t)
 	ctx := api.WithRequestMeta(t.Context(), api.RequestMeta{Key: "k1"})
 	for range 2 {
-		if err := b.Host.Grant(ctx, sid, api.GrantRequest{To: "ann", Rights: []events.SessionRight{events.GrantRead}}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Host.Grant(ctx, sid, api.GrantRequest{To: "ann", Rights: []events.SessionRight{events.GrantRead}}))
 	}
-	if err := b.Host.Grant(ctx, sid, api.GrantRequest{To: "bob"}); !errors.Is(err, api.ErrDifferent) {
-		t.Errorf("another request with the key: got %v, want %v", err, api.ErrDifferent)
-	}
+	runtest.WantError(t, "another request with the key", b.Host.Grant(ctx, sid, api.GrantRequest{To: "bob"}), api.ErrDifferent)
 	found := 0
 	for e, err := range b.Bus.Log().Read(t.Context(), sid, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if e.Commit.Key == "k1" {
 			found++
 			if d := e.Commit.Digest; !events.IsSalted(d) || len(d) != len("salted:")+32 || strings.Count(d, ":") != 1 {
@@ -34,7 +28,5 @@ func TestRequestDigestIsSalted(t *testing.T) {
 			}
 		}
 	}
-	if found != 1 {
-		t.Errorf("commits with the key: got %d, want 1", found)
-	}
+	runtest.Equal(t, "commits with the key", found, 1)
 }

@@ -3,13 +3,12 @@ package session_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -29,9 +28,8 @@ func TestLongWatchOverRestoredStore(t *testing.T) {
 		ID: events.CommitID(fmt.Sprint("kept-", kept)), Session: sid, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"},
 		Events: []events.Event{events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})},
 	}
-	if _, err := other.Log().Append(t.Context(), started, kept-1); err != nil {
-		t.Fatal(err)
-	}
+	_, err := other.Log().Append(t.Context(), started, kept-1)
+	runtest.NoError(t, err)
 	store.Save(b, other)
 	h := sessiontest.NewHost(t, session.Config{Bus: b})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,13 +72,9 @@ func TestLongWatchOverRestoredStore(t *testing.T) {
 	if err == nil {
 		err = other.PublishDelta(sid, "t1", marker) // comes after what is in the buffer
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want, got = append(want, "all is read"), append(got, bustest.Receive(t, "the message", seen))
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	runtest.EqualLists(t, "got", got, want)
 }
 
 // TestLongAppendOverRestoredStore has a worker append on a state with lost commits, while its connection is made again to a server with an earlier
@@ -96,9 +90,7 @@ func TestLongAppendOverRestoredStore(t *testing.T) {
 	bustest.Write(t, other, sid, kept, lost, "lost")
 	h := sessiontest.NewHost(t, session.Config{Bus: b})
 	on, err := h.State(t.Context(), sid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	open := gate.Close()
 	store.Restore(other)
 	bustest.Write(t, other, sid, kept, lost, "new")
@@ -116,9 +108,7 @@ func TestLongAppendOverRestoredStore(t *testing.T) {
 	}()
 	bustest.Eventually(t, "the append waits for a connection", func() bool { n, err := b.Conn().Buffered(); return err == nil && n > 0 })
 	open()
-	if err := bustest.Receive(t, "the end of the append", appended); !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("append: got %v, want %v", err, events.ErrOutcomeUnknown)
-	}
+	runtest.WantError(t, "append", bustest.Receive(t, "the end of the append", appended), events.ErrOutcomeUnknown)
 	want, err := follow.At(t.Context(), other.Log(), other, sid, kept+lost+1)
 	if err != nil || want.LastCommit() != "own" {
 		t.Fatalf("got a history that ends at %d with %q, %v, want the commit of the worker", want.Seq, want.LastCommit(), err)
@@ -133,8 +123,6 @@ func TestLongAppendOverRestoredStore(t *testing.T) {
 func headOf(t *testing.T, s *projector.State) []byte {
 	t.Helper()
 	head, _, err := s.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return head
 }

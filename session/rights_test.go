@@ -2,12 +2,12 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 )
@@ -61,21 +61,15 @@ func TestSystemStays(t *testing.T) {
 				return err
 			}
 		}
-		if err := m.move(asking(t.Context(), "read,write", m.op)); !errors.Is(err, api.ErrForbidden) {
-			t.Errorf("%s: got %v, want %v", name, err, api.ErrForbidden)
-		}
+		runtest.WantError(t, name, m.move(asking(t.Context(), "read,write", m.op)), api.ErrForbidden)
 		b.unchanged(before, name)
 	}
-	if err := branch("b")(asking(t.Context(), "read,write", operation.BranchTo.Name)); err != nil {
-		t.Errorf("to the message itself: %v", err)
-	}
+	runtest.WantError(t, "to the message itself", branch("b")(asking(t.Context(), "read,write", operation.BranchTo.Name)), nil)
 	for _, name := range slices.Sorted(maps.Keys(moves)) {
 		if err := moves[name].move(asking(t.Context(), api.ScopeWrite, moves[name].op)); err != nil {
 			t.Errorf("%s with the right to configure: %v", name, err)
 		}
-		if err := branch("c")(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, branch("c")(t.Context()))
 	}
 }
 
@@ -88,9 +82,7 @@ func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 		ID: "base", Options: map[string]string{"gate": `{"deny":["x"]}`, "other": "{}"}, Access: events.ToolAccess{Hidden: []string{"x"}},
 		Subagent: events.Subagent{Capability: "c", Depth: 1, MaxDepth: 2},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for id, req := range map[events.SessionID]api.CreateRequest{
 		"fork":    {Start: api.StartExisting, From: "base"},
 		"current": {Start: api.StartCurrent, Parent: "base"},
@@ -105,9 +97,8 @@ func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 		}
 	}
 	own := api.CreateRequest{ID: "own", Start: api.StartExisting, From: "base", Options: map[string]string{"gate": "{}"}}
-	if _, err := b.Host.Create(asking(t.Context(), api.ScopeWrite, operation.Create.Name), own); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Host.Create(asking(t.Context(), api.ScopeWrite, operation.Create.Name), own)
+	runtest.NoError(t, err)
 	if s, err := b.Host.State(t.Context(), "own"); err != nil || s.Options["gate"] != "{}" || s.Options["other"] != "{}" {
 		t.Errorf("with options of its own: got %v, %v", s.Options, err)
 	}

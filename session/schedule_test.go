@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -31,9 +32,7 @@ func (b *bundle) awaitTimer() {
 	b.T.Helper()
 	for {
 		list, err := b.Bus.Timers(b.T.Context())
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		if slices.Equal(list, []events.SessionID{sid}) {
 			return
 		}
@@ -48,9 +47,8 @@ func TestSubmitAtAgain(t *testing.T) {
 	b.awaitTimer()
 	before := b.State()
 	other := b.another(0)
-	if _, err := other.SubmitAt(t.Context(), sid, soon, ask("t1", "go")); err != nil {
-		t.Errorf("the same again: got %v", err)
-	}
+	_, err := other.SubmitAt(t.Context(), sid, soon, ask("t1", "go"))
+	runtest.WantError(t, "the same again", err, nil)
 	reject := ask("t1", "go")
 	reject.WhenBusy = api.WhenBusyReject
 	for name, do := range map[string]func() error{
@@ -62,14 +60,11 @@ func TestSubmitAtAgain(t *testing.T) {
 		"input":  func() error { _, err := other.SubmitAt(t.Context(), sid, soon, ask("t1", "stop")); return err },
 		"submit": func() error { _, err := other.Submit(t.Context(), sid, ask("t1", "stop")); return err },
 	} {
-		if err := do(); !errors.Is(err, api.ErrDifferent) {
-			t.Errorf("other %s: got %v, want %v", name, err, api.ErrDifferent)
-		}
+		runtest.WantError(t, fmt.Sprintf("other %s", name), do(), api.ErrDifferent)
 	}
 	for _, at := range []time.Time{{}, time.UnixMilli(-1), time.UnixMilli(1 << 50)} {
-		if _, err := other.SubmitAt(t.Context(), sid, at, ask("never", "go")); !errors.Is(err, events.ErrInvalid) {
-			t.Errorf("at %v: got %v, want %v", at, err, events.ErrInvalid)
-		}
+		_, err := other.SubmitAt(t.Context(), sid, at, ask("never", "go"))
+		runtest.WantError(t, fmt.Sprintf("at %v", at), err, events.ErrInvalid)
 	}
 	b.unchanged(before, "refused")
 }
@@ -113,9 +108,8 @@ func TestCancelBeforeItsTime(t *testing.T) {
 	}
 	b.submitAt("t1", soon) // a repeat of the ended turn
 	b.unchanged(before, "scheduled again")
-	if _, _, err := b.Host.Cancel(t.Context(), sid, "none", api.CancelRequest{}); !errors.Is(err, api.ErrUnknownTurn) {
-		t.Errorf("unknown: got %v, want %v", err, api.ErrUnknownTurn)
-	}
+	_, _, err = b.Host.Cancel(t.Context(), sid, "none", api.CancelRequest{})
+	runtest.WantError(t, "unknown", err, api.ErrUnknownTurn)
 }
 
 // TestCloseEndsAll closes a session with the largest number of scheduled turns and live tasks. One commit ends all of
@@ -126,13 +120,11 @@ func TestCloseEndsAll(t *testing.T) {
 	const n = session.DefaultMaxQueued - 1
 	for i := range task.MaxLive {
 		id := events.TaskID(fmt.Sprintf("%s%04d", strings.Repeat("k", 44), i))
-		if _, err := b.Host.RegisterTask(t.Context(), sid, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x", Close: events.CloseCancel}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.RegisterTask(t.Context(), sid, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x", Close: events.CloseCancel})
+		runtest.NoError(t, err)
 	}
-	if _, err := b.Host.Submit(t.Context(), sid, ask("now", "go")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Host.Submit(t.Context(), sid, ask("now", "go"))
+	runtest.NoError(t, err)
 	for i := range n {
 		b.submitAt(events.TurnID(fmt.Sprintf("t%d", i)), soon.Add(time.Duration(i%7)*time.Minute))
 	}
@@ -140,14 +132,10 @@ func TestCloseEndsAll(t *testing.T) {
 		t.Fatalf("scheduled: got %d, want %d", got, n)
 	}
 	before := b.State()
-	if err := b.Host.CloseSession(t.Context(), sid, "over"); !errors.Is(err, api.ErrTurnRunning) {
-		t.Errorf("with a turn in the queue: got %v, want %v", err, api.ErrTurnRunning)
-	}
+	runtest.WantError(t, "with a turn in the queue", b.Host.CloseSession(t.Context(), sid, "over"), api.ErrTurnRunning)
 	b.unchanged(before, "refused")
 	b.Append("now", &events.TurnCompleted{End: events.EndFailed})
-	if err := b.Host.CloseSession(t.Context(), sid, "over"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Host.CloseSession(t.Context(), sid, "over"))
 	s := b.State()
 	if s.Seq != before.Seq+2 || len(task.Live(s)) != 0 {
 		t.Errorf("got to %d with %d live tasks, want one commit, and none", s.Seq, len(task.Live(s)))
@@ -158,13 +146,10 @@ func TestCloseEndsAll(t *testing.T) {
 		t.Fatalf("got %d records, %v, %d scheduled, %d queued", len(records), err, len(s.Scheduled), len(s.Queue))
 	}
 	for _, r := range records {
-		if r.End != events.EndCancelled {
-			t.Errorf("turn %s: got %s, want it cancelled", r.ID, r.End)
-		}
+		runtest.Equal(t, fmt.Sprintf("turn %s", r.ID), r.End, events.EndCancelled)
 	}
-	if _, err := b.Host.SubmitAt(t.Context(), sid, soon, ask("late", "go")); !errors.Is(err, api.ErrClosed) {
-		t.Errorf("after the close: got %v, want %v", err, api.ErrClosed)
-	}
+	_, err = b.Host.SubmitAt(t.Context(), sid, soon, ask("late", "go"))
+	runtest.WantError(t, "after the close", err, api.ErrClosed)
 }
 
 // TestScheduledTurnsCount checks that scheduled turns count against the limit of waiting turns.
@@ -179,9 +164,7 @@ func TestScheduledTurnsCount(t *testing.T) {
 		} else {
 			_, err = h.SubmitAt(t.Context(), sid, soon, ask(id, "go"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); !errors.As(err, new(*api.LimitError)) {
 		t.Errorf("submit: got %v, want the limit", err)
@@ -189,9 +172,8 @@ func TestScheduledTurnsCount(t *testing.T) {
 	if _, err := h.SubmitAt(t.Context(), sid, soon, ask("more", "go")); !errors.As(err, new(*api.LimitError)) {
 		t.Errorf("submit at: got %v, want the limit", err)
 	}
-	if _, err := h.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
-		t.Errorf("one that is scheduled: got %v", err)
-	}
+	_, err := h.Submit(t.Context(), sid, ask("t1", "go"))
+	runtest.WantError(t, "one that is scheduled", err, nil)
 }
 
 // TestResolveAt keeps the first time of a call.
@@ -202,35 +184,22 @@ func TestResolveAt(t *testing.T) {
 	at := func(h *session.Host, effect events.EffectID, at time.Time, text string) error {
 		return h.ResolveAt(t.Context(), sid, effect, at, events.ToolResult{Text: text})
 	}
-	if err := at(b.Host, "t1/0/0", soon, "first"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, at(b.Host, "t1/0/0", soon, "first"))
 	b.awaitTimer()
 	before := b.State()
-	if err := at(b.another(0), "t1/0/0", soon.Add(-time.Minute), "second"); err != nil {
-		t.Errorf("again: got %v", err)
-	}
+	runtest.WantError(t, "again", at(b.another(0), "t1/0/0", soon.Add(-time.Minute), "second"), nil)
 	b.unchanged(before, "again")
 	if r := b.State().Turn().TimedResult("t1/0/0"); r == nil || r.Result.Text != "first" || r.At != events.MillisOf(soon) {
 		t.Errorf("got %+v, want the first", r)
 	}
 	for _, effect := range []events.EffectID{"t1/0/2", "t1/1/0", "t2/0/0", "x"} {
-		if err := at(b.Host, effect, soon, ""); !errors.Is(err, api.ErrUnknownTurn) {
-			t.Errorf("%s: got %v, want %v", effect, err, api.ErrUnknownTurn)
-		}
+		runtest.WantError(t, fmt.Sprintf("%s", effect), at(b.Host, effect, soon, ""), api.ErrUnknownTurn)
 	}
-	if err := b.Host.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: "sooner"}); err != nil {
-		t.Errorf("resolve before the time: got %v", err)
-	}
-	if err := at(b.Host, "t1/0/0", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
-		t.Errorf("of a call that has its result: got %v, want %v", err, api.ErrUnknownTurn)
-	}
-	if _, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := at(b.Host, "t1/0/1", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
-		t.Errorf("of a cancelled turn: got %v, want %v", err, api.ErrUnknownTurn)
-	}
+	runtest.WantError(t, "resolve before the time", b.Host.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: "sooner"}), nil)
+	runtest.WantError(t, "of a call that has its result", at(b.Host, "t1/0/0", soon, "late"), api.ErrUnknownTurn)
+	_, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{})
+	runtest.NoError(t, err)
+	runtest.WantError(t, "of a cancelled turn", at(b.Host, "t1/0/1", soon, "late"), api.ErrUnknownTurn)
 }
 
 // TestResolveTool keeps the first result, from whichever host.
@@ -259,9 +228,7 @@ func TestResolveTool(t *testing.T) {
 	if got := b.history(before.Seq); resolved != 1 || !slices.Equal(got, []events.Kind{events.KindToolResolved}) {
 		t.Errorf("resolved %d times, history %v, want once", resolved, got)
 	}
-	if err := b.Host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{}); !errors.Is(err, api.ErrUnknownTurn) {
-		t.Errorf("unknown key: got %v, want %v", err, api.ErrUnknownTurn)
-	}
+	runtest.WantError(t, "unknown key", b.Host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{}), api.ErrUnknownTurn)
 	b.takeWake()
 }
 
@@ -275,24 +242,16 @@ func TestApprove(t *testing.T) {
 		return h.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: effect, Granted: granted, By: "mum"})
 	}
 	b.takeWake() // of the request
-	if err := approve(b.Host, "t1/0/0", true); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, approve(b.Host, "t1/0/0", true))
 	b.takeWake()
 	before := b.State()
 	if a := before.Turn().Approval("t1/0/0"); a == nil || !a.Answered || !a.Answer.Granted || a.Answer.By != "mum" {
 		t.Errorf("got %+v", a)
 	}
 	other := b.another(0)
-	if err := approve(other, "t1/0/0", true); err != nil {
-		t.Errorf("the same again: got %v", err)
-	}
+	runtest.WantError(t, "the same again", approve(other, "t1/0/0", true), nil)
 	b.takeWake()
-	if err := approve(other, "t1/0/0", false); !errors.Is(err, api.ErrDifferent) {
-		t.Errorf("another answer: got %v, want %v", err, api.ErrDifferent)
-	}
-	if err := approve(other, "t1/0/9", true); !errors.Is(err, api.ErrNotAsked) {
-		t.Errorf("no question: got %v, want %v", err, api.ErrNotAsked)
-	}
+	runtest.WantError(t, "another answer", approve(other, "t1/0/0", false), api.ErrDifferent)
+	runtest.WantError(t, "no question", approve(other, "t1/0/9", true), api.ErrNotAsked)
 	b.unchanged(before, "again")
 }

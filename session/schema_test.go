@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/schema"
 )
 
@@ -95,9 +96,7 @@ func TestAccepted(t *testing.T) {
 		}
 		for text, fits := range map[string]bool{tc.fits: true, tc.not: false} {
 			var v any
-			if err := json.Unmarshal([]byte(text), &v); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, json.Unmarshal([]byte(text), &v))
 			if err := resolved.Validate(v); (err == nil) != fits {
 				t.Errorf("%s: %s: got %v, want that it fits: %v", name, text, err, fits)
 			}

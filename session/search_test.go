@@ -38,9 +38,7 @@ func (b *bundle) searched(c *api.Caller, limit int, text string) (list []string)
 	q := api.SearchQuery{Query: index.Query{Texts: []string{text}}, Page: api.Page{Limit: limit}}
 	for {
 		page, err := b.Host.Search(ctx, q)
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		for _, s := range page.Sessions {
 			if len(s.Matches) != 1 || !strings.Contains(s.Matches[0].Text, text) {
 				b.T.Errorf("%s: got %+v, want %q", s.ID, s.Matches, text)
@@ -102,9 +100,7 @@ func TestLongSearchOfCaller(t *testing.T) {
 			limits = limits[1:2]
 		}
 		for _, limit := range limits {
-			if got := b.searched(tt.caller, limit, "needle"); !slices.Equal(got, tt.want) {
-				t.Errorf("%s in pages of %d: got %v, want %v", name, limit, got, tt.want)
-			}
+			runtest.EqualLists(t, fmt.Sprintf("%s in pages of %d", name, limit), b.searched(tt.caller, limit, "needle"), tt.want)
 		}
 	}
 }
@@ -113,9 +109,8 @@ func TestLongSearchOfCaller(t *testing.T) {
 func (b *bundle) unindex(id events.SessionID) {
 	b.T.Helper()
 	rows, _ := b.Bus.Index()
-	if _, err := rows.Update(b.T.Context(), id, func(bus.Row) ([]byte, error) { return []byte("damaged"), nil }); err != nil {
-		b.T.Fatal(err)
-	}
+	_, err := rows.Update(b.T.Context(), id, func(bus.Row) ([]byte, error) { return []byte("damaged"), nil })
+	runtest.NoError(b.T, err)
 }
 
 // TestSearchFindsWhatIsThere: a redacted text and an erased session are not found, also where an old index row has the words; nor
@@ -128,14 +123,10 @@ func TestSearchFindsWhatIsThere(t *testing.T) {
 	stored := make(map[events.SessionID][]byte)
 	for _, id := range []events.SessionID{"kept", "redacted", "erased"} {
 		b.says(id, "the needle of "+string(id))
-		if err := b.Host.CloseSession(t.Context(), id, "over"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Host.CloseSession(t.Context(), id, "over"))
 		b.project(id)
 		row, err := rows.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		stored[id] = row.Value
 	}
 	for _, c := range []*api.Caller{nil, alice} {
@@ -145,21 +136,16 @@ func TestSearchFindsWhatIsThere(t *testing.T) {
 	}
 	_, redactErr := b.Host.Redact(t.Context(), "redacted", []string{"graph.appended"}, "asked for")
 	_, eraseErr := follow.Erase(t.Context(), b.Bus, "erased", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked"}, nil)
-	if err := errors.Join(redactErr, eraseErr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(redactErr, eraseErr))
 	for _, old := range []bool{false, true} {
 		for id, value := range stored {
 			if old {
-				if _, err := rows.Update(t.Context(), id, func(bus.Row) ([]byte, error) { return value, nil }); err != nil {
-					t.Fatal(err)
-				}
+				_, err := rows.Update(t.Context(), id, func(bus.Row) ([]byte, error) { return value, nil })
+				runtest.NoError(t, err)
 			}
 		}
 		for _, c := range []*api.Caller{nil, alice} {
-			if got := b.searched(c, 2, "needle"); !slices.Equal(got, []string{"kept"}) {
-				t.Errorf("with old rows %t: got %v, want kept", old, got)
-			}
+			runtest.EqualLists(t, fmt.Sprintf("with old rows %t", old), b.searched(c, 2, "needle"), []string{"kept"})
 		}
 	}
 }
@@ -177,9 +163,7 @@ func TestUnreadOfCaller(t *testing.T) {
 	if err == nil {
 		err = js.DeleteStream(t.Context(), "lash-s-lost")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	q := api.SearchQuery{Query: index.Query{Texts: []string{"needle"}}}
 	for own, want := range map[bool]int{false: 1, true: 0} {
 		ctx := api.WithCaller(t.Context(), api.Caller{Name: "alice", Reach: api.Reach{Scope: api.ScopeRead, Own: own}}, api.RightRead, "")

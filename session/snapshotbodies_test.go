@@ -1,10 +1,10 @@
 package session_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
@@ -16,21 +16,15 @@ func TestSnapshotGivesNoBodies(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ref, err := b.Host.StoreBlob(t.Context(), sid, []byte("only of the session"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	part := events.Part{Kind: events.PartText, Blob: ref}
 	if _, err := b.Host.AppendNodes(t.Context(), sid, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{part}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := b.Host.State(t.Context(), sid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	head, segments, err := whole.Clone().Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var bodies [][]byte
 	for _, s := range segments {
 		bodies = append(bodies, s.Data)
@@ -59,36 +53,29 @@ func TestSnapshotHasSegmentsOfItsSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const other events.SessionID = "other"
-	if _, err := b.Host.Create(t.Context(), api.CreateRequest{ID: other}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Host.Create(t.Context(), api.CreateRequest{ID: other})
+	runtest.NoError(t, err)
 	var nodes []api.AppendNode
 	for range 3 * projector.SegmentNodes {
 		nodes = append(nodes, api.AppendNode{Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "a text"}}}})
 	}
-	if _, err := b.Host.AppendNodes(t.Context(), other, api.AppendNodesRequest{Nodes: nodes}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Host.AppendNodes(t.Context(), other, api.AppendNodesRequest{Nodes: nodes})
+	runtest.NoError(t, err)
 	whole, err := b.Host.State(t.Context(), other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	head, segments, err := whole.Snapshot()
 	if err != nil || len(segments) == 0 {
 		t.Fatalf("got %d segments, %v", len(segments), err)
 	}
 	whole.Session = sid
 	moved, _, err := whole.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	ctx := api.WithCaller(t.Context(), api.Caller{Name: "eve", Reach: api.Reach{Scope: api.ScopeAdmin}}, operation.Create.Needs, "")
 	for range 2 { // it stores those that it finds
 		if s, err := b.Host.RestoreSnapshot(ctx, head, nil); err != nil || s.Nodes != int64(len(nodes)) {
 			t.Errorf("its own segments: got %v", err)
 		}
 	}
-	if _, err := b.Host.RestoreSnapshot(ctx, moved, nil); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("another session's segments: got %v, want them refused", err)
-	}
+	_, err = b.Host.RestoreSnapshot(ctx, moved, nil)
+	runtest.WantError(t, "another session's segments", err, events.ErrInvalid)
 }

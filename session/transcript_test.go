@@ -2,11 +2,11 @@ package session_test
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/transcript"
 )
@@ -23,9 +23,7 @@ func node(id events.NodeID, parent events.NodeID, turn events.TurnID, role event
 func render(t *testing.T, nodes []*projector.Node, opts transcript.Options) string {
 	t.Helper()
 	var out strings.Builder
-	if err := transcript.Render(&out, nodes, opts); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, transcript.Render(&out, nodes, opts))
 	return out.String()
 }
 
@@ -101,9 +99,7 @@ func TestShortened(t *testing.T) {
 	opts := transcript.Options{Limit: 3, Args: 4, More: "--full shows all"}
 	got := render(t, path, opts)
 	want := "assistant  a1\n    ä [... 8 more bytes, --full shows all]\n    -> add {\"a\" [... 3 more bytes, --full shows all]\n"
-	if got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	runtest.Equal(t, "got", got, want)
 	opts.Full = true
 	if got := render(t, path, opts); !strings.Contains(got, "äöü end\n") || !strings.Contains(got, "{\"a\":1}\n") {
 		t.Errorf("got %q, want everything", got)
@@ -115,9 +111,7 @@ func TestControlCharacters(t *testing.T) {
 	t.Parallel()
 	path := []*projector.Node{node("a\n1", "", "", events.RoleAssistant, transcriptText("\x1b[2Jhi\r\u009b \xff"))}
 	want := "assistant  a\\n1\n    \\u001b[2Jhi\\u000d\\u009b \\xff\n"
-	if got := render(t, path, transcript.Options{}); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	runtest.Equal(t, "render", render(t, path, transcript.Options{}), want)
 }
 
 func TestColor(t *testing.T) {
@@ -160,12 +154,8 @@ func TestBranches(t *testing.T) {
 	all := []*projector.Node{n("a", ""), n("b", "a"), n("c", "b"), n("x", "a"), n("y", "x"), n("z", "x"), n("w", "a"), n("d", "c")}
 	path := []*projector.Node{all[0], all[1], all[2], all[7]}
 	want := map[events.NodeID][]transcript.Branch{"a": {{First: "x", Leaf: "z", Nodes: 3}, {First: "w", Leaf: "w", Nodes: 1}}}
-	if got := transcript.Branches(all, path); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got := transcript.Branches(all, nil)[""]; !reflect.DeepEqual(got, []transcript.Branch{{First: "a", Leaf: "d", Nodes: 8}}) {
-		t.Errorf("got %v, want the whole graph", got)
-	}
+	runtest.DeepEqual(t, "branches", transcript.Branches(all, path), want)
+	runtest.DeepEqual(t, "branches", transcript.Branches(all, nil)[""], []transcript.Branch{{First: "a", Leaf: "d", Nodes: 8}})
 }
 
 // A live transcript is the same text as a complete one.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -48,9 +49,7 @@ func TestQueueLimitIsExact(t *testing.T) {
 	}
 	close(begin)
 	all.Wait()
-	if len(list) != limit {
-		t.Errorf("accepted: got %d, want %d", len(list), limit)
-	}
+	runtest.Equal(t, "accepted", len(list), limit)
 	slices.SortFunc(list, func(x, y accepted) int { return int(x.seq) - int(y.seq) })
 	s := b.State()
 	if len(s.Queue) != len(list) {
@@ -64,15 +63,13 @@ func TestQueueLimitIsExact(t *testing.T) {
 	// A turn that ends frees one slot.
 	b.Append(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed})
 	h := b.another(limit)
-	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); err != nil {
-		t.Errorf("where one has ended: got %v", err)
-	}
+	_, err := h.Submit(t.Context(), sid, ask("more", "go"))
+	runtest.WantError(t, "where one has ended", err, nil)
 	if _, err := h.Submit(t.Context(), sid, ask("too-many", "go")); !errors.As(err, new(*api.LimitError)) {
 		t.Errorf("after it: got %v, want the limit", err)
 	}
-	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); err != nil {
-		t.Errorf("one that waits already: got %v", err)
-	}
+	_, err = h.Submit(t.Context(), sid, ask("more", "go"))
+	runtest.WantError(t, "one that waits already", err, nil)
 }
 
 // TestSubmitAgain returns the same turn from any host, in any state of the turn.
@@ -80,9 +77,7 @@ func TestSubmitAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, err := b.Host.SubmitTurn(t.Context(), sid, ask("t1", "go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, stage := range []struct {
 		name string
 		do   func()
@@ -91,9 +86,7 @@ func TestSubmitAgain(t *testing.T) {
 		{"running", func() { b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}) }},
 		{"ended", func() { b.Append("t1", &events.TurnCompleted{End: events.EndFinished}) }},
 		{"closed", func() {
-			if err := b.Host.CloseSession(t.Context(), sid, ""); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.Host.CloseSession(t.Context(), sid, ""))
 		}},
 	} {
 		stage.do()
@@ -103,15 +96,13 @@ func TestSubmitAgain(t *testing.T) {
 			if err != nil || a != first {
 				t.Errorf("%s, %s host: got %+v, %v, want %+v", stage.name, name, a, err, first)
 			}
-			if _, err := h.SubmitTurn(t.Context(), sid, ask("t1", "stop")); !errors.Is(err, api.ErrDifferent) {
-				t.Errorf("%s, %s host, other input: got %v, want %v", stage.name, name, err, api.ErrDifferent)
-			}
+			_, err = h.SubmitTurn(t.Context(), sid, ask("t1", "stop"))
+			runtest.WantError(t, fmt.Sprintf("%s, %s host, other input", stage.name, name), err, api.ErrDifferent)
 		}
 		b.unchanged(before, stage.name)
 	}
-	if _, err := b.Host.Submit(t.Context(), sid, ask("t2", "go")); !errors.Is(err, api.ErrClosed) {
-		t.Errorf("another turn of a closed session: got %v, want %v", err, api.ErrClosed)
-	}
+	_, err = b.Host.Submit(t.Context(), sid, ask("t2", "go"))
+	runtest.WantError(t, "another turn of a closed session", err, api.ErrClosed)
 }
 
 // TestBlankPrompt: white space alone is no prompt, however it comes, and a picture with it is one.
@@ -132,9 +123,8 @@ func TestBlankPrompt(t *testing.T) {
 	}
 	b.unchanged(before, "blank prompts")
 	picture := []events.Part{{Kind: events.PartText, Text: " "}, {Kind: events.PartAttachment, MediaType: "image/png", Text: "aGk="}}
-	if _, err := b.Host.Submit(t.Context(), sid, api.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: picture}}); err != nil {
-		t.Errorf("a picture: got %v", err)
-	}
+	_, err := b.Host.Submit(t.Context(), sid, api.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: picture}})
+	runtest.WantError(t, "a picture", err, nil)
 }
 
 // TestSubmitAtOnce requests one turn from many hosts at once: the history has it once.
@@ -148,9 +138,7 @@ func TestSubmitAtOnce(t *testing.T) {
 		h := b.another(1)
 		all.Go(func() {
 			a, err := h.SubmitTurn(t.Context(), sid, ask("t1", "go"))
-			if err != nil {
-				t.Errorf("got %v", err)
-			}
+			runtest.WantError(t, "err", err, nil)
 			answers <- a
 		})
 	}
@@ -162,9 +150,7 @@ func TestSubmitAtOnce(t *testing.T) {
 			t.Errorf("got %+v and %+v, want the same answer", a, first)
 		}
 	}
-	if got := b.history(before.Seq); !slices.Equal(got, []events.Kind{events.KindTurnRequested}) {
-		t.Errorf("history: got %v, want one request", got)
-	}
+	runtest.EqualLists(t, "history", b.history(before.Seq), []events.Kind{events.KindTurnRequested})
 }
 
 // TestSubmitAgainWakesAgain repeats a request, because the first host may have stopped before it published the wake.
@@ -172,22 +158,19 @@ func TestSubmitAgainWakesAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for range 2 {
-		if _, err := b.Host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.Submit(t.Context(), sid, ask("t1", "go"))
+		runtest.NoError(t, err)
 		b.takeWake()
 	}
 	b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
-	if _, err := b.another(0).Submit(t.Context(), sid, ask("t1", "go")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.another(0).Submit(t.Context(), sid, ask("t1", "go"))
+	runtest.NoError(t, err)
 	if w := b.takeWake(); w.Worker != "w1" {
 		t.Errorf("wake: got %+v, want it to name the worker that has the turn", w.WakeHint)
 	}
 	for range 2 {
-		if _, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r"}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r"})
+		runtest.NoError(t, err)
 		b.takeWake()
 	}
 }
@@ -284,24 +267,19 @@ func TestIDsOfClients(t *testing.T) {
 	b := setup(t)
 	ids := []events.TurnID{"timer-x", "wake-x", "answer-x", "timer-t1", "wake-monitor-m-1", "t1-frame-1", "t1", "due", "turn"}
 	for _, id := range ids {
-		if _, err := b.Host.Submit(t.Context(), sid, ask(id, string(id))); err != nil {
-			t.Errorf("%s: got %v", id, err)
-		}
-		if _, err := b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts}); err != nil {
-			t.Errorf("input %s: got %v", id, err)
-		}
+		_, err := b.Host.Submit(t.Context(), sid, ask(id, string(id)))
+		runtest.WantError(t, fmt.Sprintf("%s", id), err, nil)
+		_, err = b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts})
+		runtest.WantError(t, fmt.Sprintf("input %s", id), err, nil)
 		later := "later-" + id
-		if _, err := b.Host.SubmitAt(t.Context(), sid, soon, ask(later, string(later))); err != nil {
-			t.Errorf("%s: got %v", later, err)
-		}
+		_, err = b.Host.SubmitAt(t.Context(), sid, soon, ask(later, string(later)))
+		runtest.WantError(t, fmt.Sprintf("%s", later), err, nil)
 	}
 	s := b.State()
 	if len(s.Queue) != len(ids) || len(s.Inputs) != len(ids) || len(s.Scheduled) != len(ids) {
 		t.Errorf("got %d turns, %d inputs and %d scheduled, want %d of each", len(s.Queue), len(s.Inputs), len(s.Scheduled), len(ids))
 	}
 	for i, q := range s.Queue {
-		if q.ID != ids[i] {
-			t.Errorf("place %d: got %s, want %s", i, q.ID, ids[i])
-		}
+		runtest.Equal(t, fmt.Sprintf("place %d", i), q.ID, ids[i])
 	}
 }

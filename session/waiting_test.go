@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/check"
 )
@@ -51,7 +52,6 @@ func TestWaitingBytes(t *testing.T) {
 		}
 	}
 	b.unchanged(before, "refused")
-	if _, err := b.Host.Submit(t.Context(), sid, asks("t0")); err != nil {
-		t.Errorf("one that waits: got %v", err)
-	}
+	_, err := b.Host.Submit(t.Context(), sid, asks("t0"))
+	runtest.WantError(t, "one that waits", err, nil)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -14,22 +15,15 @@ func TestAsNode(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	host, err := session.New(session.Config{Bus: b, Actor: "w1", Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	id, err := host.Create(t.Context(), api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	node := host.Worker().AsNode()
-	if _, err := node.RegisterTask(t.Context(), id, api.TaskRequest{ID: "work"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = node.RegisterTask(t.Context(), id, api.TaskRequest{ID: "work"})
+	runtest.NoError(t, err)
 	var actors []events.Actor
 	for e, err := range b.Log().Read(t.Context(), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		actors = append(actors, e.Commit.Actor)
 	}
 	want := []events.Actor{{Kind: events.ActorClient, ID: "w1"}, {Kind: events.ActorNode, ID: "w1"}}

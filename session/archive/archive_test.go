@@ -3,13 +3,13 @@ package archive_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"reflect"
 	"testing"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/archive"
 )
@@ -35,9 +35,8 @@ func exportLog(t *testing.T, list ...[]events.Event) *events.MemLog {
 	log := &events.MemLog{}
 	for i, e := range list {
 		c := &events.Commit{ID: events.CommitID(rune('a' + i)), Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: e}
-		if _, err := log.Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := log.Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 	}
 	return log
 }
@@ -55,17 +54,11 @@ func TestExport(t *testing.T) {
 	)
 	var file bytes.Buffer
 	got, err := archive.Write(t.Context(), log, blobs, "s1", &file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	want := archive.Contents{First: 1, Last: 3, Commits: 3, Events: 4, Blobs: 2, BlobBytes: 10, Unknown: 1}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	runtest.Equal(t, "got", got, want)
 	a, err := events.ReadArchive(&file, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if !reflect.DeepEqual(bodies(a.Blobs), blobs) {
 		t.Errorf("got blobs %q, want %q", a.Blobs, blobs)
 	}
@@ -78,9 +71,7 @@ func commitsOf(t *testing.T, log events.Log) []events.Entry {
 	t.Helper()
 	var list []events.Entry
 	for e, err := range log.Read(t.Context(), "s1", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		list = append(list, e)
 	}
 	return list
@@ -91,10 +82,8 @@ func TestExportRefuses(t *testing.T) {
 	gone := events.Part{Kind: events.PartText, Blob: events.BlobRef{Digest: "00", Size: 1}}
 	log := exportLog(t, []events.Event{events.Of("", &events.SessionOpened{})},
 		[]events.Event{events.Of("", &events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: []events.Part{gone}})})
-	if _, err := archive.Write(t.Context(), log, bodies{}, "s1", &bytes.Buffer{}); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("missing blob: got %v, want %v", err, bus.ErrNotFound)
-	}
-	if _, err := archive.Write(t.Context(), log, bodies{}, "s2", &bytes.Buffer{}); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("no session: got %v, want %v", err, events.ErrNoSession)
-	}
+	_, err := archive.Write(t.Context(), log, bodies{}, "s1", &bytes.Buffer{})
+	runtest.WantError(t, "missing blob", err, bus.ErrNotFound)
+	_, err = archive.Write(t.Context(), log, bodies{}, "s2", &bytes.Buffer{})
+	runtest.WantError(t, "no session", err, events.ErrNoSession)
 }

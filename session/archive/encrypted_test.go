@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/sessiontest"
@@ -26,9 +27,7 @@ func TestBodiesThatLookEncrypted(t *testing.T) {
 	}
 	encrypted := func(k *bodykey.Keys) []byte {
 		body, err := k.Store([]byte("text of somebody else"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return body
 	}
 	own := encrypted(keys[0])
@@ -39,14 +38,11 @@ func TestBodiesThatLookEncrypted(t *testing.T) {
 	req := api.TurnRequest{ID: "t1"}
 	for _, body := range bodies {
 		ref, err := b.Bus.PutBlob(t.Context(), body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		req.Input.Parts = append(req.Input.Parts, events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: ref})
 	}
-	if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Host.Submit(t.Context(), sessiontest.ID, req)
+	runtest.NoError(t, err)
 	a := readBack(t, b, b.Bus.Log())
 	for name, k := range map[string]*bodykey.Keys{"keys": keys[0], "no keys": nil} {
 		other := bustest.OpenWith(t, bustest.Server(t, busembed.Config{}), k)

@@ -2,7 +2,6 @@ package archive_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/archive"
@@ -62,13 +62,10 @@ func closed(t *testing.T, b *bus.Bus, id events.SessionID, history [][]events.Ev
 			ID: commitID(i), Session: id, At: events.Millis(1000 + i), Salt: salt,
 			Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}, Events: list,
 		}
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 	}
-	if err := follow.NewProjector(b, nil).Project(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.NewProjector(b, nil).Project(t.Context(), id))
 	return leaves(t, b, id)
 }
 
@@ -80,9 +77,7 @@ func commitID(i int) events.CommitID {
 func leaves(t *testing.T, b *bus.Bus, id events.SessionID) (list []proof.Hash) {
 	t.Helper()
 	for e, err := range b.Log().Read(t.Context(), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		list = append(list, events.CommitHash(e.Data))
 	}
 	return list
@@ -92,23 +87,17 @@ func leaves(t *testing.T, b *bus.Bus, id events.SessionID) (list []proof.Hash) {
 func holding(t *testing.T, b *bus.Bus, id events.SessionID) (list []string) {
 	t.Helper()
 	for e, err := range b.Log().Read(t.Context(), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if bytes.Contains(e.Data, []byte(secret)) {
 			list = append(list, fmt.Sprint("sequence ", e.Seq))
 		}
 	}
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	names := js.StreamNames(t.Context())
 	for name := range names.Name() {
 		stream, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		info := stream.CachedInfo()
 		for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
 			msg, err := stream.GetMsg(t.Context(), seq)
@@ -132,13 +121,9 @@ func packed(t *testing.T, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	rows, _ := b.Index()
 	p, err := rows.PutPack(t.Context(), []byte(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	p.UpTo, p.Filter = p.Revision-1, bus.NewPackFilter([]events.SessionID{id})
-	if err := rows.PutPacks(t.Context(), &bus.PackList{Packs: []bus.Pack{p}}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, rows.PutPacks(t.Context(), &bus.PackList{Packs: []bus.Pack{p}}))
 }
 
 // TestRedactCold redacts a hot session, and one whose archive is in blobs: the secret is nowhere, every leaf is as before, and
@@ -167,9 +152,7 @@ func TestRedactCold(t *testing.T) {
 				t.Fatal("the secret is nowhere before the redaction")
 			}
 			got, err := archive.Redact(t.Context(), b, "s", record(contents...), signer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			want := int64(4) // a request, two replies, a result
 			if padding != "" {
 				want += 4
@@ -193,9 +176,8 @@ func TestRedactCold(t *testing.T) {
 				t.Fatalf("open: got %+v, %v, want a closed session, redacted from 2 on", s, err)
 			}
 			late := &events.Commit{ID: "late", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: []events.Event{events.Of("", &events.SessionClosed{})}}
-			if _, err := b.Log().Append(t.Context(), late, s.Seq); !errors.Is(err, bus.ErrRedacted) {
-				t.Errorf("append: got %v, want %v", err, bus.ErrRedacted)
-			}
+			_, err = b.Log().Append(t.Context(), late, s.Seq)
+			runtest.WantError(t, "append", err, bus.ErrRedacted)
 			again, err := archive.Redact(t.Context(), b, "s", record("model.replied"), signer)
 			if err != nil || again.Note != got.Note {
 				t.Errorf("again: got %+v, %v, want the first record", again, err)
@@ -205,9 +187,8 @@ func TestRedactCold(t *testing.T) {
 					t.Errorf("got %d blobs, %v, want at most the file of the redacted archive", len(stored), err)
 				}
 			}
-			if _, err := follow.Erase(t.Context(), b, "s", nil, bus.Tombstone{At: 1, By: "ann", Reason: "gone"}, nil); err != nil {
-				t.Errorf("erase: %v", err)
-			}
+			_, err = follow.Erase(t.Context(), b, "s", nil, bus.Tombstone{At: 1, By: "ann", Reason: "gone"}, nil)
+			runtest.WantError(t, "erase", err, nil)
 		})
 	}
 }
@@ -274,9 +255,8 @@ func TestRedactRefused(t *testing.T) {
 	if after := leaves(t, b, "s"); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Error("the history has changed")
 	}
-	if _, err := archive.Redact(t.Context(), b, "s", record(string(commitID(3))+".0"), nil); err != nil {
-		t.Errorf("an event by its id: %v", err)
-	}
+	_, err := archive.Redact(t.Context(), b, "s", record(string(commitID(3))+".0"), nil)
+	runtest.WantError(t, "an event by its id", err, nil)
 	if left := inHistory(t, b, "s"); left != 3 {
 		t.Errorf("the secret is left in %d commits, want three", left)
 	}

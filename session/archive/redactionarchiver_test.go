@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/archive"
 )
@@ -21,13 +22,11 @@ func TestLongArchivedUnderRedaction(t *testing.T) {
 		id := events.SessionID(fmt.Sprint("s-", k))
 		closed(t, b, id, secretHistory(""))
 		done = on.At(k, func() {
-			if _, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), id); err != nil {
-				t.Errorf("archive before write %d: %v", k, err)
-			}
+			_, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), id)
+			runtest.WantError(t, fmt.Sprintf("archive before write %d", k), err, nil)
 		}, func() {
-			if _, err := archive.Redact(t.Context(), on.Bus, id, record(contents...), nil); err != nil {
-				t.Errorf("archived before write %d: %v", k, err)
-			}
+			_, err := archive.Redact(t.Context(), on.Bus, id, record(contents...), nil)
+			runtest.WantError(t, fmt.Sprintf("archived before write %d", k), err, nil)
 		})
 		if n := inHistory(t, b, id); n > 0 {
 			t.Errorf("archived before write %d: got %d commits with the secret, want none", k, n)

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/archive"
 )
@@ -60,15 +61,13 @@ func TestLongErasedUnderRedaction(t *testing.T) {
 				id := events.SessionID(fmt.Sprint("s-", k))
 				closed(t, b, id, secretHistory(""))
 				if repeated {
-					if _, err := archive.Redact(t.Context(), b, id, record(contents...), nil); err != nil {
-						t.Fatal(err)
-					}
+					_, err := archive.Redact(t.Context(), b, id, record(contents...), nil)
+					runtest.NoError(t, err)
 				}
 				var err error
 				done = on.At(k, func() {
-					if _, err := follow.Erase(t.Context(), b, id, nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked to"}, nil); err != nil {
-						t.Errorf("erase: %v", err)
-					}
+					_, err := follow.Erase(t.Context(), b, id, nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked to"}, nil)
+					runtest.WantError(t, "erase", err, nil)
 				}, func() {
 					_, err = archive.Redact(t.Context(), on.Bus, id, record(contents...), nil)
 				})

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/archive"
@@ -41,16 +42,11 @@ func TestLongRedactKilled(t *testing.T) {
 				})
 				records := mustRedactions(t, b, id)
 				if repeat {
-					if _, err := archive.Redact(t.Context(), b, id, record(contents...), nil); err != nil {
-						t.Fatal(err)
-					}
+					_, err := archive.Redact(t.Context(), b, id, record(contents...), nil)
+					runtest.NoError(t, err)
 				}
-				if err := archiver.Retain(t.Context(), time.Now()); err != nil {
-					t.Fatal(err)
-				}
-				if err := archiver.Retain(t.Context(), time.Now().Add(time.Hour)); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, archiver.Retain(t.Context(), time.Now()))
+				runtest.NoError(t, archiver.Retain(t.Context(), time.Now().Add(time.Hour)))
 				if after := leaves(t, b, id); fmt.Sprint(after) != fmt.Sprint(before) {
 					t.Fatalf("%s: leaves: got %v, want %v", id, after, before)
 				}
@@ -80,9 +76,7 @@ func TestLongRedactKilled(t *testing.T) {
 func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []events.RedactionRecord {
 	t.Helper()
 	list, err := b.Redactions(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return list
 }
 
@@ -90,9 +84,7 @@ func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []events.Reda
 func inHistory(t *testing.T, b *bus.Bus, id events.SessionID) (n int) {
 	t.Helper()
 	for e, err := range b.Log().Read(t.Context(), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if bytes.Contains(e.Data, []byte(secret)) {
 			n++
 		}
@@ -106,9 +98,7 @@ func isPurged(t *testing.T, b *bus.Bus, id events.SessionID) {
 	index, _ := b.Index()
 	for name, rows := range map[string]bus.Rows{"snapshot": b.Snapshots(), "index": index, "directory": b.Directory()} {
 		row, err := rows.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if bytes.Contains(row.Value, []byte(secret)) || name == "snapshot" && row.Revision != 0 {
 			t.Errorf("%s of %s: got %q, want no secret", name, id, row.Value)
 		}
@@ -126,32 +116,24 @@ func TestLateSnapshot(t *testing.T) {
 	b := bustest.Start(t)
 	closed(t, b, "s", secretHistory(""))
 	late, err := follow.At(t.Context(), b.Log(), b, "s", math.MaxUint64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := archive.Redact(t.Context(), b, "s", record(contents...), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follow.Save(t.Context(), b, late); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = archive.Redact(t.Context(), b, "s", record(contents...), nil)
+	runtest.NoError(t, err)
+	_, err = follow.Save(t.Context(), b, late)
+	runtest.NoError(t, err)
 	if len(holding(t, b, "s")) == 0 {
 		t.Fatal("the late snapshot has no secret")
 	}
 	for range 2 {
 		s, err := follow.Whole(t.Context(), b, "s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if view, err := s.View(); err != nil || strings.Contains(fmt.Sprint(view), secret) {
 			t.Errorf("view: got %v, %v, want no secret", view, err)
 		}
 	}
 	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
 	for _, at := range []time.Duration{0, time.Hour} {
-		if err := archiver.Retain(t.Context(), time.Now().Add(at)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, archiver.Retain(t.Context(), time.Now().Add(at)))
 	}
 	if left := holding(t, b, "s"); len(left) > 0 {
 		t.Errorf("the secret is left in %v", left)
@@ -166,20 +148,15 @@ func TestRestoreRefusesRedacted(t *testing.T) {
 	closed(t, b, "s", secretHistory(""))
 	var file bytes.Buffer
 	log := archive.Redacted(b.Log(), func(e events.Entry, i int) bool { return events.NamesEvent("tool.*", e, i) })
-	if _, err := archive.Write(t.Context(), log, b, "s", &file); err != nil {
-		t.Fatal(err)
-	}
+	_, err := archive.Write(t.Context(), log, b, "s", &file)
+	runtest.NoError(t, err)
 	a, err := events.ReadArchive(&file, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	other := bustest.Start(t)
-	if _, err := archive.Restore(t.Context(), other, a); !errors.Is(err, archive.ErrRedacted) {
-		t.Errorf("got %v, want %v", err, archive.ErrRedacted)
-	}
-	if _, err := other.Log().Last(t.Context(), "s"); !errors.Is(err, events.ErrNoSession) {
-		t.Errorf("after the refusal: got %v, want no session", err)
-	}
+	_, err = archive.Restore(t.Context(), other, a)
+	runtest.WantError(t, "restore", err, archive.ErrRedacted)
+	_, err = other.Log().Last(t.Context(), "s")
+	runtest.WantError(t, "after the refusal", err, events.ErrNoSession)
 }
 
 // TestReadEndsAtRemoval redacts, or erases, a session while another process reads its history. Once that process knows, the read goes on
@@ -201,9 +178,8 @@ func TestReadEndsAtRemoval(t *testing.T) {
 			server := bustest.Server(t, busembed.Config{})
 			b, reader := bustest.Open(t, server), bustest.Open(t, server)
 			closed(t, b, "s", secretHistory(""))
-			if _, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "s"); err != nil {
-				t.Fatal(err)
-			}
+			_, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "s")
+			runtest.NoError(t, err)
 			knows := make(chan events.SessionID, 10)
 			reader.OnRemoval(func(id events.SessionID) { knows <- id })
 			next, stop := iter.Pull2(reader.Log().Read(t.Context(), "s", 1))
@@ -211,12 +187,8 @@ func TestReadEndsAtRemoval(t *testing.T) {
 			if e, err, _ := next(); err != nil || e.Seq != 1 {
 				t.Fatalf("first: got %d, %v", e.Seq, err)
 			}
-			if err := remove(b); err != nil {
-				t.Fatal(err)
-			}
-			if id := bustest.Receive(t, "the removal", knows); id != "s" {
-				t.Errorf("removed: got %s, want s", id)
-			}
+			runtest.NoError(t, remove(b))
+			runtest.Equal(t, "removed", bustest.Receive(t, "the removal", knows), "s")
 			read := 1
 			for e, err, ok := next(); ok; e, err, ok = next() {
 				if err != nil {

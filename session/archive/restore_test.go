@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -23,13 +24,10 @@ import (
 func readBack(t *testing.T, b *sessiontest.System, log events.Log) *events.Archive {
 	t.Helper()
 	var file bytes.Buffer
-	if _, err := archive.Write(t.Context(), log, b.Bus, sessiontest.ID, &file); err != nil {
-		t.Fatal(err)
-	}
+	_, err := archive.Write(t.Context(), log, b.Bus, sessiontest.ID, &file)
+	runtest.NoError(t, err)
 	a, err := events.ReadArchive(&file, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return a
 }
 
@@ -39,9 +37,8 @@ func appendAt(t *testing.T, b *sessiontest.System, last events.Seq, list ...even
 	c := &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: sessiontest.ID, At: 1, Actor: events.Actor{Kind: events.ActorNode}, Salt: session.NewSalt(), Events: list,
 	}
-	if _, err := b.Bus.Log().Append(t.Context(), c, last); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Bus.Log().Append(t.Context(), c, last)
+	runtest.NoError(t, err)
 }
 
 // TestRestoreNamesRedacted: an event without payload folds to nothing, so that a finished turn would run again. The error
@@ -51,9 +48,8 @@ func TestRestoreNamesRedacted(t *testing.T) {
 	b := sessiontest.Start(t)
 	req := api.Ask("secret")
 	req.ID = "t1"
-	if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Host.Submit(t.Context(), sessiontest.ID, req)
+	runtest.NoError(t, err)
 	appendAt(t, b, 2, events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}), events.Of("t1", &events.TurnCompleted{End: events.EndFinished}))
 	for kind, at := range map[events.Kind]string{
 		events.KindSessionOpened: "sequence 1, event 0, session.opened: ", events.KindTurnRequested: "sequence 2, event 0, turn.requested: ",
@@ -76,23 +72,17 @@ func TestRestoreWakes(t *testing.T) {
 	b := sessiontest.Start(t)
 	restored := func() map[bus.WakeKey]bool {
 		other := bustest.Start(t)
-		if _, err := archive.Restore(t.Context(), other, readBack(t, b, b.Bus.Log())); err != nil {
-			t.Fatal(err)
-		}
+		_, err := archive.Restore(t.Context(), other, readBack(t, b, b.Bus.Log()))
+		runtest.NoError(t, err)
 		wakes, err := other.Wakes(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return wakes
 	}
-	if got := restored(); len(got) != 0 {
-		t.Errorf("without work: got %v, want no wake", got)
-	}
+	runtest.Equal(t, "without work", len(restored()), 0)
 	req := api.Ask("go")
 	req.ID = "t1"
-	if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Host.Submit(t.Context(), sessiontest.ID, req)
+	runtest.NoError(t, err)
 	key := bus.WakeKey{Class: bus.ClassTurn, Session: sessiontest.ID}
 	if got := restored(); len(got) != 1 || !got[key] {
 		t.Errorf("queued: got %v, want %v", got, key)
@@ -112,9 +102,7 @@ func TestRestoreAfterLoss(t *testing.T) {
 			b := sessiontest.Start(t)
 			a := readBack(t, b, b.Bus.Log())
 			last, err := b.Bus.Log().Last(t.Context(), sessiontest.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			configure := func(model string, n int) {
 				for i := range n {
 					appendAt(t, b, last+events.Seq(i), events.Of("", &events.SessionConfigured{Config: events.Config{Model: model}}))
@@ -128,19 +116,14 @@ func TestRestoreAfterLoss(t *testing.T) {
 			if err == nil {
 				err = follow.PutCold(t.Context(), b.Bus, s)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			js, err := jetstream.New(b.Bus.Conn())
 			if err == nil {
 				err = js.DeleteStream(t.Context(), "lash-s-"+string(sessiontest.ID))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := archive.Restore(t.Context(), b.Bus, a); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
+			_, err = archive.Restore(t.Context(), b.Bus, a)
+			runtest.NoError(t, err)
 			configure("new", more)
 			got, err := follow.Whole(t.Context(), b.Bus, sessiontest.ID)
 			if err != nil || got.Seq != last+events.Seq(more) || got.Config.Model != "new" {

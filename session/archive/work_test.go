@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/sessiontest"
@@ -23,17 +24,14 @@ func TestRestoreIdle(t *testing.T) {
 	monitor := events.MonitorSpec{ID: "m1", Command: "touch pwned", Persistent: true, RestartOnRestore: true, Wake: events.WakeNotify}
 	started := func(t *testing.T, b *sessiontest.System) {
 		t.Helper()
-		if err := b.Host.StartMonitor(t.Context(), sessiontest.ID, monitor); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.Host.StartMonitor(t.Context(), sessiontest.ID, monitor))
 	}
 	asked := func(t *testing.T, b *sessiontest.System) {
 		t.Helper()
 		req := api.Ask("go")
 		req.ID = "t1"
-		if _, err := b.Host.Submit(t.Context(), sessiontest.ID, req); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.Submit(t.Context(), sessiontest.ID, req)
+		runtest.NoError(t, err)
 	}
 	for name, c := range map[string]struct {
 		prepare func(*testing.T, *sessiontest.System)
@@ -52,9 +50,8 @@ func TestRestoreIdle(t *testing.T) {
 		"a scheduled turn": {func(t *testing.T, b *sessiontest.System) {
 			req := api.Ask("go")
 			req.ID = "t2"
-			if _, err := b.Host.SubmitAt(t.Context(), sessiontest.ID, time.Now().Add(time.Hour), req); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Host.SubmitAt(t.Context(), sessiontest.ID, time.Now().Add(time.Hour), req)
+			runtest.NoError(t, err)
 		}, "turn t2"},
 		"a monitor": {started, "task monitor-m1"},
 		"a monitor that starts with the session": {func(t *testing.T, b *sessiontest.System) {
@@ -62,9 +59,7 @@ func TestRestoreIdle(t *testing.T) {
 		}, "monitor m1"},
 		"a closed session": {func(t *testing.T, b *sessiontest.System) {
 			appendAt(t, b, 1, events.Of("", &events.MonitorRegistered{Spec: monitor}), events.Of("", &events.MonitorArmed{Monitor: "m1"}))
-			if err := b.Host.CloseSession(t.Context(), sessiontest.ID, ""); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.Host.CloseSession(t.Context(), sessiontest.ID, ""))
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,9 +79,7 @@ func TestRestoreIdle(t *testing.T) {
 			if !errors.As(err, &work) || work.Work[0] != c.want {
 				t.Errorf("got %v, want a refusal that names %s", err, c.want)
 			}
-			if !errors.Is(missing, events.ErrNoSession) {
-				t.Errorf("got %v, want no session", missing)
-			}
+			runtest.WantError(t, "missing", missing, events.ErrNoSession)
 		})
 	}
 }
@@ -114,16 +107,12 @@ func TestRestoreIdleRefusesUnfinishedCreation(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := events.ReadArchive(&file, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		_, err = archive.RestoreIdle(t.Context(), b, a)
 		work := new(archive.WorkError)
 		switch {
 		case has == commits:
-			if err != nil {
-				t.Errorf("complete: got %v, want it restored", err)
-			}
+			runtest.WantError(t, "complete", err, nil)
 		case !errors.As(err, &work) || work.Work[0] != fmt.Sprint("creation ", commits-has):
 			t.Errorf("%d of %d commits: got %v, want the creation named", has, commits, err)
 		}

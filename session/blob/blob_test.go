@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
@@ -53,9 +54,7 @@ func TestSpillCopies(t *testing.T) {
 				p := eventstest.Payload(kind).Draw(rt, "payload")
 				before := encoded(rt, p)
 				spilled, err := blob.SpillAbove(t.Context(), memStore{}, p, 0, 0)
-				if err != nil {
-					rt.Fatal(err)
-				}
+				runtest.NoError(rt, err)
 				if left := blob.Size(spilled); left > 0 {
 					rt.Errorf("got %d bytes of bodies left, want none", left)
 				}
@@ -69,9 +68,7 @@ func TestSpillCopies(t *testing.T) {
 
 func encoded(t *rapid.T, p events.Payload) []byte {
 	data, err := events.EncodePayload(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return data
 }
 
@@ -156,14 +153,10 @@ func second[T any](_ T, err error) error { return err }
 // one after the other.
 func readersOf(t *testing.T) (list []string) {
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^func ([A-Z]\w*)\(ctx context\.Context, blobs Reader`).FindAllStringSubmatch(string(data), -1) {
 			list = append(list, m[1])
 		}

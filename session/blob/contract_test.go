@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/blob"
 )
 
@@ -41,9 +42,7 @@ func TestContracts(t *testing.T) {
 	tools := []events.ToolEntry{{Name: "gone", Contract: events.BlobRef{Digest: strings.Repeat("0f", 32), Size: 9}}}
 	for name, body := range bodies {
 		ref, err := b.PutBlob(t.Context(), body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		tools = append(tools, events.ToolEntry{Name: name, Contract: ref})
 	}
 	for i := range 3 {

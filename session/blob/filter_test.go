@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/blob"
 )
 
@@ -14,9 +15,7 @@ import (
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	filter, err := blob.NewFilter("# keys\n\nsk-[a-z0-9]+\n\\b\\d{16}\\b\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	part := []events.Part{{Kind: events.PartText, Text: "my key: sk-abc1."}}
 	call := events.Part{Kind: events.PartToolCall, Tool: "t", Args: []byte(`{"sk-key1": ["a\"sk-abc1", 1234567890123456, 12, "s\u006b-abc1"], "n": null}`), Meta: []byte(`{"m":"sk-abc1"}`)}
 	for _, p := range []events.Payload{
@@ -38,9 +37,7 @@ func TestFilter(t *testing.T) {
 	} {
 		before := encode(t, p)
 		got, err := blob.Spill(t.Context(), filter.Store(memStore{}), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		data := encode(t, got)
 		if bytes.Contains(data, []byte("sk-")) || bytes.Contains(data, []byte("1234567890123456")) || !bytes.Contains(data, []byte(blob.Redacted)) {
 			t.Errorf("%T: got %q, want no secret", p, data)
@@ -58,9 +55,7 @@ func TestFilter(t *testing.T) {
 	thought := events.Part{Kind: events.PartReasoning, Text: "is it sk-abc1?", Meta: []byte(`{"signature":"of the text"}`)}
 	kept := events.Part{Kind: events.PartReasoning, Text: "is it?", Meta: []byte(`{"signature":"of the text"}`)}
 	got, err := blob.Spill(t.Context(), filter.Store(memStore{}), &events.ModelReplied{Parts: []events.Part{thought, kept}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if parts := got.(*events.ModelReplied).Parts; parts[0].Meta != nil || parts[1].Meta == nil { // providers refuse a changed text with its signature
 		t.Errorf("signatures of reasoning: got %q and %q, want none for the changed text", parts[0].Meta, parts[1].Meta)
 	}
@@ -73,9 +68,7 @@ func TestFilter(t *testing.T) {
 func encode(t *testing.T, p events.Payload) []byte {
 	t.Helper()
 	data, err := events.EncodePayload(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return data
 }
 
@@ -83,14 +76,11 @@ func encode(t *testing.T, p events.Payload) []byte {
 func TestFilterSpills(t *testing.T) {
 	t.Parallel()
 	filter, err := blob.NewFilter("sk-[a-z0-9]+")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	store := memStore{}
 	text := strings.Repeat("x", blob.InlineBytes) + " sk-abc1 "
-	if _, err := blob.Spill(t.Context(), filter.Store(store), &events.ToolReturned{Results: []events.ToolResult{{Text: text}}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Spill(t.Context(), filter.Store(store), &events.ToolReturned{Results: []events.ToolResult{{Text: text}}})
+	runtest.NoError(t, err)
 	if len(store) != 1 {
 		t.Fatalf("got %d blobs, want 1", len(store))
 	}

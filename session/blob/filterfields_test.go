@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/blob"
 )
 
@@ -117,9 +118,7 @@ var unfiltered = map[string]string{
 func TestFilterOfEveryField(t *testing.T) {
 	t.Parallel()
 	filter, err := blob.NewFilter("sk-[a-z0-9]+")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var got []string
 	for _, kind := range events.Kinds() {
 		p := reflect.New(reflect.TypeOf(eventstest.Payload(kind).Example(1)).Elem())

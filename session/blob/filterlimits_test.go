@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/blob"
 )
 
@@ -53,31 +54,26 @@ func TestLongFilterIsBoundedInTime(t *testing.T) {
 		fmt.Fprintf(&file, "(?:[ab]|[bc]|[ac]){%d}Z\n", 300+n)
 	}
 	filter, err := blob.NewFilter(file.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	store := filter.Store(memStore{})
 	big := &events.ToolReturned{Results: []events.ToolResult{{Text: strings.Repeat("abcb", 4<<20)}}}
 	cause := errors.New("the request ended")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
 	began := time.Now()
-	if _, err := blob.Spill(ctx, store, big); !errors.Is(err, cause) {
-		t.Errorf("with a context that ends: got %v, want %v", err, cause)
-	}
+	_, err = blob.Spill(ctx, store, big)
+	runtest.WantError(t, "with a context that ends", err, cause)
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("with a context that ends: took %v", took)
 	}
 	began = time.Now()
-	if _, err := blob.Spill(t.Context(), store, big); !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("without: got %v, want ErrTooLarge", err)
-	}
+	_, err = blob.Spill(t.Context(), store, big)
+	runtest.WantError(t, "without", err, events.ErrTooLarge)
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("without: took %v, the limit is 10 s", took)
 	}
-	if _, err := blob.FilterText(t.Context(), store, "short"); err != nil {
-		t.Errorf("a short text: got %v", err)
-	}
+	_, err = blob.FilterText(t.Context(), store, "short")
+	runtest.WantError(t, "a short text", err, nil)
 }
 
 // TestLargeTextsAreFilteredAlike compares a text above the bound, which is read piece by piece, with package regexp.
@@ -88,9 +84,7 @@ func TestLargeTextsAreFilteredAlike(t *testing.T) {
 		line := rapid.SampledFrom(patterns).Draw(rt, "pattern")
 		piece := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"start", "sk-ab", " ", "\n", "key k", "Secrets", "1234", "56789", "ééx", "\xff", "end", "amid", "a.b", "-"}), 1, 40).Draw(rt, "pieces"), "")
 		filter, err := blob.NewFilter(line + "\n" + strings.Repeat("q", 900) + "\n")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		runtest.NoError(rt, err)
 		filter.WatchAll() // as for a text of 64 MiB
 		got, err := blob.FilterText(t.Context(), filter.Store(memStore{}), piece)
 		if want := regexp.MustCompile(line).ReplaceAllLiteralString(piece, blob.Redacted); err != nil || got != want {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/blob"
 )
@@ -20,9 +21,7 @@ func TestMissingBodyIsOfTheSession(t *testing.T) {
 			ID: "n", Kind: events.NodeMessage, Message: events.Message{ID: "m", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: ref}}},
 		}}}} {
 			c := &events.Commit{ID: events.CommitID("c"), Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", p)}}
-			if err := s.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, s.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}))
 		}
 		err := blob.FillState(t.Context(), memStore{}, s)
 		if field, ok := errors.AsType[*events.FieldError](err); !ok || field.Field != "session" || !errors.Is(err, bus.ErrNotFound) || !errors.Is(err, events.ErrInvalid) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/decision"
 	"github.com/lash-go/lash/session/turn"
@@ -24,9 +25,7 @@ func (h *history) add(kind events.ActorKind, list ...events.Event) {
 	e := events.Entry{Seq: events.Seq(n), Commit: &events.Commit{
 		ID: events.CommitID(fmt.Sprintf("c%d", n)), Session: "s1", At: events.Millis(n), Actor: events.Actor{Kind: kind}, Events: list,
 	}}
-	if err := h.s.Apply(e); err != nil {
-		h.t.Fatal(err)
-	}
+	runtest.NoError(h.t, h.s.Apply(e))
 	h.list = append(h.list, e)
 }
 
@@ -168,18 +167,14 @@ func compare(t *testing.T, list []events.Entry) (counts decision.Counts, diff *d
 	s := projector.New("s1")
 	for _, e := range list {
 		n, diff, err := decision.Hooks(nil).Compare(t.Context(), s, e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		counts.Commits += n.Commits
 		counts.Steps += n.Steps
 		counts.Decisions += n.Decisions
 		if diff != nil {
 			return counts, diff
 		}
-		if err := s.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(e))
 	}
 	return counts, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/check"
@@ -21,9 +22,7 @@ func TestOpen(t *testing.T) {
 	} {
 		s := projector.New("s1")
 		s.Status = status
-		if err := check.Open(s); !errors.Is(err, want) {
-			t.Errorf("status %q: got %v, want %v", status, err, want)
-		}
+		runtest.WantError(t, fmt.Sprintf("status %q", status), check.Open(s), want)
 	}
 }
 
@@ -38,9 +37,7 @@ func TestReason(t *testing.T) {
 		"long": {strings.Repeat("a", 1001), events.ErrTooLarge}, "no_utf8": {"\xff", events.ErrInvalid},
 	} {
 		err := events.CheckReason("origin", c.text)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		runtest.WantError(t, name, err, c.want)
 		if field, ok := errors.AsType[*events.FieldError](err); c.want != nil && (!ok || field.Field != "origin") {
 			t.Errorf("%s: got %v, want the field origin", name, err)
 		}
@@ -56,16 +53,10 @@ func TestLineage(t *testing.T) {
 			t.Fatalf("ancestor %d: got %v", i+1, err)
 		}
 	}
-	if err := l.Add("p64"); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("ancestor 65: got %v, want a refusal", err)
-	}
+	runtest.WantError(t, "ancestor 65", l.Add("p64"), events.ErrInvalid)
 	cycle := check.Lineage{"s"}
-	if err := cycle.Add("p"); err != nil {
-		t.Fatal(err)
-	}
-	if err := cycle.Add("s"); !errors.Is(err, events.ErrInvalid) {
-		t.Errorf("the session above itself: got %v, want a refusal", err)
-	}
+	runtest.NoError(t, cycle.Add("p"))
+	runtest.WantError(t, "the session above itself", cycle.Add("s"), events.ErrInvalid)
 }
 
 // TestExtension counts extensions and the bytes of their bodies together.
@@ -101,9 +92,7 @@ func TestQueuedTurn(t *testing.T) {
 	t.Parallel()
 	s := projector.New("s1")
 	s.Queue, s.Scheduled = make([]projector.QueuedTurn, 2), make([]projector.ScheduledTurn, 1)
-	if err := check.QueuedTurn(s, &events.TurnInput{}, 4); err != nil {
-		t.Errorf("the fourth turn of 4: got %v", err)
-	}
+	runtest.WantError(t, "the fourth turn of 4", check.QueuedTurn(s, &events.TurnInput{}, 4), nil)
 	if err := check.QueuedTurn(s, &events.TurnInput{}, 3); !errors.As(err, new(*api.LimitError)) {
 		t.Errorf("the fourth turn of 3: got %v, want a limit", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/completion"
@@ -49,9 +50,7 @@ func TestEvent(t *testing.T) {
 	event := func(req plugin.CompletionRequest) *events.ModelCompleted {
 		t.Helper()
 		p, err := completion.Event(req, "plugin")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return p
 	}
 	plain, streamed, other := event(request("a")), request("a"), event(request("b"))

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/convert"
@@ -29,9 +30,7 @@ func TestOutcome(t *testing.T) {
 		"cancelled": {events.TurnCompleted{End: events.EndCancelled}, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndCancelled}},
 		"max_turns": {events.TurnCompleted{End: events.EndMaxTurns}, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndMaxTurns}},
 	} {
-		if got := convert.Outcome(&c.ended, "said", "7"); got != c.want {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
-		}
+		runtest.Equal(t, name, convert.Outcome(&c.ended, "said", "7"), c.want)
 	}
 }
 
@@ -69,9 +68,7 @@ func TestArgs(t *testing.T) {
 func TestText(t *testing.T) {
 	t.Parallel()
 	parts := []events.Part{{Kind: events.PartText, Text: "a"}, {Kind: events.PartReasoning, Text: "b"}, {Kind: events.PartText, Text: "c"}}
-	if got := convert.Text(parts, events.PartText); got != "ac" {
-		t.Errorf("got %q, want ac", got)
-	}
+	runtest.Equal(t, "text", convert.Text(parts, events.PartText), "ac")
 	if got := convert.InputMessage(events.RoleUser, parts[:1]); got.Role != events.RoleUser || len(got.Parts) != 1 || got.Parts[0].Text != "a" {
 		t.Errorf("got %+v, want one part", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/nodes"
@@ -29,9 +30,7 @@ func state(t *testing.T) *projector.State {
 			ID: events.CommitID("c" + string(rune('1'+i))), Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"},
 			Events: []events.Event{events.Of("", p)},
 		}
-		if err := s.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}))
 	}
 	return s
 }

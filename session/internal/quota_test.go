@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/quota"
@@ -104,9 +105,7 @@ func TestCheckBranch(t *testing.T) {
 	s := owned("a1", "alice", 1, projector.StatusOpen)
 	c.Record(s)
 	s.Queue = []projector.QueuedTurn{{ID: "t1", Busy: events.BusyBranch}, {ID: "t2"}}
-	if err := c.CheckBranch(t.Context(), s); err != nil {
-		t.Errorf("the third session: got %v, want no refusal", err)
-	}
+	runtest.WantError(t, "the third session", c.CheckBranch(t.Context(), s), nil)
 	s.Scheduled = []projector.ScheduledTurn{{ID: "t3", Busy: events.BusyBranch}}
 	if err := c.CheckBranch(t.Context(), s); !errors.As(err, new(*api.LimitError)) {
 		t.Errorf("the fourth session: got %v, want a refusal", err)
@@ -120,7 +119,6 @@ func create(t *testing.T, b *bus.Bus, id events.SessionID, owner string) {
 		ID: "c-" + events.CommitID(id), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"},
 		Events: []events.Event{events.Of("", &events.SessionOpened{Owner: owner})},
 	}
-	if _, err := b.Log().Append(t.Context(), c, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Log().Append(t.Context(), c, 0)
+	runtest.NoError(t, err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	sessionarchive "github.com/lash-go/lash/session/archive"
@@ -74,12 +75,9 @@ func TestPluginsAfterRedaction(t *testing.T) {
 	}})
 	appendTo(t, on, 0, 3, "kept")
 	c := &events.Commit{ID: "end", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionClosed{})}}
-	if _, err := on.Log().Append(t.Context(), c, 3); err != nil {
-		t.Fatal(err)
-	}
-	if err := follow.NewProjector(on, nil).Project(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := on.Log().Append(t.Context(), c, 3)
+	runtest.NoError(t, err)
+	runtest.NoError(t, follow.NewProjector(on, nil).Project(t.Context(), "s"))
 	archive(t, on, 4)
 	for want := 1; want <= 2; want++ {
 		for range 2 {
@@ -90,18 +88,15 @@ func TestPluginsAfterRedaction(t *testing.T) {
 			t.Fatalf("got %d stacks built, want %d", b.built, want)
 		}
 		r := events.RedactionRecord{At: 1, By: "ann", Reason: "asked to", What: []string{string(events.KindSessionConfigured)}}
-		if _, err := sessionarchive.Redact(t.Context(), on, "s", r, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := sessionarchive.Redact(t.Context(), on, "s", r, nil)
+		runtest.NoError(t, err)
 	}
 }
 
 func whole(t *testing.T, b *bus.Bus) *projector.State {
 	t.Helper()
 	s, err := follow.Whole(t.Context(), b, "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return s
 }
 
@@ -116,33 +111,24 @@ func appendTo(t *testing.T, b *bus.Bus, after, n int, text string) {
 		c := &events.Commit{
 			ID: events.CommitID(fmt.Sprint(text, i)), Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", payload)},
 		}
-		if _, err := b.Log().Append(t.Context(), c, events.Seq(i)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Log().Append(t.Context(), c, events.Seq(i))
+		runtest.NoError(t, err)
 	}
 }
 
 func archive(t *testing.T, b *bus.Bus, last events.Seq) {
 	t.Helper()
-	if err := errors.Join(b.Archive(t.Context(), "s", last), b.Discard(t.Context(), "s")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, errors.Join(b.Archive(t.Context(), "s", last), b.Discard(t.Context(), "s")))
 }
 
 // lose deletes the stream of the session, and puts it back without its commits. It returns the new end.
 func lose(t *testing.T, b *bus.Bus) events.Seq {
 	t.Helper()
-	if err := follow.NewProjector(b, nil).Project(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.NewProjector(b, nil).Project(t.Context(), "s"))
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for name := range js.StreamNames(t.Context(), jetstream.WithStreamListSubject("lash.s.s.>")).Name() {
-		if err := js.DeleteStream(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, js.DeleteStream(t.Context(), name))
 	}
 	return bustest.PutBack(t, b, "s")
 }

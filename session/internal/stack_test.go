@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
@@ -76,9 +77,7 @@ func setupWith(t *testing.T, cfg stack.Config) *bundle {
 			return &counting{b: b}, nil
 		}),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cfg.Plugins, cfg.Blobs, cfg.Logger = builder, noBlobs{}, zaptest.NewLogger(t)
 	cfg.RuntimeHost = func(events.SessionID) plugin.RuntimeHost { return plugin.Absent{} }
 	b.stacks = stack.New(cfg)
@@ -107,9 +106,7 @@ func opened(seq events.Seq, extensions ...string) *projector.State {
 func (b *bundle) open(t *testing.T, s *projector.State) (*plugin.Stack, func()) {
 	t.Helper()
 	p, _, release, err := b.stacks.Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p, release
 }
 
@@ -178,9 +175,7 @@ func TestOpenWithin(t *testing.T) {
 	b.inBuild = func(ctx context.Context) { _, _, _, within = b.stacks.Open(ctx, opened(1)) }
 	_, release := b.open(t, opened(1))
 	release()
-	if !errors.Is(within, plugin.ErrBuilding) {
-		t.Errorf("got %v, want %v", within, plugin.ErrBuilding)
-	}
+	runtest.WantError(t, "within", within, plugin.ErrBuilding)
 }
 
 // TestMemoryIsAwaitedUnlocked has a caller wait for the memory of a state of a plugin: another one has the stack meanwhile.
@@ -189,9 +184,7 @@ func TestMemoryIsAwaitedUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, p := setup(t), memory.NewPool(1<<20, 1<<20)
 		give, err := p.Take(t.Context(), "other", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		s := opened(1)
 		s.Plugins = []projector.PluginState{{Plugin: "x", Blob: events.BlobRef{Digest: "d", Size: 1 << 19}}}
 		a, got := p.Account("a", 0), make(chan error, 1)
@@ -201,9 +194,7 @@ func TestMemoryIsAwaitedUnlocked(t *testing.T) {
 		}()
 		synctest.Wait()
 		_, unlock, err := b.stacks.Lock(t.Context(), "s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		unlock()
 		give()
 		if err := <-got; err == nil || errors.Is(err, api.ErrMemory) || a.Holds() {
@@ -216,9 +207,8 @@ func TestMemoryIsAwaitedUnlocked(t *testing.T) {
 func TestWithoutPlugins(t *testing.T) {
 	t.Parallel()
 	s := stack.New(stack.Config{})
-	if _, _, _, err := s.Open(t.Context(), opened(1)); !errors.Is(err, plugin.ErrUnavailable) {
-		t.Errorf("got %v, want %v", err, plugin.ErrUnavailable)
-	}
+	_, _, _, err := s.Open(t.Context(), opened(1))
+	runtest.WantError(t, "open", err, plugin.ErrUnavailable)
 }
 
 // TestLockWaits has a second caller wait, until its context ends.
@@ -226,14 +216,11 @@ func TestLockWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, unlock, err := b.stacks.Lock(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, _, err := b.stacks.Lock(ctx, "s"); !errors.Is(err, context.Canceled) {
-		t.Errorf("while locked: got %v, want %v", err, context.Canceled)
-	}
+	_, _, err = b.stacks.Lock(ctx, "s")
+	runtest.WantError(t, "while locked", err, context.Canceled)
 	unlock()
 	if _, unlock, err := b.stacks.Lock(t.Context(), "s"); err != nil {
 		t.Errorf("unlocked: got %v", err)

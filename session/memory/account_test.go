@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/memory"
 )
@@ -21,9 +22,7 @@ func TestAccounts(t *testing.T) {
 		p := memory.NewPool(10*mib, 8*mib)
 		other, a := p.Account("other", 0), p.Account("a", 0)
 		ctx := a.In(t.Context())
-		if err := memory.Take(other.In(t.Context()), 8*mib); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, memory.Take(other.In(t.Context()), 8*mib))
 		waited := make(chan error, 1)
 		go func() { waited <- a.Reserve(ctx, 4*mib) }() // ends when it has its bytes
 		synctest.Wait()
@@ -40,9 +39,7 @@ func TestAccounts(t *testing.T) {
 			bytes int64
 			want  error
 		}{{"reserved", 4 * mib, nil}, {"beyond it", 3 * mib, nil}, {"beyond its share", 2 * mib, api.ErrMemory}, {"more than a share", 9 * mib, events.ErrTooLarge}, {"a negative size", -1, events.ErrTooLarge}} {
-			if err := memory.Take(ctx, c.bytes); !errors.Is(err, c.want) {
-				t.Errorf("%s: got %v, want %v", c.what, err, c.want)
-			}
+			runtest.WantError(t, c.what, memory.Take(ctx, c.bytes), c.want)
 		}
 		if err := memory.Take(part, mib); err != nil || !inner.Holds() {
 			t.Errorf("a part: got %v", err)
@@ -52,9 +49,7 @@ func TestAccounts(t *testing.T) {
 		}
 		inner.Close()
 		part, inner = memory.Part(ctx)
-		if err := inner.Reserve(part, mib); err != nil {
-			t.Errorf("a part that reserves: got %v", err)
-		}
+		runtest.WantError(t, "a part that reserves", inner.Reserve(part, mib), nil)
 		inner.Return(mib)
 		began := time.Now()
 		if err := memory.Take(memory.Now(ctx), 2*mib); !errors.Is(err, api.ErrMemory) || time.Since(began) != 0 {
@@ -71,9 +66,7 @@ func TestAccounts(t *testing.T) {
 		if a.Holds() {
 			t.Error("all was returned, and it has some")
 		}
-		if err := memory.Take(ctx, mib); err != nil {
-			t.Errorf("after the part: got %v", err)
-		}
+		runtest.WantError(t, "after the part", memory.Take(ctx, mib), nil)
 		a.Close()
 		for range 2 {
 			if err := memory.Take(ctx, 8*mib); err != nil || a.Holds() {
@@ -83,9 +76,7 @@ func TestAccounts(t *testing.T) {
 		if err := memory.Take(ctx, 9*mib); !errors.Is(err, events.ErrTooLarge) {
 			t.Errorf("more than a share, after its end: got %v", err)
 		}
-		if err := memory.Take(t.Context(), 1<<50); err != nil {
-			t.Errorf("without an account: got %v", err)
-		}
+		runtest.WantError(t, "without an account", memory.Take(t.Context(), 1<<50), nil)
 	})
 }
 
@@ -95,9 +86,7 @@ func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := memory.NewPool(mib, mib)
 		a, b := p.Account("a", 0), p.Account("b", time.Second)
-		if err := memory.Take(a.In(t.Context()), mib); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, memory.Take(a.In(t.Context()), mib))
 		began := time.Now()
 		if err := memory.Take(b.In(t.Context()), mib); !errors.Is(err, api.ErrMemory) || time.Since(began) != time.Second {
 			t.Errorf("after %s: got %v", time.Since(began), err)

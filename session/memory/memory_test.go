@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/memory"
 )
@@ -71,9 +72,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("more than a share: got %v", err)
 	}
 	give, err := takeNow(p, "a", 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if _, err := takeNow(p, "a", 1); !errors.Is(err, api.ErrMemory) {
 		t.Errorf("a caller with its share: got %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/schema"
 )
 
@@ -64,13 +65,9 @@ func TestDialects(t *testing.T) {
 		"https://json-schema.org/draft/2019-09/schema": false, "http://json-schema.org/draft-06/schema#": false, "http://json-schema.org/draft-04/schema#": false, "urn:own": false,
 	} {
 		parsed, err := schema.Parse("s", []byte(`{"$schema":"`+dialect+`","type":"object","properties":{"a":{"type":"string"}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		form, err := schema.Compile("s", parsed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		right, wrong := form.Validate(map[string]any{"a": "x"}), form.Validate(map[string]any{"a": 1.0})
 		if right != nil || (wrong != nil) != known {
 			t.Errorf("%q: got %v for a right value and %v for a wrong one, want it checked: %t", dialect, right, wrong, known)

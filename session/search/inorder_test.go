@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestInOrder: work runs concurrently, its results are in order, and an error or the end of the context ends it.
@@ -59,7 +61,5 @@ func TestInOrder(t *testing.T) {
 		}
 		return i, nil
 	}, func(int, error) error { return nil })
-	if !errors.Is(err, broken) {
-		t.Errorf("cancelled: got %v, want %v", err, broken)
-	}
+	runtest.WantError(t, "cancelled", err, broken)
 }

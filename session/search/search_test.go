@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
@@ -41,22 +42,17 @@ func (s *shelf) add(id events.SessionID, at events.Millis, indexed bool, turns .
 	}
 	for i, commit := range [][]events.Event{{events.Of("", &events.SessionOpened{})}, list} {
 		c := &events.Commit{ID: events.CommitID(fmt.Sprint(id, i)), Session: id, At: at, Actor: events.Actor{Kind: events.ActorClient, ID: "ann"}, Events: commit}
-		if _, err := s.Append(s.t.Context(), c, events.Seq(i)); err != nil {
-			s.t.Fatal(err)
-		}
+		_, err := s.Append(s.t.Context(), c, events.Seq(i))
+		runtest.NoError(s.t, err)
 	}
 	if s.names[id] = at; indexed {
 		b := index.NewBuilder(id, nil)
 		for entry, err := range s.MemLog.Read(s.t.Context(), id, 1) {
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			runtest.NoError(s.t, err)
 			b.Add(entry)
 		}
 		row, err := b.Encode(index.Settings{})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		runtest.NoError(s.t, err)
 		s.rows = append(s.rows, row)
 	}
 }
@@ -102,9 +98,7 @@ func (s *shelf) pages(r search.Request) (found, failed []string, pages int) {
 	r.Names = func(context.Context) (map[events.SessionID]events.Millis, error) { return s.names, nil }
 	for pages = 1; pages < 100; pages++ {
 		got, err := search.Run(s.t.Context(), s, r)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		runtest.NoError(s.t, err)
 		for i := range got.Sessions {
 			found = append(found, string(got.Sessions[i].Row.Session))
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
@@ -22,15 +23,11 @@ func TestHidden(t *testing.T) {
 	if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != task.MaxHidden {
 		t.Errorf("one more: got %v, want the limit", err)
 	}
-	if got := task.Live(h.State); len(got) != 0 {
-		t.Errorf("live: got %v, want none", got)
-	}
+	runtest.EqualLists(t, "live", task.Live(h.State), nil)
 	if got, err := task.Leaving(h.State, []events.TaskID{"h0"}); err != nil || len(got) != 0 {
 		t.Errorf("leaving: got %v, %v, want nothing", got, err)
 	}
-	if err := task.Validate(h.State, []events.TaskID{"h0"}); !errors.Is(err, api.ErrUnknownTask) {
-		t.Errorf("visible: got %v, want %v", err, api.ErrUnknownTask)
-	}
+	runtest.WantError(t, "visible", task.Validate(h.State, []events.TaskID{"h0"}), api.ErrUnknownTask)
 	h.add(task.Close(h.State, "over"), nil)
 	h.add(task.End(h.State, "h0", events.TaskCompleted, ""), nil)
 	h.add(task.End(h.State, "h1", events.TaskFailed, "broken"), nil)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
@@ -85,20 +86,14 @@ func TestMonitorRegister(t *testing.T) {
 func TestMonitorWake(t *testing.T) {
 	t.Parallel()
 	h, c := started(t, spec("m"))
-	if got := h.report(c, task.Line{Text: "oops", Stderr: true}, task.Line{Text: "a"}, task.Line{Text: "b"}); got != "monitor-m-2" {
-		t.Errorf("wake: got %q, want monitor-m-2", got)
-	}
-	if got := h.report(c, task.Line{Text: "c"}); got != "" {
-		t.Errorf("wake while one is pending: got %q, want none", got)
-	}
+	runtest.Equal(t, "wake", h.report(c, task.Line{Text: "oops", Stderr: true}, task.Line{Text: "a"}, task.Line{Text: "b"}), "monitor-m-2")
+	runtest.Equal(t, "wake while one is pending", h.report(c, task.Line{Text: "c"}), "")
 	revision := h.Feed.Revision
 	h.add(task.AckWakes(h.State, []events.MonitorID{"m"}), nil)
 	if h.monitor("m").Wake != "" || h.Feed.Revision != revision+1 {
 		t.Errorf("after the ack: got %+v, revision %d, want none pending, one more than %d", h.monitor("m"), h.Feed.Revision, revision)
 	}
-	if got := h.report(c, task.Line{Text: "d"}); got != "monitor-m-5" {
-		t.Errorf("wake after the ack: got %q, want monitor-m-5", got)
-	}
+	runtest.Equal(t, "wake after the ack", h.report(c, task.Line{Text: "d"}), "monitor-m-5")
 	if got := h.monitor("m"); got.Events != 4 || got.LastEvent != "d" {
 		t.Errorf("monitor: got %+v, want 4 events", got)
 	}
@@ -111,9 +106,7 @@ func TestMonitorWakeOfFork(t *testing.T) {
 	h.add([]events.Event{events.Of("", &events.GraphAppended{Nodes: []events.NewNode{
 		{ID: projector.InputNode("monitor-m-1"), Kind: events.NodePlugin, Type: "x"},
 	}})}, nil)
-	if got := h.report(c, task.Line{Text: "a"}); got != "monitor-m-1-2" {
-		t.Errorf("wake: got %q, want monitor-m-1-2", got)
-	}
+	runtest.Equal(t, "wake", h.report(c, task.Line{Text: "a"}), "monitor-m-1-2")
 }
 
 // TestMonitorEnds: how a monitor and its task end, and which claim may end them.
@@ -138,12 +131,9 @@ func TestMonitorEnds(t *testing.T) {
 			if m.State != tt.end.State || m.Armed || m.Exit != tt.end.Exit || h.state("monitor-m") != tt.state {
 				t.Errorf("got %+v, task %s", m, h.state("monitor-m"))
 			}
-			if got := h.Feed.Updates[0].Message; got != tt.update {
-				t.Errorf("update: got %q, want %q", got, tt.update)
-			}
-			if _, err := task.Report(h.State, c, []task.Line{{Text: "late"}}); !errors.Is(err, api.ErrTaskTaken) {
-				t.Errorf("line after the end: got %v, want %v", err, api.ErrTaskTaken)
-			}
+			runtest.Equal(t, "update", h.Feed.Updates[0].Message, tt.update)
+			_, err := task.Report(h.State, c, []task.Line{{Text: "late"}})
+			runtest.WantError(t, "line after the end", err, api.ErrTaskTaken)
 			if list, _ := task.StartArmed(h.State); len(list) != 0 {
 				t.Errorf("poll after the end: got %v, want no restart", list)
 			}
@@ -163,9 +153,8 @@ func TestMonitorStop(t *testing.T) {
 	if list, err := task.StopMonitor(h.State, "m"); err != nil || len(list) != 0 {
 		t.Errorf("second stop: got %v, %v, want nothing", list, err)
 	}
-	if _, err := task.StopMonitor(h.State, "nobody"); !errors.Is(err, api.ErrUnknownMonitor) {
-		t.Errorf("unknown: got %v, want %v", err, api.ErrUnknownMonitor)
-	}
+	_, err := task.StopMonitor(h.State, "nobody")
+	runtest.WantError(t, "unknown", err, api.ErrUnknownMonitor)
 	h.add(task.StartMonitor(h.State, spec("m")))
 	if !h.monitor("m").Armed {
 		t.Error("after a start: got disarmed, want armed")
@@ -180,9 +169,8 @@ func TestMonitorAbandon(t *testing.T) {
 	if m := h.monitor("m"); m.State != events.MonitorIdle || m.Armed || m.LastError == "" || h.state("monitor-m") != events.TaskFailed {
 		t.Errorf("got %+v, task %s", m, h.state("monitor-m"))
 	}
-	if _, err := task.Abandon(h.State, c, "again"); !errors.Is(err, api.ErrTaskTaken) {
-		t.Errorf("second: got %v, want %v", err, api.ErrTaskTaken)
-	}
+	_, err := task.Abandon(h.State, c, "again")
+	runtest.WantError(t, "second", err, api.ErrTaskTaken)
 }
 
 // TestUpdatesBounded keeps the newest updates by number and size, and the gap is visible.

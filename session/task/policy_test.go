@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
@@ -39,9 +40,7 @@ func TestCancelPolicies(t *testing.T) {
 					case policy == events.CancelExternal && who == "outside", policy != events.CancelAbortLocal && way == "request":
 						want = events.TaskCancelling
 					}
-					if got := h.state("k"); got != want {
-						t.Errorf("got %s, want %s", got, want)
-					}
+					runtest.Equal(t, "state", h.state("k"), want)
 					before := h.Seq
 					if h.add(stop(h), nil); h.Seq != before {
 						t.Error("the second time is not like the first")
@@ -80,12 +79,8 @@ func TestClosePolicies(t *testing.T) {
 					if leaves || policy == events.CloseKeep && !bound {
 						want = events.TaskRunning
 					}
-					if got := h.state("k"); got != want {
-						t.Errorf("got %s, want %s", got, want)
-					}
-					if got := h.Tasks[0].LeavePending(); got != leaves {
-						t.Errorf("is to leave: got %t, want %t", got, leaves)
-					}
+					runtest.Equal(t, "state", h.state("k"), want)
+					runtest.Equal(t, "is to leave", h.Tasks[0].LeavePending(), leaves)
 					stays(h, leaves, cancelled)
 				})
 			}
@@ -102,9 +97,7 @@ func stays(h *history, leaves bool, cancelled events.TaskState) {
 		h.t.Error("another registration of the id stays")
 	}
 	h.add(task.Stay(h.State, "k", k.Seq, "full"), nil)
-	if got := h.Seq != seq; got != leaves {
-		h.t.Errorf("stays: got %t, want %t", got, leaves)
-	}
+	runtest.Equal(h.t, "stays", h.Seq != seq, leaves)
 	if k = h.Tasks[0]; leaves && (k.LeavePending() || k.State != cancelled || k.Reason != "full") {
 		h.t.Errorf("that stays: got %+v, want it %s and not to leave", k, cancelled)
 	}
@@ -165,15 +158,11 @@ func TestPassedOn(t *testing.T) {
 			owed++
 		}
 	}
-	if owed != 300 {
-		t.Errorf("owed: got %d, want 300", owed)
-	}
+	runtest.Equal(t, "owed", owed, 300)
 	for i := range 300 {
 		id := events.TaskID(fmt.Sprintf("k%d", i))
 		k, _ := h.Task(id)
-		if other := task.PassedOn(h.State, id, k.Seq+1, ""); len(other) != 0 {
-			t.Errorf("of another registration: got %v, want nothing", other)
-		}
+		runtest.Equal(t, "of another registration", len(task.PassedOn(h.State, id, k.Seq+1, "")), 0)
 		h.add(task.PassedOn(h.State, id, k.Seq, ""), nil)
 		if k, ok := h.Task(id); ok && (k.Unfinished() || k.State != events.TaskCancelled) {
 			t.Errorf("task %s: got %+v, want it cancelled and settled", id, k)

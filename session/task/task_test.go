@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
@@ -28,24 +29,16 @@ func begin(t *testing.T, id events.SessionID) *history {
 // add folds a decision as one commit and checks the state.
 func (h *history) add(list []events.Event, err error) *history {
 	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	runtest.NoError(h.t, err)
 	if len(list) == 0 {
 		return h
 	}
 	c := &events.Commit{
 		ID: "c", Session: h.Session, At: events.Millis(100 + h.Seq), Actor: events.Actor{Kind: events.ActorNode}, Events: list,
 	}
-	if err := c.Validate(); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := h.Check(); err != nil {
-		h.t.Fatal(err)
-	}
+	runtest.NoError(h.t, c.Validate())
+	runtest.NoError(h.t, h.Apply(events.Entry{Seq: h.Seq + 1, Commit: c}))
+	runtest.NoError(h.t, h.Check())
 	return h
 }
 
@@ -113,9 +106,7 @@ func TestTable(t *testing.T) {
 				if may {
 					want = to
 				}
-				if got := h.add(list, nil).state("k"); got != want {
-					t.Errorf("state: got %q, want %q", got, want)
-				}
+				runtest.Equal(t, "state", h.add(list, nil).state("k"), want)
 			})
 		}
 	}
@@ -153,18 +144,16 @@ func TestFoldKeepsTable(t *testing.T) {
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	h := in(t, events.TaskRunning)
-	if _, err := task.Register(h.State, events.TaskRegistered{Task: "k"}); !errors.Is(err, api.ErrTaskRunning) {
-		t.Errorf("live id: got %v, want %v", err, api.ErrTaskRunning)
-	}
+	_, err := task.Register(h.State, events.TaskRegistered{Task: "k"})
+	runtest.WantError(t, "live id", err, api.ErrTaskRunning)
 	h.add(task.End(h.State, "k", events.TaskFailed, ""), nil)
 	h.add(task.Register(h.State, events.TaskRegistered{Task: "k", Producer: "again"}))
 	if got := len(h.Tasks); got != 1 || h.Tasks[0].Producer != "again" {
 		t.Errorf("tasks: got %+v, want one, the new", h.Tasks)
 	}
 	for _, id := range []events.TaskID{"", "a.b", "plug:x", "0123456789012345678901234567890123456789012345678"} {
-		if _, err := task.Register(h.State, events.TaskRegistered{Task: id}); !errors.Is(err, events.ErrInvalidID) {
-			t.Errorf("id %q: got %v, want %v", id, err, events.ErrInvalidID)
-		}
+		_, err := task.Register(h.State, events.TaskRegistered{Task: id})
+		runtest.WantError(t, fmt.Sprintf("id %q", id), err, events.ErrInvalidID)
 	}
 }
 
@@ -179,15 +168,12 @@ func TestRegisterChildOnce(t *testing.T) {
 		t.Errorf("the same child again: got %v and %v, want nothing", list, err)
 	}
 	reg.Child = "other"
-	if _, err := task.Register(h.State, reg); !errors.Is(err, api.ErrTaskRunning) {
-		t.Errorf("another child before the cancel is passed on: got %v, want %v", err, api.ErrTaskRunning)
-	}
+	_, err = task.Register(h.State, reg)
+	runtest.WantError(t, "another child before the cancel is passed on", err, api.ErrTaskRunning)
 	rec, _ := h.Task("k")
 	h.add(task.PassedOn(h.State, "k", rec.Seq, ""), nil)
 	h.add(task.Register(h.State, reg))
-	if got := h.state("k"); got != events.TaskRunning {
-		t.Errorf("another child: got %q, want %q", got, events.TaskRunning)
-	}
+	runtest.Equal(t, "another child", h.state("k"), events.TaskRunning)
 }
 
 // TestClaim: of two workers with the same claim one wins, and reports of the other are refused.
@@ -196,14 +182,12 @@ func TestClaim(t *testing.T) {
 	h := in(t, events.TaskPending)
 	seen := task.ClaimOf(&h.Tasks[0])
 	h.add(task.ClaimFor(h.State, seen, "w1"))
-	if _, err := task.ClaimFor(h.State, seen, "w2"); !errors.Is(err, api.ErrTaskTaken) {
-		t.Errorf("second start: got %v, want %v", err, api.ErrTaskTaken)
-	}
+	_, err := task.ClaimFor(h.State, seen, "w2")
+	runtest.WantError(t, "second start", err, api.ErrTaskTaken)
 	first := task.ClaimOf(&h.Tasks[0])
 	h.add(task.ClaimFor(h.State, first, "w2"))
-	if _, err := task.CheckClaim(h.State, first); !errors.Is(err, api.ErrTaskTaken) {
-		t.Errorf("claim of the dead: got %v, want %v", err, api.ErrTaskTaken)
-	}
+	_, err = task.CheckClaim(h.State, first)
+	runtest.WantError(t, "claim of the dead", err, api.ErrTaskTaken)
 	if got := h.Tasks[0]; got.Attempt != 2 || got.Worker != "w2" || got.State != events.TaskRunning {
 		t.Errorf("task: got %+v, want attempt 2 by w2", got)
 	}
@@ -221,9 +205,7 @@ func TestWhile(t *testing.T) {
 		t.Errorf("by a claim that is gone: got %d events, %v, want none, %v", len(list), err, api.ErrTaskTaken)
 	}
 	h.add(task.While(h.State, held, say))
-	if got := h.Tasks[0].Message; got != "half of it" {
-		t.Errorf("message: got %q, want %q", got, "half of it")
-	}
+	runtest.Equal(t, "message", h.Tasks[0].Message, "half of it")
 	h.add(task.End(h.State, "k", events.TaskCompleted, "done"), nil)
 	if list, err := task.While(h.State, held, say); !errors.Is(err, api.ErrTaskTaken) || len(list) > 0 {
 		t.Errorf("of an ended task: got %d events, %v, want none, %v", len(list), err, api.ErrTaskTaken)
@@ -307,9 +289,8 @@ func TestLongPassingTogether(t *testing.T) {
 		h.add(task.Register(h.State, reg(n)))
 		h.add(task.Cancel(h.State, reg(n).Task, ""), nil)
 	}
-	if _, err := task.Register(h.State, reg(task.MaxLive)); !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("one more: got %v, want %v", err, events.ErrTooLarge)
-	}
+	_, err := task.Register(h.State, reg(task.MaxLive))
+	runtest.WantError(t, "one more", err, events.ErrTooLarge)
 	k, _ := h.Task("k0")
 	h.add(task.PassedOn(h.State, "k0", k.Seq, ""), nil)
 	h.add(task.Register(h.State, reg(task.MaxLive)))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
@@ -18,9 +19,7 @@ func TestTransferCameBack(t *testing.T) {
 	pass := func(from, to *history) {
 		t.Helper()
 		list, err := task.Leaving(from.State, []events.TaskID{"k"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		to.add(task.Arrive(to.State, list))
 		out, moved := task.Depart(from.State, to.Session, list, from.Seq)
 		if !moved || len(out) != 1 {
@@ -90,9 +89,7 @@ func TestTasksOfOneMillisecond(t *testing.T) {
 		for _, p := range payloads {
 			c.Events = append(c.Events, events.Of("", p))
 		}
-		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}))
 	}
 	to := begin(t, "s2")
 	add(&events.SessionOpened{}, &events.TaskRegistered{Task: "k", State: events.TaskRunning})
@@ -158,11 +155,9 @@ func TestTransferRefused(t *testing.T) {
 	from, to := in(t, events.TaskRunning), in(t, events.TaskRunning)
 	to.Session = "s2"
 	list, _ := task.Leaving(from.State, []events.TaskID{"k"})
-	if _, err := task.Arrive(to.State, list); !errors.Is(err, api.ErrTaskRunning) {
-		t.Errorf("arrive: got %v, want %v", err, api.ErrTaskRunning)
-	}
+	_, err := task.Arrive(to.State, list)
+	runtest.WantError(t, "arrive", err, api.ErrTaskRunning)
 	from.add(task.StartMonitor(from.State, spec("m")))
-	if _, err := task.Leaving(from.State, []events.TaskID{"monitor-m"}); !errors.Is(err, api.ErrMonitorTask) {
-		t.Errorf("monitor: got %v, want %v", err, api.ErrMonitorTask)
-	}
+	_, err = task.Leaving(from.State, []events.TaskID{"monitor-m"})
+	runtest.WantError(t, "monitor", err, api.ErrMonitorTask)
 }

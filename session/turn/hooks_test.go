@@ -1,12 +1,12 @@
 package turn_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -45,9 +45,8 @@ func TestHooksBeforeEachModelCall(t *testing.T) {
 	}
 	p.step(beforeModel(0))
 	needs("decided", false, 0)
-	if _, err := turn.Step(p.s, beforeModel(0)); !errors.Is(err, turn.ErrStale) {
-		t.Errorf("the same hooks again: got %v, want %v", err, turn.ErrStale)
-	}
+	_, err = turn.Step(p.s, beforeModel(0))
+	runtest.WantError(t, "the same hooks again", err, turn.ErrStale)
 	p.step(turn.Claim{Worker: "w2", Tools: p.tools, Points: []events.HookPoint{events.PointBeforeModel}})
 	needs("taken over", false, 0)
 	p.happen([]string{"configure", "fallbacks=/m2"})

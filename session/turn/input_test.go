@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -38,9 +39,7 @@ func inputs() []turn.Input {
 func TestInputsAreAll(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "input.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var want, got []string
 	for _, d := range file.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "WithExtra" {
@@ -69,9 +68,7 @@ func TestStepKnowsEveryInput(t *testing.T) {
 		events.Of("", &events.SessionOpened{}), events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Worker: "w1", Attempt: 1}),
 	} {
 		c := &events.Commit{Session: "s1", At: 1, Events: []events.Event{ev}}
-		if err := s.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}))
 	}
 	for _, in := range inputs() {
 		if _, err := turn.Step(s, in); err != nil && !errors.Is(err, turn.ErrStale) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
@@ -52,9 +53,7 @@ func (p *player) duty(name string, a args) bool {
 // decided commits the decision of another package.
 func (p *player) decided(list []events.Event, err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	p.commitAll(list)
 }
 
@@ -63,9 +62,7 @@ func (p *player) commitAll(list []events.Event) {
 	if len(list) > 0 {
 		p.commit(list)
 	}
-	if err := p.s.Check(); err != nil {
-		p.t.Error(err)
-	}
+	runtest.WantError(p.t, "check", p.s.Check(), nil)
 }
 
 // standing renders the session's needs at a time.
@@ -247,8 +244,6 @@ func TestResolvable(t *testing.T) {
 	for effect, want := range map[events.EffectID]bool{
 		"t1/0/0": false, "t1/1/0": false, "t1/1/1": true, "t1/1/2": false, "t1/1/3": false, "t2/1/1": false, "": false,
 	} {
-		if got := turn.Resolvable(p.s.Turn(), effect); got != want {
-			t.Errorf("%s: got %v, want %v", effect, got, want)
-		}
+		runtest.Equal(t, fmt.Sprintf("%s", effect), turn.Resolvable(p.s.Turn(), effect), want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -16,16 +17,12 @@ func TestNothingStartsBeforeHooks(t *testing.T) {
 	s := projector.New("s1")
 	fold := func(list ...events.Event) {
 		t.Helper()
-		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: &events.Commit{Session: "s1", At: 1, Events: list}}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(events.Entry{Seq: s.Seq + 1, Commit: &events.Commit{Session: "s1", At: 1, Events: list}}))
 	}
 	step := func(in turn.Input) {
 		t.Helper()
 		out, err := turn.Step(s, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		fold(out.Events...)
 	}
 	fold(events.Of("", &events.SessionOpened{}), events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: textParts("hi")}}))

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -29,9 +30,7 @@ func TestTranscripts(t *testing.T) {
 	}
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for i := range archive.Files {
 			s := &archive.Files[i]
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+s.Name, func(t *testing.T) {
@@ -45,9 +44,7 @@ func TestTranscripts(t *testing.T) {
 			})
 		}
 		if *update {
-			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 		}
 	}
 }
@@ -97,9 +94,7 @@ func (p *player) happen(words []string) {
 		p.fold(events.TurnID(a.word(0)), &events.TurnCancelRequested{Request: a.word(1)})
 	case "append":
 		id, err := p.s.FreeID(events.NodeID(a.word(0)), nil)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		runtest.NoError(p.t, err)
 		p.fold("", &events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: events.Message{
 			ID: events.MessageID(a.word(0)), Role: events.RoleUser, Parts: textParts(a.word(0)),
 		}}}})
@@ -148,15 +143,11 @@ func (p *player) commit(list []events.Event) {
 	p.t.Helper()
 	c := &events.Commit{ID: "c", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: list}
 	data, err := events.Encode(c)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	if c, err = events.Decode(data); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.s.Apply(events.Entry{Seq: p.s.Seq + 1, Commit: c}); err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, p.s.Apply(events.Entry{Seq: p.s.Seq + 1, Commit: c}))
 }
 
 // step plays an input of the machine and renders its output.
@@ -177,9 +168,7 @@ func (p *player) step(in turn.Input) {
 	if len(out.Events) > 0 {
 		p.commit(out.Events)
 	}
-	if err := p.s.Check(); err != nil {
-		p.t.Error(err)
-	}
+	runtest.WantError(p.t, "check", p.s.Check(), nil)
 	if out.Linger {
 		p.out.WriteString("  lingers\n")
 	}
@@ -188,9 +177,7 @@ func (p *player) step(in turn.Input) {
 
 func (p *player) head() []byte {
 	data, _, err := p.s.Snapshot()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	return data
 }
 
@@ -216,9 +203,7 @@ func (p *player) needs() {
 // model renders the fallback model of the turn, if any.
 func (p *player) model() string {
 	prompt, err := p.s.Prompt()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	if prompt.Config.Model == "" {
 		return ""
 	}

@@ -7,15 +7,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // serve asks a handler of the page for a path.
 func serve(t *testing.T, method, at string, header ...string) *http.Response {
 	t.Helper()
 	h, err := New(Settings{ReadOnly: true, Source: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r := httptest.NewRequestWithContext(t.Context(), method, at, http.NoBody)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -29,9 +29,7 @@ func serve(t *testing.T, method, at string, header ...string) *http.Response {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	h, err := New(Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	sum := 0
 	for at, f := range h.(handler) {
 		if at != "/" { // it is index.html again
@@ -67,14 +65,10 @@ func TestFiles(t *testing.T) {
 	t.Parallel()
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|createContextualFragment|srcdoc|localStorage|document\.cookie|https?://|javascript:|\sstyle="|<script>`)
 	h, err := New(Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for at, f := range h.(handler) {
 		text := strings.ReplaceAll(string(f.plain), "http://www.w3.org/2000/svg", "")
-		if found := forbidden.FindString(text); found != "" {
-			t.Errorf("%s: got %q, want none of it", at, found)
-		}
+		runtest.Equal(t, at, forbidden.FindString(text), "")
 		if f.mediaType == "" {
 			t.Errorf("%s: got no media type", at)
 		}
@@ -99,9 +93,7 @@ func TestLookupsAreInMaps(t *testing.T) {
 		}
 	)
 	h, err := New(Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	found := make(map[string]bool)
 	for at, f := range h.(handler) {
 		if !strings.HasSuffix(at, ".js") {

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -70,9 +71,7 @@ func TestLostLiveMessage(t *testing.T) {
 			at := events.SessionID("s")
 			b.put(at, projector.Task{ID: "k", State: events.TaskRunning})
 			var calls atomic.Int64
-			if err := b.Set(t.Context(), at, "k", func() { calls.Add(1) }); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.Set(t.Context(), at, "k", func() { calls.Add(1) }))
 			if moved {
 				b.put("to", projector.Task{ID: "k", State: events.TaskRunning})
 				b.put(at, projector.Task{ID: "k", State: events.TaskRunning, To: "to"})
@@ -94,9 +93,7 @@ func TestSetAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				if err := b.Set(t.Context(), "s", "k", func() { calls.Add(1) }); err != nil {
-					t.Error(err)
-				}
+				runtest.WantError(t, "set", b.Set(t.Context(), "s", "k", func() { calls.Add(1) }), nil)
 			})
 		}
 		all.Wait()
@@ -117,18 +114,12 @@ func TestOfEarlierTask(t *testing.T) {
 	b := setup(t, time.Hour)
 	b.put("s", projector.Task{ID: "k", State: events.TaskRunning})
 	fail := func() { t.Error("called for another task") }
-	if err := b.Set(t.Context(), "s", "k", fail); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Set(t.Context(), "s", "k", fail))
 	earlier := b.list[key{"s", "k"}]
-	if err := b.Set(t.Context(), "s", "k", fail); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Set(t.Context(), "s", "k", fail))
 	for _, state := range []events.TaskState{events.TaskCancelled, events.TaskCompleted} {
 		b.put("s", projector.Task{ID: "k", State: state})
-		if err := b.look(t.Context(), key{"s", "k"}, earlier); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.look(t.Context(), key{"s", "k"}, earlier))
 	}
 	b.put("s", projector.Task{})
 	if err := b.look(t.Context(), key{"s", "k"}, earlier); !errors.Is(err, events.ErrNoSession) {

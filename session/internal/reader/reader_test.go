@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -41,9 +42,8 @@ func (b *bundle) start(id events.TurnID) {
 	b.T.Helper()
 	req := api.Ask("question of " + string(id))
 	req.ID = id
-	if _, err := b.Host.Submit(b.T.Context(), sid, req); err != nil {
-		b.T.Fatal(err)
-	}
+	_, err := b.Host.Submit(b.T.Context(), sid, req)
+	runtest.NoError(b.T, err)
 	b.Append(id, &events.TurnStarted{Attempt: 1, Worker: "w1"})
 }
 
@@ -51,9 +51,7 @@ func (b *bundle) start(id events.TurnID) {
 func (b *bundle) reply(stop events.StopReason, parts ...events.Part) *events.ModelReplied {
 	b.T.Helper()
 	prompt, err := b.State().Prompt()
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return &events.ModelReplied{Iteration: b.State().Turn().Iteration, Prompt: prompt.Ref, Stop: stop, Parts: parts, Model: "m"}
 }
 
@@ -83,9 +81,8 @@ func TestTurnResult(t *testing.T) {
 	if failed, ok := errors.AsType[*api.TurnFailedError](err); !ok || failed.Issue.Code != "lost" {
 		t.Errorf("failed turn: got %v, want its issue", err)
 	}
-	if _, err := b.r.TurnResult(t.Context(), sid, "t9", false); !errors.Is(err, api.ErrUnknownTurn) {
-		t.Errorf("unknown turn: got %v, want %v", err, api.ErrUnknownTurn)
-	}
+	_, err = b.r.TurnResult(t.Context(), sid, "t9", false)
+	runtest.WantError(t, "unknown turn", err, api.ErrUnknownTurn)
 }
 
 // TestAssembledTurn has the replies and calls of an ended turn, and refuses any other.
@@ -102,9 +99,8 @@ func TestAssembledTurn(t *testing.T) {
 		t.Errorf("call: got %+v, want the one of the reply", c)
 	}
 	for turn, want := range map[events.TurnID]error{"t2": api.ErrTurnRunning, "t9": api.ErrUnknownTurn} {
-		if _, err := b.r.AssembledTurn(t.Context(), sid, turn); !errors.Is(err, want) {
-			t.Errorf("turn %s: got %v, want %v", turn, err, want)
-		}
+		_, err = b.r.AssembledTurn(t.Context(), sid, turn)
+		runtest.WantError(t, fmt.Sprintf("turn %s", turn), err, want)
 	}
 }
 
@@ -121,9 +117,8 @@ func TestToolOutput(t *testing.T) {
 		t.Errorf("got %q, %v, want the whole output", got, err)
 	}
 	for _, call := range []events.EffectID{"t1/0/9", "t9/0/0", ""} {
-		if _, err := b.r.ToolOutput(t.Context(), sid, call); !errors.Is(err, api.ErrUnknownCall) {
-			t.Errorf("call %q: got %v, want %v", call, err, api.ErrUnknownCall)
-		}
+		_, err = b.r.ToolOutput(t.Context(), sid, call)
+		runtest.WantError(t, fmt.Sprintf("call %q", call), err, api.ErrUnknownCall)
 	}
 }
 
@@ -137,9 +132,8 @@ func TestTurns(t *testing.T) {
 	for _, id := range []events.TurnID{"t4", "t5"} {
 		req := api.Ask("later")
 		req.ID = id
-		if _, err := b.Host.Submit(t.Context(), sid, req); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.Submit(t.Context(), sid, req)
+		runtest.NoError(t, err)
 	}
 	want := "t5:waiting t4:waiting t3:running t2:ended t1:ended"
 	for limit := 1; limit <= 6; limit++ {
@@ -193,13 +187,9 @@ func TestBlobs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ref, err := b.Host.StoreBlob(t.Context(), sid, []byte("body"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	other, err := b.Bus.PutBlob(t.Context(), []byte("of another session"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	refs, err := b.r.FindBlobs(t.Context(), sid, ref.Digest, ref.Digest)
 	if err != nil || len(refs) != 2 || refs[0] != ref || refs[1] != ref {
 		t.Errorf("got %v, %v, want %v twice", refs, err, ref)
@@ -207,13 +197,10 @@ func TestBlobs(t *testing.T) {
 	if body, err := b.r.ReadBlob(t.Context(), sid, ref.Digest); string(body) != "body" || err != nil {
 		t.Errorf("got %q, %v, want the body", body, err)
 	}
-	if _, err := b.r.ReadBlob(t.Context(), sid, other.Digest); !errors.Is(err, api.ErrUnknownBlob) {
-		t.Errorf("another session's body: got %v, want %v", err, api.ErrUnknownBlob)
-	}
+	_, err = b.r.ReadBlob(t.Context(), sid, other.Digest)
+	runtest.WantError(t, "another session's body", err, api.ErrUnknownBlob)
 	_, err = b.r.FindBlobs(t.Context(), sid, make([]string, api.MaxDigests+1)...)
-	if !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("too many digests: got %v, want %v", err, events.ErrTooLarge)
-	}
+	runtest.WantError(t, "too many digests", err, events.ErrTooLarge)
 	if _, err := b.r.FindBlobs(t.Context(), sid, "no digest"); !errors.As(err, new(*events.FieldError)) {
 		t.Errorf("no digest: got %v, want a refusal", err)
 	}
@@ -224,9 +211,8 @@ func TestTasks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, id := range []events.TaskID{"k2", "k1"} {
-		if _, err := b.Host.RegisterTask(t.Context(), sid, api.TaskRequest{ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.RegisterTask(t.Context(), sid, api.TaskRequest{ID: id})
+		runtest.NoError(t, err)
 	}
 	list, err := b.r.Tasks(t.Context(), sid)
 	if err != nil || len(list) != 2 || list[0].ID != "k2" || list[1].ID != "k1" {
@@ -235,9 +221,8 @@ func TestTasks(t *testing.T) {
 	if one, err := b.r.Task(t.Context(), sid, "k1"); err != nil || one.ID != "k1" || one.State != list[1].State {
 		t.Errorf("got %+v, %v, want k1", one, err)
 	}
-	if _, err := b.r.Task(t.Context(), sid, "k9"); !errors.Is(err, api.ErrUnknownTask) {
-		t.Errorf("unknown task: got %v, want %v", err, api.ErrUnknownTask)
-	}
+	_, err = b.r.Task(t.Context(), sid, "k9")
+	runtest.WantError(t, "unknown task", err, api.ErrUnknownTask)
 	if list, err := b.r.Tasks(t.Context(), "none"); len(list) != 0 || err != nil {
 		t.Errorf("no session: got %v, %v, want none", list, err)
 	}
@@ -250,38 +235,29 @@ func TestSessions(t *testing.T) {
 	alice := api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "alice"})
 	ids := []events.SessionID{sid, "a1", "a2"}
 	for _, id := range ids[1:] {
-		if _, err := b.Host.Create(alice, api.CreateRequest{ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Host.Create(alice, api.CreateRequest{ID: id})
+		runtest.NoError(t, err)
 	}
 	for _, id := range ids {
-		if err := follow.NewProjector(b.Bus, nil).Project(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, follow.NewProjector(b.Bus, nil).Project(t.Context(), id))
 	}
 	found := func(ctx context.Context) map[events.SessionID]bool {
 		page, err := b.r.Sessions(ctx, api.SessionQuery{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		set := make(map[events.SessionID]bool)
 		for _, s := range page.Sessions {
 			set[s.ID] = true
 		}
 		return set
 	}
-	if got := found(t.Context()); len(got) != 3 {
-		t.Errorf("got %v, want all three", got)
-	}
+	runtest.Equal(t, "found", len(found(t.Context())), 3)
 	bounded := func(name string) context.Context {
 		return api.WithCaller(t.Context(), api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeRead, Own: true}}, api.RightRead, "")
 	}
 	if got := found(bounded("alice")); len(got) != 2 || !got["a1"] || !got["a2"] {
 		t.Errorf("alice: got %v, want her own", got)
 	}
-	if got := found(bounded("bob")); len(got) != 0 {
-		t.Errorf("bob: got %v, want none", got)
-	}
+	runtest.Equal(t, "bob", len(found(bounded("bob"))), 0)
 	bob := api.WithSession(bounded("bob"), "a1")
 	if _, err := b.r.State(bob, "a1"); !errors.Is(err, events.ErrNoSession) && !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("state for bob: got %v, want a refusal", err)
@@ -296,9 +272,7 @@ func TestStateIsACopy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, err := b.r.State(t.Context(), sid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	first.Status = projector.StatusClosed
 	if again, err := b.r.State(t.Context(), sid); err != nil || again.Status != projector.StatusOpen {
 		t.Errorf("got status %s, %v, want that of the history", again.Status, err)

@@ -2,13 +2,13 @@ package reader
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/index"
 	"github.com/lash-go/lash/session/api"
 )
@@ -17,23 +17,19 @@ import (
 func TestSearchesAtOnce(t *testing.T) {
 	t.Parallel()
 	r, err := New(bustest.Start(t), 0, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	q := api.SearchQuery{Query: index.Query{Texts: []string{"x"}}}
 	for range searchesAtOnce() {
 		r.searches.running <- struct{}{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := r.Search(ctx, q); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while others run: got %v, want the deadline", err)
-	}
+	_, err = r.Search(ctx, q)
+	runtest.WantError(t, "while others run", err, context.DeadlineExceeded)
 	<-r.searches.running
 	for range 2 { // each ends
-		if _, err := r.Search(t.Context(), q); err != nil {
-			t.Errorf("after one ended: got %v", err)
-		}
+		_, err = r.Search(t.Context(), q)
+		runtest.WantError(t, "after one ended", err, nil)
 	}
 }
 
@@ -56,9 +52,7 @@ func TestSearchesOfCallers(t *testing.T) {
 		}
 		for range many {
 			wait.Go(func() {
-				if err := search(as("alice")); err != nil {
-					t.Error(err)
-				}
+				runtest.WantError(t, "search", search(as("alice")), nil)
 			})
 		}
 		synctest.Wait()
@@ -68,9 +62,7 @@ func TestSearchesOfCallers(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(as("alice"), time.Second)
 		defer cancel()
-		if err := search(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("an own one: got %v, want the deadline", err)
-		}
+		runtest.WantError(t, "an own one", search(ctx), context.DeadlineExceeded)
 		wait.Wait()
 		if len(s.callers) > 0 || len(s.running) > 0 {
 			t.Errorf("got %d callers, %d searches after the end", len(s.callers), len(s.running))

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/internal/states"
 )
@@ -24,9 +25,8 @@ func TestBytesAreBounded(t *testing.T) {
 	}
 	read := func(id events.SessionID) {
 		t.Helper()
-		if _, err := b.cache.State(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.cache.State(t.Context(), id)
+		runtest.NoError(t, err)
 	}
 	node := func(n, size int) *events.GraphAppended {
 		m := events.Message{ID: events.MessageID(fmt.Sprint("m", n)), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: strings.Repeat("x", size)}}}
@@ -47,14 +47,10 @@ func TestBytesAreBounded(t *testing.T) {
 		}
 		return list
 	}
-	if got := fmt.Sprint(cached()); got != "[s1 s2 s3 s4]" {
-		t.Errorf("cached: got %s, want [s1 s2 s3 s4]", got)
-	}
+	runtest.Equal(t, "cached", fmt.Sprint(cached()), "[s1 s2 s3 s4]")
 	for n := range events.Seq(2 * room) { // one grows
 		b.append("s2", 2+n, node(1+int(n), size)) //nolint:gosec // a few
 	}
 	read("s2")
-	if got := fmt.Sprint(cached()); got != "[s2]" {
-		t.Errorf("cached beside a large one: got %s, want [s2]", got)
-	}
+	runtest.Equal(t, "cached beside a large one", fmt.Sprint(cached()), "[s2]")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/internal/states"
@@ -16,9 +17,7 @@ import (
 func wantHistory(t *testing.T, cache *states.Cache, b *bus.Bus, id events.SessionID) {
 	t.Helper()
 	want, err := follow.At(t.Context(), b.Log(), b, id, 1<<40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got, err := cache.State(t.Context(), id)
 	if err != nil || got.Seq != want.Seq || !bytes.Equal(headOf(t, got), headOf(t, want)) {
 		t.Errorf("%s: got a state at %d, %v, want that of the history at %d", id, got.Seq, err, want.Seq)
@@ -29,9 +28,7 @@ func wantHistory(t *testing.T, cache *states.Cache, b *bus.Bus, id events.Sessio
 func headOf(t *testing.T, s *projector.State) []byte {
 	t.Helper()
 	head, _, err := s.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return head
 }
 
@@ -46,17 +43,13 @@ func TestLongStateOverRestoredStore(t *testing.T) {
 	store.Save(b, other)
 	bustest.Write(t, other, sid, kept, lost, "lost")
 	cache, err := states.New(b, 1, 1<<20, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	wantHistory(t, cache, other, sid)
 	store.Restore(b, other)
 	bustest.Write(t, other, sid, kept, lost, "new")
 	received := make(chan bus.LiveMessage, 8)
 	stop, err := other.OnCommit(sid, func(m bus.LiveMessage) { received <- m })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer stop()
 	bustest.Write(t, other, sid, kept+lost, 1, "next")
 	cache.Received(sid, bustest.Receive(t, "the next commit", received))
@@ -73,9 +66,7 @@ func TestEarlyCommit(t *testing.T) {
 		bustest.Write(t, b.bus, id, 0, 3, "c")
 		wantHistory(t, b.cache, b.bus, id)
 		stop, err := b.bus.OnCommit(id, func(m bus.LiveMessage) { received <- m })
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		defer stop()
 		bustest.Write(t, b.bus, id, 3, 1, "c")
 		next := bustest.Receive(t, "the commit", received)

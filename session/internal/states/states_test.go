@@ -2,7 +2,6 @@ package states_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/internal/states"
 )
@@ -47,9 +47,8 @@ func (b *bundle) append(id events.SessionID, at events.Seq, p events.Payload) {
 		ID: events.CommitID(string(id) + "-" + string(rune('a'+at))), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"},
 		Events: []events.Event{events.Of("", p)},
 	}
-	if _, err := b.bus.Log().Append(b.t.Context(), c, at); err != nil {
-		b.t.Error(err)
-	}
+	_, err := b.bus.Log().Append(b.t.Context(), c, at)
+	runtest.WantError(b.t, "append", err, nil)
 }
 
 // TestUnusedSubscriptionsEnd has waiters of many sessions end, and none come after them. The subscriptions end by themselves; that
@@ -58,15 +57,11 @@ func TestUnusedSubscriptionsEnd(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
 	cache, err := states.New(b, 1, 1<<20, 20*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var stays *states.Waiter
 	for n := range 50 {
 		w, err := cache.Subscribe(events.SessionID(fmt.Sprint("s", n)), func(bus.LiveMessage) bool { return true })
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if n == 7 {
 			stays = w
 			continue
@@ -93,16 +88,12 @@ func TestWaitIsWoken(t *testing.T) {
 		t.Fatalf("got %+v, %v, want sequence 1", s, err)
 	}
 	w, err := b.cache.Subscribe(sid, func(bus.LiveMessage) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer w.Close()
 	b.append(sid, 1, &events.SessionClosed{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := w.Wait(ctx, time.Hour, closed); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, w.Wait(ctx, time.Hour, closed))
 	if !b.cache.Known(t.Context(), sid, func(s *projector.State) bool { return s.Seq == 2 }) {
 		t.Error("the cached state does not have the live commit")
 	}
@@ -114,9 +105,7 @@ func TestWaitReadsTheLog(t *testing.T) {
 	b := setup(t)
 	b.append(sid, 0, &events.SessionOpened{})
 	w, err := b.cache.Subscribe(sid, func(bus.LiveMessage) bool { return false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer w.Close()
 	checks := 0
 	err = w.Wait(t.Context(), 0, func(s *projector.State) (bool, error) {
@@ -136,9 +125,8 @@ func TestCacheDropsOldest(t *testing.T) {
 	b := setup(t)
 	for _, id := range []events.SessionID{sid, "t"} {
 		b.append(id, 0, &events.SessionOpened{})
-		if _, err := b.cache.State(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.cache.State(t.Context(), id)
+		runtest.NoError(t, err)
 	}
 	loaded := func(*projector.State) bool { return true }
 	if b.cache.Known(t.Context(), sid, loaded) {
@@ -151,9 +139,8 @@ func TestInvalidIDsHaveNoEntry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.append(sid, 0, &events.SessionOpened{})
-	if _, err := b.cache.State(t.Context(), sid); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.cache.State(t.Context(), sid)
+	runtest.NoError(t, err)
 	loaded := func(*projector.State) bool { return true }
 	refuse := map[string]func(context.Context, events.SessionID) error{
 		"Lock": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.Lock(ctx, id); return err },
@@ -184,9 +171,7 @@ func TestInvalidIDsHaveNoEntry(t *testing.T) {
 			}
 		}
 		for name, call := range refuse {
-			if err := call(t.Context(), id); !errors.Is(err, events.ErrInvalidID) {
-				t.Errorf("%s of %.10q: got %v, want ErrInvalidID", name, id, err)
-			}
+			runtest.WantError(t, fmt.Sprintf("%s of %.10q", name, id), call(t.Context(), id), events.ErrInvalidID)
 			keeps(name)
 		}
 		for name, call := range find {
@@ -204,24 +189,20 @@ func TestUnknownIDsDropNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.append(sid, 0, &events.SessionOpened{})
-	if _, err := b.cache.State(t.Context(), sid); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.cache.State(t.Context(), sid)
+	runtest.NoError(t, err)
 	var all sync.WaitGroup
 	for n := range 32 {
 		all.Go(func() {
-			if _, err := b.cache.State(t.Context(), events.SessionID(fmt.Sprint("unknown", n/2))); !errors.Is(err, events.ErrNoSession) {
-				t.Errorf("unknown session: got %v, want ErrNoSession", err)
-			}
+			_, err := b.cache.State(t.Context(), events.SessionID(fmt.Sprint("unknown", n/2)))
+			runtest.WantError(t, "unknown session", err, events.ErrNoSession)
 		})
 	}
 	all.Wait()
 	if !b.cache.Known(t.Context(), sid, func(*projector.State) bool { return true }) {
 		t.Error("the state of the session that exists was dropped")
 	}
-	if n := b.cache.Empty(); n != 0 {
-		t.Errorf("entries without a state: got %d, want none", n)
-	}
+	runtest.Equal(t, "entries without a state", b.cache.Empty(), 0)
 }
 
 // TestLiveCommitWithoutLog: a live commit changes the cached state without a read of the log. If the state is in use at
@@ -231,21 +212,16 @@ func TestLiveCommitWithoutLog(t *testing.T) {
 	for _, inUse := range []bool{false, true} {
 		b := setup(t)
 		b.append(sid, 0, &events.SessionOpened{})
-		if _, err := b.cache.State(t.Context(), sid); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.cache.State(t.Context(), sid)
+		runtest.NoError(t, err)
 		received := make(chan events.Seq, 1)
 		w, err := b.cache.Subscribe(sid, func(m bus.LiveMessage) bool { received <- m.Seq; return true })
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		defer w.Close()
 		unlock := func() {}
 		if inUse {
 			e, err := b.cache.Lock(t.Context(), sid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			unlock = e.Unlock
 		}
 		b.append(sid, 1, &events.SessionClosed{})
@@ -256,8 +232,6 @@ func TestLiveCommitWithoutLog(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.Wait(ctx, time.Hour, closed); err != nil {
-			t.Errorf("in use: %v: got %v", inUse, err)
-		}
+		runtest.WantError(t, fmt.Sprintf("in use: %v", inUse), w.Wait(ctx, time.Hour, closed), nil)
 	}
 }

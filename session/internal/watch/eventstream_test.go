@@ -2,13 +2,13 @@ package watch_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -269,9 +269,7 @@ func TestEventStreamOrder(t *testing.T) {
 	t.Parallel()
 	stream := watch.NewEventStream("t1", projector.New("s1"))
 	_, err := stream.Next(api.Observed{Seq: 2, Commit: &events.Commit{Session: "s1", Events: opened()}})
-	if !errors.Is(err, projector.ErrOutOfOrder) {
-		t.Errorf("commit after a hole: got %v, want %v", err, projector.ErrOutOfOrder)
-	}
+	runtest.WantError(t, "commit after a hole", err, projector.ErrOutOfOrder)
 }
 
 func TestSessionEventJSON(t *testing.T) {
@@ -294,16 +292,12 @@ func TestSessionEventJSON(t *testing.T) {
 	}
 	for i, e := range list {
 		got, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if i >= len(want) || string(got) != want[i] {
 			t.Errorf("event %d: got %s, want %q", i, got, append(want, "none")[min(i, len(want))])
 		}
 	}
-	if len(list) != len(want) {
-		t.Errorf("events: got %d, want %d", len(list), len(want))
-	}
+	runtest.Equal(t, "events", len(list), len(want))
 }
 
 // TestBranchOf checks an id that existing histories have.

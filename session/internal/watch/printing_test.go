@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -27,9 +28,7 @@ func TestPrinting(t *testing.T) {
 		{"older_attempt", "t1/0/0", 5, 1, 9, false},
 	} {
 		d := api.Delta{Call: c.start, Attempt: c.att, N: c.n, Output: api.ToolOutput{Call: c.call, Text: "x"}}
-		if got := p.accept(&d); got != c.want {
-			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
-		}
+		runtest.Equal(t, c.name, p.accept(&d), c.want)
 	}
 	p.end("t1/0/0")
 	for call, want := range map[events.EffectID]bool{"t1/0/0": false, "t1/0/0/3": false, "t1/0/1": true, "t1/0/01": true} {

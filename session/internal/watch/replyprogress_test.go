@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -21,9 +22,7 @@ func TestReplyProgressJudge(t *testing.T) {
 	for i, list := range commits {
 		entry := events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{Session: "s1", Events: list}}
 		heard.commit(entry)
-		if err := folded.Apply(entry); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, folded.Apply(entry))
 	}
 	joined := replyProgressOf(folded)
 	at := api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 3} // delivered
@@ -52,7 +51,5 @@ func TestReplyProgressJudge(t *testing.T) {
 			}
 		}
 	}
-	if got := heard.judge(&api.Delta{Turn: "t0", Call: 1, Attempt: 1}); got != deltaOld {
-		t.Errorf("straggler of the turn before: got %d, want %d", got, deltaOld)
-	}
+	runtest.Equal(t, "straggler of the turn before", heard.judge(&api.Delta{Turn: "t0", Call: 1, Attempt: 1}), deltaOld)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/watch"
@@ -18,9 +19,7 @@ func (s script) play(t *testing.T) []api.SessionEvent {
 	stream := watch.NewEventStream("t1", projector.New("s1"))
 	next := func(o api.Observed) {
 		got, err := stream.Next(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		list = append(list, got...)
 	}
 	for i, seq := 0, events.Seq(0); i <= len(s); i++ {
@@ -35,9 +34,7 @@ func (s script) play(t *testing.T) []api.SessionEvent {
 		}
 		seq++
 		c := &events.Commit{ID: events.CommitID(fmt.Sprint(seq)), Session: "s1", At: events.Millis(seq), Actor: events.Actor{Kind: events.ActorNode}, Events: in}
-		if err := c.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, c.Validate())
 		next(api.Observed{Seq: seq, Commit: c})
 	}
 	return list
