@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/embedded"
@@ -33,9 +34,7 @@ func TestRestart(t *testing.T) {
 	cfg := embedded.Config{Provider: counts(), StoreDir: t.TempDir()}
 	for _, want := range []string{"1", "3"} {
 		lash, err := embedded.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if _, err := embedded.Start(t.Context(), cfg); !errors.Is(err, busembed.ErrInUse) || !strings.HasSuffix(err.Error(), "stop that process, or set Config.StoreDir to another directory") {
 			t.Errorf("a second one in the directory: got %v, want %v and what to do", err, busembed.ErrInUse)
 		}
@@ -64,9 +63,7 @@ func TestLongRestartGoesOn(t *testing.T) {
 	})
 	dir := t.TempDir()
 	first, err := embedded.Start(t.Context(), embedded.Config{Provider: hangs, StoreDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	_, err = first.Create(t.Context(), api.CreateRequest{ID: "s"})
 	for _, id := range []events.TurnID{"t1", "t2"} {
 		req := api.Ask("go")
@@ -75,15 +72,11 @@ func TestLongRestartGoesOn(t *testing.T) {
 			_, err = first.Submit(t.Context(), "s", req)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	<-requested
 	first.Stop()
 	second, err := embedded.Start(t.Context(), embedded.Config{Provider: counts(), StoreDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer second.Stop()
 	for _, id := range []events.TurnID{"t1", "t2"} {
 		if r, err := second.Await(t.Context(), "s", id); err != nil || r.End != events.EndFinished {
@@ -98,16 +91,13 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("without a provider: got %v, want what makes one", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, nil, 0o600))
 	if _, err := embedded.Start(t.Context(), embedded.Config{Provider: counts(), StoreDir: file}); err == nil || !strings.HasSuffix(err.Error(), "set Config.StoreDir to a directory that this process may make and write") {
 		t.Errorf("a file as the store: got %v, want that it has to be a directory", err)
 	}
 	twice := plugin.Func("twice", func(*plugin.Registrar) error { return nil })
-	if _, err := embedded.Start(t.Context(), embedded.Config{Provider: counts()}, twice, twice); !errors.Is(err, plugin.ErrRegistration) {
-		t.Errorf("a plugin twice: got %v, want %v", err, plugin.ErrRegistration)
-	}
+	_, err := embedded.Start(t.Context(), embedded.Config{Provider: counts()}, twice, twice)
+	runtest.WantError(t, "a plugin twice", err, plugin.ErrRegistration)
 }
 
 // listing is a provider with a list of models, or its error.
@@ -142,9 +132,7 @@ func TestStartChecksModel(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "st")
 			lash, err := embedded.Start(t.Context(), embedded.Config{Provider: listing{counts(), tc.names, tc.err}, Model: tc.model, StoreDir: dir, Logger: zaptest.NewLogger(t)})
 			if tc.says == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				lash.Stop()
 				return
 			}
@@ -152,9 +140,8 @@ func TestStartChecksModel(t *testing.T) {
 			if !ok || refused.Model != tc.model || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want a model error with %q", err, tc.says)
 			}
-			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the store: got %v, want none", err)
-			}
+			_, err = os.Stat(dir)
+			runtest.WantError(t, "the store", err, os.ErrNotExist)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -33,16 +34,12 @@ func beforeTurn(t *testing.T, b *bus.Bus, id events.SessionID) *projector.State 
 		if err == nil {
 			err = s.Apply(events.Entry{Seq: seq, Commit: c})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	add(events.Of("", &events.SessionOpened{}))
 	add(turn.Request(s, "t1", events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hello"}}}})...)
 	out, err := turn.Step(s, turn.Claim{Worker: "w1", Points: []events.HookPoint{events.PointBeforeTurn}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	add(out.Events...)
 	if needs := turn.Next(s); needs.Hooks != events.PointBeforeTurn {
 		t.Fatalf("got the needs %+v, want hooks before the turn", needs)
@@ -115,9 +112,7 @@ func TestRun(t *testing.T) {
 			checker, err := hookcheck.New(hookcheck.Config{Bus: b, Logger: zaptest.NewLogger(t), Plugins: plugin.BuilderConfig{
 				Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{plugin.Func("greeter", c.register)},
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			s := beforeTurn(t, b, events.SessionID(name))
 			before := s.Seq
 			got, compared, err := checker.Run(t.Context(), s, c.record(s))

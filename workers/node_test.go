@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -19,9 +20,7 @@ func TestMain(m *testing.M) {
 func TestNodeHasOneHost(t *testing.T) {
 	t.Parallel()
 	node, err := workers.NewNode(workers.Config{Bus: bustest.Start(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	reached := reach{seen: make(map[place]bool), paths: make(map[string]map[uintptr]string)}
 	reached.walk(reflect.ValueOf(node), "node")
 	for _, want := range []string{"session.Host", "states.Cache"} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/prices"
 )
 
@@ -30,9 +31,7 @@ const priced = `{"date":"2026-01-02","source":"s","models":[{"provider":"p","nam
 func TestNoPriceIsGuessed(t *testing.T) {
 	t.Parallel()
 	p, err := prices.Parse([]byte(priced))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	used := events.Usage{Input: 1e6, Output: 1e6, CacheRead: 1e6, CacheWrite: 1e6}
 	if got, ok := p.Cost("p", "b", used); !ok || got != 12.5 { // tokens written to the cache are charged as input
 		t.Errorf("got %v %v, want 12.5", got, ok)

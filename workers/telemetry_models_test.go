@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -43,9 +44,7 @@ func TestHostileModels(t *testing.T) {
 func series(t *testing.T, reg *prometheus.Registry, metric string) int {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == metric {
 			return len(f.GetMetric())
@@ -63,9 +62,7 @@ func TestTimeToFirstChunk(t *testing.T) {
 	}
 	m.Trace(call(api.TraceEvent{Type: api.TraceModelCompleted, Provider: "p", Asked: "a", Model: "m"}))
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == "gen_ai_client_operation_time_to_first_chunk_seconds" {
 			h := f.GetMetric()[0].GetHistogram()

@@ -14,6 +14,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
@@ -70,9 +71,7 @@ func TestOTLPAnswers(t *testing.T) {
 			if got := errorText(err); (c.want == "") != (err == nil) || !strings.Contains(got, c.want) || strings.Contains(got, "secret") || requests != len(c.answers) {
 				t.Errorf("got %q after %d requests, want %q after %d", got, requests, c.want, len(c.answers))
 			}
-			if err := exporter.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			runtest.WantError(t, "shutdown", exporter.Shutdown(t.Context()), nil)
 		})
 	}
 }

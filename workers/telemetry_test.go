@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -23,9 +24,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
 	m, err := telemetry.NewMetrics(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for i := range 1000 {
 		m.Access(accesslog.Record{API: accesslog.HTTP, Operation: "getSession", Caller: fmt.Sprintf("c%d", i), Code: "forbidden"})
 		m.Access(accesslog.Record{API: accesslog.NATS, Operation: "submit", Caller: fmt.Sprintf("d%d", i)})
@@ -54,9 +53,7 @@ func call(e api.TraceEvent) api.TraceRecord {
 func values(t *testing.T, reg *prometheus.Registry, metric, label string) map[string]bool {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	found := make(map[string]bool)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -74,9 +71,7 @@ func setup(t *testing.T) (*telemetry.Metrics, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	m, err := telemetry.NewMetrics(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return m, reg
 }
 
@@ -85,9 +80,7 @@ func TestSeriesAtZero(t *testing.T) {
 	t.Parallel()
 	_, reg := setup(t)
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	got := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -153,13 +146,9 @@ func TestInvalidText(t *testing.T) {
 	if got := values(t, reg, "lash_tokens_total", "model"); !got["a\ufffdb"] {
 		t.Errorf("models: got %v", got)
 	}
-	if err := spans.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, spans.Stop(t.Context()))
 	list := exporter.GetSpans()
-	if len(list) != 4 {
-		t.Errorf("spans: got %d, want 4", len(list))
-	}
+	runtest.Equal(t, "spans", len(list), 4)
 	for _, s := range list {
 		texts := []string{s.Name, s.Status.Description}
 		for _, a := range s.Attributes {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/memory"
 	"github.com/lash-go/lash/session/plugin"
@@ -25,9 +26,7 @@ func codeBuild(t *testing.T) *plugin.Stack {
 func preamble(t *testing.T, options string, tools ...events.ToolEntry) plugin.Preamble {
 	t.Helper()
 	p, err := codeBuild(t).Preamble(tools, json.RawMessage(options))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p
 }
 
@@ -118,9 +117,7 @@ func TestRender(t *testing.T) {
 			Language string `json:"language"`
 			Code     string `json:"code"`
 		}{"starlark", program})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		got := p.Render([]events.Message{
 			{Role: events.RoleAssistant, Parts: []events.Part{text("I look."), {Kind: events.PartToolCall, Tool: plugin.ToolCode, Args: args}}},
 			{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Tool: plugin.ToolCode, Text: "1\n"}}},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -34,9 +35,7 @@ func prune(t *testing.T, o history.Options, window, last int64, list []events.Me
 	s := builtintest.Build(t, plugin.BuildContext{}, history.Factory(o))
 	state := builtintest.State(t, events.Config{ContextWindow: window})
 	got, err := s.PrepareContext(t.Context(), plugin.TransformContext{State: state, LastPrompt: last}, plugin.Prepared{Messages: list})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return got.Messages
 }
 

@@ -32,9 +32,7 @@ const turnedVariable = "LASH_TEST_TURNED"
 // directory, until its input ends.
 func TestChildTurnsLinks(t *testing.T) {
 	dir, err := os.OpenRoot(os.Getenv(turnedVariable))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -67,23 +65,15 @@ func turned(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range map[string]string{"open/key.txt": "seen\n", "swap/key.txt": "seen\n", "private/key.txt": "hidden\n", "private/secret.txt": "hidden\n"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		runtest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	cmd := runtest.Child(t.Context(), "TestChildTurnsLinks", turnedVariable+"="+dir)
 	var output strings.Builder
 	cmd.Stdout = &output
 	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = input.Close()
 		_ = cmd.Wait() // killed with the test
@@ -104,9 +94,7 @@ func placeArguments(t *testing.T, s *plugin.Stack) (list []placeArgument) {
 		var schema struct {
 			Properties map[string]json.RawMessage `json:"properties"`
 		}
-		if err := json.Unmarshal(entry.Look().Schema, &schema); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(entry.Look().Schema, &schema))
 		for _, name := range []string{"path", "cwd"} {
 			if schema.Properties[name] != nil {
 				list = append(list, placeArgument{entry.Name, name})
@@ -139,17 +127,13 @@ func (p placeArgument) args(t *testing.T, name string) string {
 func judgedCall(t *testing.T, s *plugin.Stack, call plugin.Call, tool, args string, turn func()) (plugin.Result, error) {
 	t.Helper()
 	list, err := s.BeforeToolCall(t.Context(), plugin.ToolContext{Call: call, Tool: tool, Args: json.RawMessage(args), Host: call.Host})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, d := range list {
 		switch d.Value.Kind { //nolint:exhaustive // the gate has no others
 		case events.DirectiveAbort:
 			return plugin.Result{}, &plugin.Failure{Message: d.Value.Message}
 		case events.DirectiveJudgePlaces:
-			if err := json.Unmarshal(d.Value.Payload, &call.Places); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, json.Unmarshal(d.Value.Payload, &call.Places))
 		}
 	}
 	turn()
@@ -185,13 +169,9 @@ func (h *placesHost) StartTurnStream(_ context.Context, _ events.SessionID, req 
 func placesStack(t *testing.T, dir string, rules gate.Options) *plugin.Stack {
 	t.Helper()
 	file, err := files.Factory(files.Config{Root: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	command, err := shell.Factory(shell.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return builtintest.Build(t, plugin.BuildContext{}, gate.Factory(gate.Config{Options: rules, Root: dir}), file, command, background.Factory(background.Config{Dir: dir}))
 }
 
@@ -242,18 +222,12 @@ func TestPlacesThatChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"docs", "prod", "deep/docs"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name, "key.txt"), []byte("seen\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+		runtest.NoError(t, os.WriteFile(filepath.Join(dir, name, "key.txt"), []byte("seen\n"), 0o600))
 	}
 	link := func(name, to string) {
 		_ = os.Remove(filepath.Join(dir, name)) // it may be new
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	s := placesStack(t, dir, gate.Options{Allow: []string{"*"}})
 	for i, p := range placeArguments(t, s) {
@@ -275,9 +249,7 @@ func TestPlacesThatChange(t *testing.T) {
 			args := p.args(t, "lnk"+rest)
 			_, err := judgedCall(t, s, call, p.tool, args, func() { link("lnk", c.then) })
 			if c.was == "" {
-				if err != nil {
-					t.Errorf("%s %s, from %s to %s: got %v, want that it runs", p.tool, args, c.first, c.then, err)
-				}
+				runtest.WantError(t, fmt.Sprintf("%s %s, from %s to %s", p.tool, args, c.first, c.then), err, nil)
 				continue
 			}
 			want := fmt.Sprintf("%s: lnk%s was %s%[2]s when the call was judged, and is %[4]s%[2]s now: call again", p.argument, rest, c.was, c.is)

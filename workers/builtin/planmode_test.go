@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/builtintest"
@@ -50,9 +51,7 @@ func planmodeBuild(t *testing.T) *plugin.Stack {
 func set(t *testing.T, s *plugin.Stack, on string) string {
 	t.Helper()
 	got, err := s.InvokeAction(t.Context(), "plan_mode.set", json.RawMessage(`{"on":`+on+`}`), "s", true, plugin.Absent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return got.Text
 }
 
@@ -88,9 +87,7 @@ func TestCatalog(t *testing.T) {
 	for on, want := range map[string]string{"true": "exit_plan_mode look note", "false": "look note run write"} {
 		set(t, s, on)
 		entry, err := s.Catalog(&projector.Catalog{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var got []string
 		for i := range entry.Tools {
 			if entry.Tools[i].Effective() != events.AvailOff {
@@ -150,16 +147,13 @@ func TestAnnounced(t *testing.T) {
 func TestExit(t *testing.T) {
 	t.Parallel()
 	s := planmodeBuild(t)
-	if got := set(t, s, "true"); got != `{"on":true,"told":false}` {
-		t.Errorf("action: got %s, want the mode", got)
-	}
+	runtest.Equal(t, "action", set(t, s, "true"), `{"on":true,"told":false}`)
 	for _, want := range []int{1, 0} {
 		list, err := s.Contributions(t.Context(), plugin.PromptContext{}, nil)
 		if err != nil || len(list) != want {
 			t.Errorf("got %d contributions, %v, want %d", len(list), err, want)
 		}
-		if _, err := builtintest.Call(t, s, plugin.Call{}, "exit_plan_mode", `{"plan":"1. write"}`); err != nil {
-			t.Fatal(err)
-		}
+		_, err = builtintest.Call(t, s, plugin.Call{}, "exit_plan_mode", `{"plan":"1. write"}`)
+		runtest.NoError(t, err)
 	}
 }

@@ -26,9 +26,7 @@ func TestMain(m *testing.M) {
 func shellBuild(t *testing.T, cfg shell.Config) *plugin.Stack {
 	t.Helper()
 	factory, err := shell.Factory(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return builtintest.Build(t, plugin.BuildContext{}, factory)
 }
 
@@ -36,9 +34,7 @@ func shellBuild(t *testing.T, cfg shell.Config) *plugin.Stack {
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, nil, 0o600))
 	for dir, want := range map[string]string{filepath.Join(file, "missing"): "shell: directory: ", file: "is no directory", "": "shell: directory: "} {
 		if _, err := shell.Factory(shell.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("directory %q: got %v, want %q", dir, err, want)
@@ -50,9 +46,7 @@ func TestDirectory(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "below"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Mkdir(filepath.Join(dir, "below"), 0o700))
 	s := shellBuild(t, shell.Config{Dir: dir, MaxOutput: 1000})
 	for args, want := range map[string]string{
 		`{"command":"echo hello"}`:                       "hello\n",

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -113,9 +114,8 @@ func TestRepeats(t *testing.T) {
 		if len(h.created) > 0 {
 			h.create = api.ErrExists
 		}
-		if _, err := spawn(t, subagent.Config{}, h, key, `{"capability":"explore","task":"count"}`); err != nil {
-			t.Fatal(err)
-		}
+		_, err := spawn(t, subagent.Config{}, h, key, `{"capability":"explore","task":"count"}`)
+		runtest.NoError(t, err)
 	}
 	if a, b, c := h.created[0].ID, h.created[1].ID, h.created[2].ID; a != b || a == c {
 		t.Errorf("sessions: got %s, %s, %s, want the first twice", a, b, c)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/builtintest"
 	"github.com/lash-go/lash/workers/builtin/todo"
@@ -47,9 +48,7 @@ func TestUpdate(t *testing.T) {
 func contributed(t *testing.T, s *plugin.Stack) (text string) {
 	t.Helper()
 	list, err := s.Contributions(t.Context(), plugin.PromptContext{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, c := range list {
 		text += c.Content
 	}
@@ -60,9 +59,8 @@ func contributed(t *testing.T, s *plugin.Stack) (text string) {
 func TestTodoRefused(t *testing.T) {
 	t.Parallel()
 	s := builtintest.Build(t, plugin.BuildContext{}, todo.Factory())
-	if _, err := builtintest.Call(t, s, plugin.Call{}, "update_plan", plan); err != nil {
-		t.Fatal(err)
-	}
+	_, err := builtintest.Call(t, s, plugin.Call{}, "update_plan", plan)
+	runtest.NoError(t, err)
 	item := func(text, status string) string { return fmt.Sprintf(`{"text":%q,"status":%q}`, text, status) }
 	for args, want := range map[string]string{
 		item("a", "done"):      `items[0]: status "done", want pending, in_progress or completed`,
@@ -73,10 +71,7 @@ func TestTodoRefused(t *testing.T) {
 		_, err := builtintest.Call(t, s, plugin.Call{}, "update_plan", `{"items":[`+args+`]}`)
 		builtintest.Refused(t, args[:min(len(args), 60)], err, plugin.ClassInvalidRequest, want)
 	}
-	if got := contributed(t, s); !strings.Contains(got, "write (in_progress)") {
-		t.Errorf("after refused lists: got %q, want the first one", got)
-	}
-	if _, err := builtintest.Call(t, s, plugin.Call{}, "update_plan", `{"items":[`+strings.Repeat(item("a", "pending")+",", 99)+item("b", "pending")+`]}`); err != nil {
-		t.Errorf("100 items: got %v, want them accepted", err)
-	}
+	runtest.Contains(t, "after refused lists", contributed(t, s), "write (in_progress)")
+	_, err = builtintest.Call(t, s, plugin.Call{}, "update_plan", `{"items":[`+strings.Repeat(item("a", "pending")+",", 99)+item("b", "pending")+`]}`)
+	runtest.WantError(t, "100 items", err, nil)
 }

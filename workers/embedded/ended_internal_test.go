@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
@@ -11,9 +12,7 @@ import (
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	l, err := Start(t.Context(), Config{Provider: scripted.New(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer l.Stop()
 	ended := l.Ended()
 	select {

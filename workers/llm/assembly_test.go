@@ -3,7 +3,6 @@ package llm_test
 import (
 	"encoding/json"
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -31,9 +31,7 @@ func TestAssemblyKeepsCharactersWhole(t *testing.T) {
 			}
 			received += d.Text
 		}, updates...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if text == "" {
 			if len(res.Parts) != 0 {
 				t.Fatalf("got %+v, want no part", res.Parts)
@@ -116,9 +114,7 @@ func TestAssemblyJoinsPieces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			res, err := llm.Assemble(nil, llm.Update{Pieces: c.pieces}, llm.Update{End: &llm.End{Reason: "stop"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			var got []string
 			for _, p := range res.Parts {
 				if p.Kind == events.PartToolCall {
@@ -127,9 +123,7 @@ func TestAssemblyJoinsPieces(t *testing.T) {
 					got = append(got, string(p.Kind)+" "+p.Text)
 				}
 			}
-			if got := strings.Join(got, "|"); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			runtest.Equal(t, "join", strings.Join(got, "|"), c.want)
 		})
 	}
 	_, err := llm.Assemble(nil, llm.Update{Pieces: []llm.Piece{call("a", at(0), "", "{}")}}, llm.Update{End: &llm.End{Reason: "stop"}})
@@ -181,9 +175,7 @@ func TestVendorFieldsOfEndpoint(t *testing.T) {
 	}
 	own := ownOf(t, "p", "https://host/v1", "m", res.Parts[0])
 	want := llm.Vendor{From: "p host", Model: "m", ID: "r", Fields: map[string]json.RawMessage{"signature": json.RawMessage(`"SIG"`), "n": json.RawMessage("[1]")}}
-	if !reflect.DeepEqual(own, want) {
-		t.Errorf("got %+v, want %+v", own, want)
-	}
+	runtest.DeepEqual(t, "own", own, want)
 	for _, other := range [][3]string{{"q", "https://host/v1", "m"}, {"p", "https://host:1/v1", "m"}, {"p", "https://host/v1", "n"}} {
 		if own := ownOf(t, other[0], other[1], other[2], res.Parts[0]); own.Fields != nil {
 			t.Errorf("%s: got %+v, want nothing", other, own)
@@ -195,9 +187,7 @@ func TestVendorFieldsOfEndpoint(t *testing.T) {
 func ownOf(t *testing.T, name, base, model string, part events.Part) llm.Vendor {
 	t.Helper()
 	p, err := llm.Prepare(name, base, llm.Request{Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p.Own(part)
 }
 

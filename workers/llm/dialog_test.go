@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -55,17 +56,13 @@ func TestDialogPairsCallsAndResults(t *testing.T) {
 		say(events.RoleUser, result("b", "2")),
 		say(events.RoleUser),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	calls, results := ids(got)
 	if want := []events.CallID{"a", "b", "call_3", "call_4"}; !reflect.DeepEqual(calls, want) {
 		t.Fatalf("calls: got %q, want %q", calls, want)
 	}
 	want := map[events.CallID]string{"a": "1", "b": "2", "call_3": "3", "call_4": "No result was recorded for this call."}
-	if !reflect.DeepEqual(results, want) {
-		t.Errorf("results: got %q, want %q", results, want)
-	}
+	runtest.DeepEqual(t, "results", results, want)
 	var roles []events.Role
 	for _, m := range got {
 		roles = append(roles, m.Role)
@@ -73,9 +70,7 @@ func TestDialogPairsCallsAndResults(t *testing.T) {
 	if want := []events.Role{events.RoleUser, events.RoleAssistant, events.RoleUser}; !reflect.DeepEqual(roles, want) {
 		t.Errorf("roles: got %q, want %q", roles, want)
 	}
-	if text := got[2].Text(); !strings.Contains(text, "orphan") {
-		t.Errorf("result without a call: got %q, want its text", text)
-	}
+	runtest.Contains(t, "result without a call", got[2].Text(), "orphan")
 }
 
 // TestDialogCutsNoID: gateways keep signatures in ids. Source: https://github.com/BerriAI/litellm/issues/37849.
@@ -106,9 +101,7 @@ func TestDialogKeepsItsBeginning(t *testing.T) {
 			id := rapid.SampledFrom([]events.CallID{"", "a", "call_1", "call_2", "call_3"}).Draw(t, "id")
 			history = append(history, say(events.RoleAssistant, call(id)), say(events.RoleUser, result(id, strconv.Itoa(i))))
 			got, err := llm.Dialog(history)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			calls, results := ids(got)
 			if !reflect.DeepEqual(calls[:len(before)], append([]events.CallID{}, before...)) || len(calls) != i+1 {
 				t.Fatalf("calls: got %q after %q", calls, before)
@@ -144,21 +137,15 @@ func TestRetryAfterWithoutDate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := map[string][]string{"Retry-After": {now.Add(90 * time.Second).Format("Mon, 02 Jan 2006 15:04:05 GMT")}}
-	if got := llm.RetryAfter(h, now); got != 90*time.Second {
-		t.Errorf("got %v, want 90s", got)
-	}
+	runtest.Equal(t, "retry after", llm.RetryAfter(h, now), 90*time.Second)
 }
 
 func TestToolNames(t *testing.T) {
 	t.Parallel()
 	p, err := llm.Prepare("p", "https://host", llm.Request{Tools: []llm.Tool{{Name: "fs.read"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for in, want := range map[string]string{"fs.read": "fs.read", "fs.write": "fs_write", "": "unknown", "é x": "__x"} {
-		if got := p.ToolName(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		runtest.Equal(t, fmt.Sprintf("%q", in), p.ToolName(in), want)
 	}
 }
 
@@ -182,9 +169,7 @@ func TestDialogOrder(t *testing.T) {
 			history = append(history, m)
 		}
 		got, err := llm.Dialog(history)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		last := events.Role("")
 		for i, m := range got {
 			if m.Role == last || m.Role == events.RoleSystem && i > 0 || m.Role == events.RoleAssistant && last != events.RoleUser {

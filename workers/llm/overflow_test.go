@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -141,9 +142,7 @@ func TestFits(t *testing.T) {
 		"the input token count is 65536 but model only supports up to 32768":                      0.5,
 		"maximum context length is 4096 tokens (request 20261129000001)":                          1,
 	} {
-		if got := (&llm.Error{Message: words}).Fits(); got != want {
-			t.Errorf("%s: got %v, want %v", words, got, want)
-		}
+		runtest.Equal(t, words, (&llm.Error{Message: words}).Fits(), want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -32,19 +33,13 @@ func pictures(t *testing.T) map[string]string {
 	p := image.NewPaletted(image.Rect(0, 0, 3, 2), color.Palette{color.Black, color.White})
 	list := map[string]string{"application/pdf": "%PDF-1.7\n", "image/webp": "RIFF\x24\x00\x00\x00WEBPVP8 "}
 	var b bytes.Buffer
-	if err := png.Encode(&b, p); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, png.Encode(&b, p))
 	list["image/png"] = b.String()
 	b.Reset()
-	if err := jpeg.Encode(&b, p, nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, jpeg.Encode(&b, p, nil))
 	list["image/jpeg"] = b.String()
 	b.Reset()
-	if err := gif.Encode(&b, p, nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, gif.Encode(&b, p, nil))
 	list["image/gif"] = b.String()
 	return list
 }
@@ -79,9 +74,7 @@ func TestLargePictures(t *testing.T) {
 		noise.Pix[i] = byte(random.Uint32())
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, noise); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, png.Encode(&b, noise))
 	got := sentAs(t, "image/png", b.String())
 	data, err := base64.StdEncoding.DecodeString(got.Text)
 	if err != nil || len(got.Text) >= 5<<20 {
@@ -103,18 +96,14 @@ func TestPicturesWithLongEdges(t *testing.T) {
 	var b bytes.Buffer
 	for wide, most := range map[int][2]int{9000: {1568, 1568}, 3000: {3000, 1568}, 100: {100, 100}} {
 		b.Reset()
-		if err := png.Encode(&b, image.NewPaletted(image.Rect(0, 0, wide, 10), color.Palette{color.Black, color.White})); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, png.Encode(&b, image.NewPaletted(image.Rect(0, 0, wide, 10), color.Palette{color.Black, color.White})))
 		for i, n := range []int{1, 21} {
 			parts := make([]events.Part, n)
 			for j := range parts {
 				parts[j] = events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: b.String()}
 			}
 			got, err := llm.Dialog([]events.Message{say(events.RoleUser, parts...)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			data, _ := base64.StdEncoding.DecodeString(got[0].Parts[0].Text)
 			if cfg, _, err := image.DecodeConfig(bytes.NewReader(data)); err != nil || cfg.Width != most[i] {
 				t.Errorf("%d of %d pixels: got %d and %v, want %d", n, wide, cfg.Width, err, most[i])
@@ -132,9 +121,7 @@ func TestManyPictures(t *testing.T) {
 			history = append(history, say(events.RoleUser, events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: strings.Repeat("iVBORw0KGgoA", c.size/12)}))
 		}
 		got, err := llm.Dialog(history)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		parts, stay := got[0].Parts, 0
 		for i, p := range parts {
 			if p.Kind == events.PartAttachment {

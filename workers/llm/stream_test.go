@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -57,9 +58,7 @@ func encoded(body llm.Object) func(*llm.Prepared) (llm.Object, error) {
 func opened(t *testing.T, wire llm.Wire, cfg llm.Config) *llm.Endpoint {
 	t.Helper()
 	e, err := llm.NewEndpoint(wire, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return e
 }
 
@@ -73,9 +72,7 @@ func TestRequest(t *testing.T) {
 		got = r
 		if r.Body != nil {
 			var b strings.Builder
-			if err := r.Write(&b); err != nil {
-				t.Error(err)
-			}
+			runtest.WantError(t, "write", r.Write(&b), nil)
 			_, body, _ = strings.Cut(b.String(), "\r\n\r\n")
 		}
 		return nil, errors.New("no network")
@@ -113,9 +110,7 @@ func TestModels(t *testing.T) {
 func checkHeader(t *testing.T, got http.Header, want map[string]string) {
 	t.Helper()
 	for name := range got {
-		if got.Get(name) != want[name] {
-			t.Errorf("%s: got %q, want %q", name, got.Get(name), want[name])
-		}
+		runtest.Equal(t, name, got.Get(name), want[name])
 	}
 	if len(got) != len(want) {
 		t.Errorf("got headers %v, want %v", got, want)

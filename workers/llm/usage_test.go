@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -35,9 +36,7 @@ func TestCounts(t *testing.T) {
 		`{"choices":[{"usage":{"a":1}}]}`: `{"a":1}`, `{"x_groq":{"usage":{"a":1}}}`: `{"a":1}`, `{"choices":[{"delta":{"usage":{"a":1}}}]}`: `{"a":1}`,
 		`{"choices":[{"delta":{"content":"{\"usage\":1}"}}]}`: "", `{"usage":null}`: "",
 	} {
-		if got := string(llm.UsageIn([]byte(event))); got != want {
-			t.Errorf("%s: got %q, want %q", event, got, want)
-		}
+		runtest.Equal(t, event, string(llm.UsageIn([]byte(event))), want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte(" from a file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(secret, []byte(" from a file\n"), 0o600))
 	got, err := mcp.Parse([]byte(`{"inputs": [], "mcpServers": {
 		"web": {"type": "http", "url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "alwaysAllow": ["x"]},
 		"files": {"command": "npx", "args": ["-y", "${DIR:-/tmp}"], "env": {"KEY": "${file:`+secret+`}", "PEM": "-----\nMII\n-----"}, "cwd": "/srv",
@@ -41,9 +40,7 @@ func TestParse(t *testing.T) {
 func text(t *testing.T, list []mcp.Server) string {
 	t.Helper()
 	data, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(data)
 }
 
@@ -95,7 +92,5 @@ func TestToolNames(t *testing.T) {
 		}
 		seen[name] = tool
 	}
-	if got := mcp.ToolName("srv", "read"); got != "srv__read" {
-		t.Errorf("got %q, want srv__read", got)
-	}
+	runtest.Equal(t, "tool name", mcp.ToolName("srv", "read"), "srv__read")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -56,9 +57,7 @@ func TestQuestionOutlivesItsCall(t *testing.T) {
 	answers := make(chan *mcp.ElicitResult, 1)
 	go func() { // ends with the answer
 		answer, err := run.ask(ctx, &mcp.ElicitParams{Message: "Which one?"})
-		if err != nil {
-			t.Errorf("ask: %v", err)
-		}
+		runtest.WantError(t, "ask", err, nil)
 		answers <- answer
 	}()
 	<-second.asked
@@ -119,9 +118,7 @@ func TestDefaultsOfQuestions(t *testing.T) {
 		"no_default":    {`{"type":"object","properties":{"a":{"type":"string"}}}`, "", "", `{}`},
 	} {
 		q, err := questionOf(&mcp.ElicitParams{Message: "m", RequestedSchema: json.RawMessage(c.form)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var shown struct {
 			Defaults json.RawMessage `json:"defaults"`
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestMissingSession sends requests of a call to servers that answer with all sequences of codes. Only a 404 in answer to the request
@@ -46,9 +48,7 @@ func TestSessionWords(t *testing.T) {
 		"the browser session has a page open": false, "Session not found in the database, a row was deleted": false, "Invalid session or the file is written": false,
 		"x is missing": false, "No valid session for the user could be billed": false, "": false,
 	} {
-		if got := (&refusal{status: http.StatusBadRequest, session: "abc", body: words}).forgets(); got != want {
-			t.Errorf("%q: got %t, want %t", words, got, want)
-		}
+		runtest.Equal(t, fmt.Sprintf("%q", words), (&refusal{status: http.StatusBadRequest, session: "abc", body: words}).forgets(), want)
 	}
 }
 
@@ -75,9 +75,7 @@ func missing(t *testing.T, method, session string, codes ...int) bool {
 			body = `{"jsonrpc":"2.0","method":"notifications/cancelled"}`
 		}
 		r, err := http.NewRequestWithContext(ctx, method, server.URL, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if session != "" {
 			r.Header.Set(sessionHeader, session)
 		}
@@ -116,9 +114,8 @@ func TestRefusedCallEndsAlone(t *testing.T) {
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 		run := newTestRun(t)
 		run.server.URL = server.URL
-		if _, err := run.connect(protocolVersion); err != nil {
-			t.Fatal(err)
-		}
+		_, err := run.connect(protocolVersion)
+		runtest.NoError(t, err)
 		call := func(name string) error {
 			_, err := run.client.CallTool(context.WithValue(t.Context(), attemptKey{}, &attempt{}), &mcp.CallToolParams{Name: name, Arguments: map[string]any{}})
 			return err
@@ -130,9 +127,7 @@ func TestRefusedCallEndsAlone(t *testing.T) {
 			t.Errorf("%d: got no error of the refused call", status)
 		}
 		close(refused)
-		if err := <-underWay; err != nil {
-			t.Errorf("%d: the call that was under way: got %v", status, err)
-		}
+		runtest.WantError(t, fmt.Sprintf("%d: the call that was under way", status), <-underWay, nil)
 		_ = run.client.Close()
 		<-run.ctx.Done()
 		if err := context.Cause(run.ctx); !errors.Is(err, errNoSession) {

@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // fromLines reads a text as the output of a command: what the library gets, one message a line, and lines that are noise.
@@ -27,9 +29,7 @@ func fromLines(t *testing.T, a *answers, text string) (read, noise string, err e
 			return read, noise, err
 		}
 		data, err := jsonrpc.EncodeMessage(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		read += string(data) + "\n"
 	}
 }
@@ -38,9 +38,7 @@ func fromLines(t *testing.T, a *answers, text string) (read, noise string, err e
 func fromEvents(t *testing.T, a *answers, text string) string {
 	t.Helper()
 	data, err := io.ReadAll(&eventStream{from: bufio.NewReader(iotest.OneByteReader(strings.NewReader(text))), answers: a})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(data)
 }
 
@@ -179,9 +177,8 @@ func TestEndlessLines(t *testing.T) {
 	t.Parallel()
 	p := newPipe(new(answers), nil)
 	go p.listen(endlessLine{}) // ends with the limit
-	if _, err := p.Read(t.Context()); !errors.Is(err, errLarge) {
-		t.Errorf("line: got %v, want %v", err, errLarge)
-	}
+	_, err := p.Read(t.Context())
+	runtest.WantError(t, "line", err, errLarge)
 	n, err := io.Copy(io.Discard, &eventStream{from: bufio.NewReader(endlessLine{}), answers: new(answers)})
 	if n > 0 || !errors.Is(err, errLarge) {
 		t.Errorf("event: got %d bytes, %v, want %v", n, err, errLarge)

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -47,9 +48,7 @@ func FuzzMessages(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		all, err := New(Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		s := all.newSource(&Server{Name: "x", Command: "x"})
 		in, said := io.Pipe()
 		heard, out := io.Pipe()
@@ -73,9 +72,7 @@ func FuzzMessages(f *testing.F) {
 		run.pipe.noise, run.pipe.busy = s.noise, s.busy
 		go run.pipe.listen(in) // ends with what the server sends
 		client, err := run.newClient().Connect(ctx, run.pipe, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		run.client = client
 		s.set(run)
 		called := make(chan struct{})

@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestServersOfOneName has two nodes announce different servers of one name: a third one keeps what it has until no node announces that.
 func TestServersOfOneName(t *testing.T) {
 	t.Parallel()
 	s, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s.offers["srv"] = &offer{Server: "srv", hash: "one"}
 	node := func(name, hash string, at time.Time) {
 		s.others[name] = announcement{Node: name, Servers: map[string]string{"srv": hash}, at: at}
@@ -37,9 +36,7 @@ func TestServersOfOneName(t *testing.T) {
 func TestOffersInPages(t *testing.T) {
 	t.Parallel()
 	s, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	o := &offer{Server: "srv", Instructions: "first"}
 	for n := range 1500 {
 		o.Tools = append(o.Tools, tool{Name: fmt.Sprintf("srv__%04d", n), Description: strings.Repeat("<", n), Schema: json.RawMessage(`{"description":"` + strings.Repeat("&", 2000) + `"}`)})

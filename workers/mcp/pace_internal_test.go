@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // answering answers every request with a stream.
@@ -26,16 +28,11 @@ func TestAnswersShareThePace(t *testing.T) {
 		for _, want := range []time.Duration{0, linesAtOnce / linesWhileIdle * time.Second} {
 			began := time.Now()
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			answer, err := h.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
+			_, err = io.Copy(io.Discard, answer.Body)
+			runtest.NoError(t, err)
 			_ = answer.Body.Close()
 			if took := time.Since(began); took < want || took > want+time.Second {
 				t.Errorf("took %v, want %v", took, want)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -55,9 +56,7 @@ func TestOwnerOfQuestions(t *testing.T) {
 			return plugin.Result{}, tc.ended
 		})
 		cancel()
-		if !errors.Is(err, tc.ended) {
-			t.Errorf("%s: got %v, want %v", name, err, tc.ended)
-		}
+		runtest.WantError(t, name, err, tc.ended)
 		_, err = run.do(t.Context(), attemptIn("s2"), func(context.Context, string) (plugin.Result, error) {
 			_, _ = run.do(t.Context(), attemptIn("s3"), func(context.Context, string) (plugin.Result, error) {
 				if call, err := run.owner(); call != nil || !errors.Is(err, errSessions) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestEffects has a file tighten what a server claims, by names and patterns of tools. A claim is never loosened, and of several entries
@@ -31,15 +32,11 @@ func TestEffects(t *testing.T) {
 		"strictest":         {`{"*":"idempotent","r*":"non_idempotent","read":"idempotent"}`, []events.Effects{once, once, once}},
 	} {
 		servers, err := Parse([]byte(`{"mcpServers":{"s":{"command":"x","lash":{"effects":`+c.said+`}}}}`), func(string) string { return "" }, os.ReadFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		for i, claim := range []string{`{"readOnlyHint":true}`, `{"idempotentHint":true}`, `{}`} {
 			for range 20 { // the order of a map is random
 				tool := readListed(json.RawMessage(`{"name":"read","annotations":` + claim + `}`))
-				if got := servers[0].effects(tool.Name, tool.claim); got != c.want[i] {
-					t.Errorf("%s of claim %d: got %q, want %q", name, i, got, c.want[i])
-				}
+				runtest.Equal(t, fmt.Sprintf("%s of claim %d", name, i), servers[0].effects(tool.Name, tool.claim), c.want[i])
 			}
 		}
 	}
@@ -54,9 +51,7 @@ func TestShares(t *testing.T) {
 	}{
 		"none": {nil, math.MaxInt}, "fit": {[]int{60, 40}, math.MaxInt}, "two": {[]int{90, 90}, 50}, "one_large": {[]int{10, 200, 10}, 80}, "many": {[]int{30, 30, 30, 30}, 25},
 	} {
-		if got := share(slices.Clone(c.sizes), 100); got != c.want {
-			t.Errorf("%s: got %d, want %d", name, got, c.want)
-		}
+		runtest.Equal(t, name, share(slices.Clone(c.sizes), 100), c.want)
 	}
 }
 
@@ -65,9 +60,7 @@ func TestShares(t *testing.T) {
 func TestInstructionsOfServers(t *testing.T) {
 	t.Parallel()
 	s, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for i := range 20 {
 		s.take((&offer{Server: fmt.Sprintf("long%02d", i), Instructions: strings.Repeat("x", maxInstructions)}).seal())
 	}

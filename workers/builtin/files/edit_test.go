@@ -18,18 +18,14 @@ import (
 func open(t *testing.T, dir string) *files {
 	t.Helper()
 	factory, err := Factory(Config{Root: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return openAs(t, factory)
 }
 
 func openAs(t *testing.T, factory plugin.Factory) *files {
 	t.Helper()
 	p, err := factory.Build(plugin.BuildContext{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p.(*files)
 }
 
@@ -54,17 +50,13 @@ func (f *files) calls(t *testing.T) (read func(readRequest) string, write func(p
 
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
 func content(t *testing.T, dir, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(data)
 }
 
@@ -144,16 +136,12 @@ func TestOwnersAndNames(t *testing.T) {
 	} {
 		put(t, dir, what, "one\n")
 		file := filepath.Join(dir, what)
-		if err := errors.Join(os.Chown(file, 1234, 4321), os.Chmod(file, 0o640), os.Link(file, file+"2")); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, errors.Join(os.Chown(file, 1234, 4321), os.Chmod(file, 0o640), os.Link(file, file+"2")))
 		if got := do(what); !strings.Contains(got, "; it had 2 names") {
 			t.Errorf("%s: got %q, want it to speak of the other name", what, got)
 		}
 		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 1234 || stat.Gid != 4321 || info.Mode() != 0o640 || content(t, dir, what) != "two\n" || content(t, dir, what+"2") != "one\n" { //nolint:forcetypeassert // it is one here
 			t.Errorf("%s: got %v, of %d and %d, want it to keep its rights and its owner", what, info.Mode(), stat.Uid, stat.Gid)
 		}
@@ -177,9 +165,7 @@ func TestStaleWrites(t *testing.T) {
 	put(t, dir, "f", "mine\ntheirs\n")
 	want("changed since written", write("f", "mine again\n"), "refused: path: f changed after this session read it: it had 5 bytes, it has 12; from line 2:\n+theirs\nRead it again")
 	want("once more", write("f", "mine again\n"), "refused: path: f changed")
-	if got := content(t, dir, "f"); got != "mine\ntheirs\n" {
-		t.Errorf("refused: got %q, want it kept", got)
-	}
+	runtest.Equal(t, "refused", content(t, dir, "f"), "mine\ntheirs\n")
 	want("read", read(readRequest{Path: "f", Line: 2}), "theirs")
 	want("read again", write("f", "a\nb\nc\n"), "written")
 	put(t, dir, "f", "a\nB\nc\n")
@@ -188,13 +174,9 @@ func TestStaleWrites(t *testing.T) {
 	read(readRequest{Path: "f"})
 	want("an edit of what is known", edit(editRequest{"f", "B", "b"}), "changed")
 	want("and a write over it", write("f", "x"), "written")
-	if err := os.Chtimes(filepath.Join(dir, "f"), filetime, filetime); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Chtimes(filepath.Join(dir, "f"), filetime, filetime))
 	want("touched alone", write("f", "y"), "written")
-	if err := os.Remove(filepath.Join(dir, "f")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Remove(filepath.Join(dir, "f")))
 	want("deleted", write("f", "z"), "1 bytes written to f, which was gone")
 
 	put(t, dir, "g", strings.Repeat("line\n", 300_000))
@@ -215,27 +197,17 @@ func TestVersionsAreOfTheSession(t *testing.T) {
 	put(t, dir, "f", "one\n")
 	read(readRequest{Path: "./f"})
 	state, err := f.Snapshot(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	_, write, _ := open(t, dir).calls(t)
-	if got := write("f", "other\n"); !strings.Contains(got, "written") {
-		t.Errorf("another session: got %q, want it to write", got)
-	}
+	runtest.Contains(t, "another session", write("f", "other\n"), "written")
 	later := open(t, dir)
-	if err := later.Restore(plugin.Meta{State: state}, plugin.SnapshotReader{}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, later.Restore(plugin.Meta{State: state}, plugin.SnapshotReader{}))
 	_, write, _ = later.calls(t)
-	if got := write("f", "two\n"); !strings.Contains(got, "f changed after this session read it: it had 4 bytes, it has 6\n") {
-		t.Errorf("restored: got %q, want a refusal", got)
-	}
+	runtest.Contains(t, "restored", write("f", "two\n"), "f changed after this session read it: it had 4 bytes, it has 6\n")
 	for i := range 2 * maxKnown {
 		later.remember(string(rune('a'+i)), "sum", 1, "")
 	}
-	if got := len(later.Load()); got != maxKnown {
-		t.Errorf("known files: got %d, want %d", got, maxKnown)
-	}
+	runtest.Equal(t, "known files", len(later.Load()), maxKnown)
 }
 
 // TestFilesWithoutRightsAreKept has files that their rights do not let be written. A superuser could.
@@ -244,20 +216,14 @@ func TestFilesWithoutRightsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	_, write, edit := open(t, dir).calls(t)
 	put(t, dir, "f", "one\n")
-	if err := os.Chmod(filepath.Join(dir, "f"), 0o444); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Chmod(filepath.Join(dir, "f"), 0o444))
 	for step, got := range map[string]string{"write": write("f", "x"), "edit": edit(editRequest{"f", "one", "x"})} {
 		if want := "refused: path: f may not be written, its rights are -r--r--r--"; !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q, want %q", step, got, want)
 		}
 	}
-	if got := content(t, dir, "f"); got != "one\n" {
-		t.Errorf("got %q, want it kept", got)
-	}
-	if err := os.Chmod(filepath.Join(dir, "f"), 0o751); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Equal(t, "content", content(t, dir, "f"), "one\n")
+	runtest.NoError(t, os.Chmod(filepath.Join(dir, "f"), 0o751))
 	write("f", "x")
 	if info, err := os.Stat(filepath.Join(dir, "f")); err != nil || info.Mode() != fs.FileMode(0o751) {
 		t.Errorf("rights: got %v, %v, want those of before", info.Mode(), err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // tree writes files, by path, and returns their directory.
@@ -16,12 +18,8 @@ func tree(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		full := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.MkdirAll(filepath.Dir(full), 0o700))
+		runtest.NoError(t, os.WriteFile(full, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -93,9 +91,8 @@ func TestAlternativesAreCounted(t *testing.T) {
 					t.Errorf("%s, 7 times: got %v, want it refused for its combinations", group, err)
 				}
 			}
-			if _, err := compileGlob(strings.Repeat(literal, 20)); err != nil {
-				t.Errorf("%s, 20 times: got %v, want no error, as it has no alternatives", literal, err)
-			}
+			_, err := compileGlob(strings.Repeat(literal, 20))
+			runtest.WantError(t, fmt.Sprintf("%s, 20 times", literal), err, nil)
 		}
 	}
 }
@@ -162,9 +159,7 @@ func TestIgnoreRulesAreBounded(t *testing.T) {
 		files[fmt.Sprintf("%s%s%d", deep, strings.Repeat("ab", 50), i)] = "one"
 	}
 	got := searchIn(t.Context(), t, Config{Root: tree(t, files), SearchTime: 50 * time.Millisecond}, searchRequest{Pattern: "one"})
-	if !strings.Contains(got, "the time limit is 50ms") {
-		t.Errorf("got %q, want the time limit", got)
-	}
+	runtest.Contains(t, "got", got, "the time limit is 50ms")
 }
 
 // TestLongNestedIgnoresAreBounded searches below many .gitignore files whose rules are costly. The work stays below its limit,
@@ -183,9 +178,7 @@ func TestLongNestedIgnoresAreBounded(t *testing.T) {
 	}
 	s := searcherIn(t, Config{Root: tree(t, files), SearchTime: time.Minute})
 	defer s.close()
-	if err := s.start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, s.start(t.Context()))
 	const most = maxIgnoreSteps + maxIgnoreBytes*parseSteps // and one file
 	if s.ignoreSteps < maxIgnoreSteps || s.ignoreSteps > most {
 		t.Errorf("steps: got %d, want the limit of %d to be reached, and at most %d", s.ignoreSteps, maxIgnoreSteps, most)
@@ -199,13 +192,9 @@ func TestLongNestedIgnoresAreBounded(t *testing.T) {
 func searcherIn(t *testing.T, cfg Config) *searching {
 	t.Helper()
 	full, err := withDefaults(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	root, err := os.OpenRoot(cfg.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	return &searching{target: &target{&files{Config: full}, root, cfg.Root, ".", "."}, pattern: regexp.MustCompile("one")}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -74,9 +75,7 @@ func asFailure(err error, to **plugin.Failure) bool {
 func searchIn(ctx context.Context, t *testing.T, cfg Config, req searchRequest) string {
 	t.Helper()
 	f, err := withDefaults(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	one := &files{Config: f, searches: make(chan struct{}, 1)}
 	out, err := in(one, "search_files", one.search)(ctx, plugin.Call{}, req)
 	if err != nil {
@@ -91,15 +90,11 @@ func TestSearchesAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"a": "one"})
 	factory, err := Factory(Config{Root: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var sessions [2]*files
 	for i := range sessions {
 		p, err := factory.Build(plugin.BuildContext{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		sessions[i] = p.(*files)
 	}
 	search := in(sessions[1], "search_files", sessions[1].search)
@@ -128,21 +123,15 @@ func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		runtest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for i := range 10 {
 		write(fmt.Sprintf("many/%d", i), "one\n")
 	}
 	write("long", strings.Repeat("one", maxSearched)+"\none\n")
 	write("deep/"+strings.Repeat("d/", 200)+"x", "one\n")
-	if err := syscall.Mkfifo(filepath.Join(dir, "many/pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, syscall.Mkfifo(filepath.Join(dir, "many/pipe"), 0o600))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	const pipe = "[not searched, no regular file: many/pipe]\n"
@@ -205,9 +194,7 @@ func TestSearchNamesWhatItDidNotRead(t *testing.T) {
 			t.Parallel()
 			dir := tree(t, tc.files)
 			for link, to := range tc.links {
-				if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 			}
 			if tc.req.Pattern == "" {
 				tc.req.Pattern = "one"

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -48,9 +49,7 @@ func TestRules(t *testing.T) {
 	} {
 		o := Options{Deny: []string{tc.rule}, Allow: []string{tc.rule}}
 		s, err := gate{}.subjectOf(plugin.ToolContext{Args: json.RawMessage(tc.args)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		got := o.denies(tc.tool, s)
 		if tc.allows {
 			got = o.allows(tc.tool, s)
@@ -63,9 +62,7 @@ func TestRules(t *testing.T) {
 
 func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
-	if err := (Options{Allow: []string{"a", "*", "srv__*"}, Ask: []string{"a:b:c*"}}).Check(); err != nil {
-		t.Errorf("good rules: got %v", err)
-	}
+	runtest.WantError(t, "good rules", (Options{Allow: []string{"a", "*", "srv__*"}, Ask: []string{"a:b:c*"}}).Check(), nil)
 	err := Options{Allow: []string{""}, Ask: []string{"a b"}, Deny: []string{"a:"}}.Check()
 	for _, want := range []string{`allow: rule "": want TOOL`, `ask: rule "a b": want`, `deny: rule "a:": the pattern is empty`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

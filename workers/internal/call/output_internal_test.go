@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -24,9 +25,7 @@ func TestOutputToAndFroIsPaced(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer nc.Close()
 	var got atomic.Int64
 	end := make(chan struct{})
@@ -52,12 +51,8 @@ func TestOutputToAndFroIsPaced(t *testing.T) {
 	})
 	shown.close()
 	most := int64(time.Since(began)/time.Second+1) * (wire.OutputsPerSecond + 8) // each run of the tool has a rest
-	if err := on.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := on.Conn().Publish("lash.end", nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, on.Ready(t.Context()))
+	runtest.NoError(t, on.Conn().Publish("lash.end", nil))
 	bustest.Receive(t, "what follows the last piece", end)
 	if n := got.Load(); n == 0 || n > most {
 		t.Errorf("pieces: got %d of %d prints, want 1 to %d", n, prints, most)
@@ -70,9 +65,7 @@ func TestStreamedOutputHasTheServersTime(t *testing.T) {
 	on := bustest.Start(t)
 	on.Later(-3 * time.Hour)
 	sub, err := on.Conn().SubscribeSync("lash.delta.>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	d := &dispatch{env: &Env{Bus: on}, at: &Snapshot{state: new(projector.State), session: "s", turn: "t1"}, call: turn.Call{Effect: "t1/0/0"}}
 	shown := &printer{d: d, attempt: 1}
 	shown.print(plugin.StreamStdout, 0, "text")
@@ -82,13 +75,9 @@ func TestStreamedOutputHasTheServersTime(t *testing.T) {
 	reply.tick()
 	for range 2 {
 		m, err := sub.NextMsg(time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var got api.Delta
-		if err := events.DecodePayload(m.Data, &got); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, events.DecodePayload(m.Data, &got))
 		if off := time.Unix(0, got.Call).Sub(on.Now()).Abs(); off > time.Minute {
 			t.Errorf("%+v: got a time that is %v off the servers'", got, off)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -104,8 +105,6 @@ func TestToolRetryWait(t *testing.T) {
 		"requested":        {plugin.Retry{Base: time.Hour}, time.Second, 3, time.Second},
 		"requestedLimited": {plugin.Retry{Base: time.Second, Max: time.Minute}, time.Hour, 1, time.Minute},
 	} {
-		if got := retryWait(c.policy, &plugin.Failure{After: c.after}, c.try); got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
+		runtest.Equal(t, name, retryWait(c.policy, &plugin.Failure{After: c.after}, c.try), c.want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -21,9 +22,7 @@ func TestTooLarge(t *testing.T) {
 	say := func(bytes int) []events.Message {
 		return []events.Message{{ID: "m", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: strings.Repeat("x", bytes)}}}}
 	}
-	if err := tooLarge(appended(say(events.MaxBlobBytes))); err != nil {
-		t.Errorf("got %v, want none at the limit", err)
-	}
+	runtest.WantError(t, "too large", tooLarge(appended(say(events.MaxBlobBytes))), nil)
 	if err := tooLarge(appended(say(events.MaxBlobBytes + 1))); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("got %v, want %v above the limit", err, events.ErrTooLarge)
 	}
@@ -89,10 +88,6 @@ func TestTooLargeOfManyBodies(t *testing.T) {
 		}
 		return appended(list)
 	}
-	if err := tooLarge(many(100)); err != nil {
-		t.Errorf("got %v, want none", err)
-	}
-	if err := tooLarge(many(1600)); !errors.Is(err, events.ErrTooLarge) {
-		t.Errorf("got %v, want %v", err, events.ErrTooLarge)
-	}
+	runtest.WantError(t, "too large", tooLarge(many(100)), nil)
+	runtest.WantError(t, "too large", tooLarge(many(1600)), events.ErrTooLarge)
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
@@ -49,9 +50,8 @@ func TestEffectsShareBodies(t *testing.T) {
 	}
 	load := func() {
 		t.Helper()
-		if _, err := s.bodies(ctx); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.bodies(ctx)
+		runtest.NoError(t, err)
 	}
 	load()
 	first, second := waits(), waits()
@@ -85,9 +85,7 @@ func TestBodiesReserve(t *testing.T) {
 		}
 		z.broken = nil
 		give, err := p.Take(t.Context(), "other", 300<<10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		got := make(chan error, 1)
 		go func() { // ends when it has the memory
 			_, err := s.bodies(ctx)
@@ -97,15 +95,11 @@ func TestBodiesReserve(t *testing.T) {
 		_, _, other := s.Hold(t.Context())
 		other()
 		give()
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "got", <-got, nil)
 		if err := memory.Take(memory.Now(p.Account("other", 0).In(t.Context())), kib100.Size); !errors.Is(err, api.ErrMemory) {
 			t.Errorf("beside what is reserved: got %v", err)
 		}
-		if err := memory.Take(memory.Now(ctx), kib100.Size); err != nil {
-			t.Errorf("the prompt: got %v", err)
-		}
+		runtest.WantError(t, "the prompt", memory.Take(memory.Now(ctx), kib100.Size), nil)
 		release()
 	})
 }

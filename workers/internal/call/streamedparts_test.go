@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/blob"
 )
 
@@ -51,9 +52,7 @@ func TestStreamedPartsFit(t *testing.T) {
 			t.Errorf("%+v: something is missing, or stands elsewhere", tc)
 		}
 		spilled, err := blob.Spill(t.Context(), kept{}, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		c := &events.Commit{ID: "c", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("t1", spilled)}}
 		if data, err := events.Encode(c); err != nil {
 			t.Errorf("%+v: got %v, want an event of at most %d bytes, not %d", tc, err, events.MaxEventBytes, len(data))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -15,16 +16,10 @@ import (
 func TestHide(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	dir, link := filepath.Join(top, "app"), filepath.Join(top, "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Symlink(dir, link))
+	runtest.NoError(t, os.Mkdir(dir, 0o700))
 	c := Command{In: plugin.Environment{Dir: link, Variables: map[string]string{"TOKEN": "abc-secret", "LONGER": "abc-secret-long", "SHORT": "abc"}}}
 	for printed, want := range map[string]string{
 		"":                              "",
@@ -76,16 +71,13 @@ func TestHideEarly(t *testing.T) {
 		}
 	})(from)
 	for _, c := range []struct{ write, want string }{{"one\n", "one\n"}, {"two sec", "two "}, {"ond", "second"}} {
-		if _, err := io.WriteString(to, c.write); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.WriteString(to, c.write)
+		runtest.NoError(t, err)
 		if got := <-lines; got != c.want {
 			t.Errorf("after %q: got %q, want %q", c.write, got, c.want)
 		}
 	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, to.Close())
 	if _, more := <-lines; more {
 		t.Error("at the end: got more")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/internal/process"
 )
 
@@ -22,9 +23,7 @@ func TestMain(m *testing.M) {
 func run(ctx context.Context, t *testing.T, script string) process.Output {
 	t.Helper()
 	out, err := process.Run(ctx, process.Command{Script: script, Dir: t.TempDir(), Env: map[string]string{"GIVEN": "yes"}}, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return out
 }
 
@@ -63,9 +62,7 @@ func TestSlowReaders(t *testing.T) {
 		<-ready
 		got, _ = io.ReadAll(r)
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	end := make(chan struct{})
 	go func() { // ends with the command
 		p.Attend(t.Context())
@@ -94,9 +91,7 @@ func TestHowCommandsEnd(t *testing.T) {
 		"sh -c 'kill -9 $$'; true":    "exit status 0",
 		"(kill -9 $BASHPID); exit $?": "exit status 137, as after signal 9 (SIGKILL, killed)",
 	} {
-		if got := run(t.Context(), t, script).How(); got != want {
-			t.Errorf("%s: got %q, want %q", script, got, want)
-		}
+		runtest.Equal(t, script, run(t.Context(), t, script).How(), want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -42,22 +43,18 @@ func TestDecide(t *testing.T) {
 		}, wakeCase{wakeDone, events.TaskRunning, "", 0, "", 0}},
 		"ended": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
-			if err := b.Host.EndTask(b.T.Context(), sid, name, events.TaskCompleted, "by a host"); err != nil {
-				b.T.Fatal(err)
-			}
+			runtest.NoError(b.T, b.Host.EndTask(b.T.Context(), sid, name, events.TaskCompleted, "by a host"))
 		}, wakeCase{wakeDone, events.TaskCompleted, "", 0, "by a host", 0}},
 		"full": {func(b *bundle, s *Service) {
 			b.register(api.TaskRequest{ID: "first", Runner: "r"})
-			if _, err := s.decide(b.T.Context(), b.fetchWake(s, "first")); err != nil {
-				b.T.Fatal(err)
-			}
+			_, err := s.decide(b.T.Context(), b.fetchWake(s, "first"))
+			runtest.NoError(b.T, err)
 			b.register(api.TaskRequest{Runner: "r"})
 		}, wakeCase{wakeLater, events.TaskPending, "", 0, "", 1}},
 		"runsHere": {func(b *bundle, s *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
-			if _, err := s.decide(b.T.Context(), b.fetchWake(s, name)); err != nil {
-				b.T.Fatal(err)
-			}
+			_, err := s.decide(b.T.Context(), b.fetchWake(s, name))
+			runtest.NoError(b.T, err)
 		}, wakeCase{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
 		"workerLives": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
@@ -90,9 +87,8 @@ func TestDecide(t *testing.T) {
 		"cancelling": {func(b *bundle, _ *Service) {
 			b.register(always)
 			b.claim("w1")
-			if _, err := b.Host.RequestCancelTask(b.T.Context(), sid, name, "enough"); err != nil {
-				b.T.Fatal(err)
-			}
+			_, err := b.Host.RequestCancelTask(b.T.Context(), sid, name, "enough")
+			runtest.NoError(b.T, err)
 		}, wakeCase{wakeDone, events.TaskCancelled, "w1", 1, "", 0}},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -121,9 +117,7 @@ func (b *bundle) answer(worker events.WorkerID, runs bool) {
 	if err == nil {
 		err = b.Bus.Conn().Flush()
 	}
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	b.T.Cleanup(unlisten)
 }
 
@@ -157,9 +151,8 @@ func TestHandle(t *testing.T) {
 	}{
 		"unknownTask": {func(*bundle) {}, 0},
 		"erased": {func(b *bundle) {
-			if _, err := b.Host.Erase(b.T.Context(), sid, "test"); err != nil {
-				b.T.Fatal(err)
-			}
+			_, err := b.Host.Erase(b.T.Context(), sid, "test")
+			runtest.NoError(b.T, err)
 		}, 0},
 		"outside":       {func(b *bundle) { b.register(api.TaskRequest{}) }, 0},
 		"unknownRunner": {func(b *bundle) { b.register(api.TaskRequest{Runner: "other"}) }, 1},
@@ -168,9 +161,7 @@ func TestHandle(t *testing.T) {
 		}, 1},
 		"deadLetter": {func(b *bundle) {
 			b.garbage()
-			if err := b.Bus.PutDeadLetter(b.T.Context(), &bus.DeadLetter{Session: sid, Attempts: 1, At: 1, Worker: "w9"}); err != nil {
-				b.T.Fatal(err)
-			}
+			runtest.NoError(b.T, b.Bus.PutDeadLetter(b.T.Context(), &bus.DeadLetter{Session: sid, Attempts: 1, At: 1, Worker: "w9"}))
 		}, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -179,9 +170,7 @@ func TestHandle(t *testing.T) {
 			s := b.start(b.service("w1", newBlocked().run))
 			c.prepare(b)
 			s.handle(t.Context(), b.fetchWake(s, name))
-			if err := s.cfg.Bus.Conn().Flush(); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, s.cfg.Bus.Conn().Flush())
 			b.awaitWakes(c.wakes)
 		})
 	}
@@ -194,9 +183,7 @@ func (b *bundle) garbage() {
 	if err == nil {
 		err = b.Bus.Conn().Flush()
 	}
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	bustest.Eventually(b.T, "the session cannot be folded", func() bool {
 		_, err := b.service("w8", nil).cfg.Worker.Host.Task(b.T.Context(), sid, name)
 		return err != nil && !errors.Is(err, api.ErrUnknownTask)

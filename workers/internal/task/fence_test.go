@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -66,17 +67,12 @@ func TestGone(t *testing.T) {
 				peer := wake.NewPeers(b.Bus, id, "", s.log)
 				peer.Add(func(q *wake.PeerRequest) bool { return yes && q.Task == name })
 				unlisten, err := peer.Listen()
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				defer unlisten()
 			}
-			if _, err := b.Bus.OnNotify("w5", func(events.SessionID) {}); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Bus.Conn().Flush(); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Bus.OnNotify("w5", func(events.SessionID) {})
+			runtest.NoError(t, err)
+			runtest.NoError(t, b.Bus.Conn().Flush())
 			w, began := b.fetchWake(s, name), time.Now()
 			gone, err := s.gone(t.Context(), c.worker, w, wake.PeerRequest{Session: sid, Task: name})
 			if took := time.Since(began); err != nil || gone != c.gone || took < c.least {

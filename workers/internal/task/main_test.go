@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -43,9 +44,7 @@ func (b *bundle) service(id events.WorkerID, work Func) *Service {
 	b.T.Helper()
 	on, log := bustest.Open(b.T, b.Server), zaptest.NewLogger(b.T)
 	host, err := session.New(session.Config{Bus: on, Actor: string(id), Plugins: session.NoPlugins()})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return New(Config{
 		Bus: on, Worker: host.Worker().AsNode(), Calls: &call.Env{Bus: on, Worker: host.Worker(), Log: log}, Peers: wake.NewPeers(on, id, "", log), ID: id,
 		Runners: map[string]Func{"r": work}, Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond},
@@ -58,9 +57,7 @@ func (b *bundle) start(s *Service, classes ...bus.Class) *Service {
 	b.T.Helper()
 	s.cfg.Classes = classes
 	unlisten, err := s.cfg.Peers.Listen()
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	b.T.Cleanup(unlisten)
 	sessiontest.RunUntilEnd(b.T, s.Start, s.Stop)
 	return s
@@ -72,9 +69,7 @@ func (b *bundle) register(req api.TaskRequest) projector.Task {
 		req.ID = name
 	}
 	rec, err := b.Host.RegisterTask(b.T.Context(), sid, req)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return rec
 }
 
@@ -83,18 +78,14 @@ func (b *bundle) claim(worker events.WorkerID) projector.Task {
 	b.T.Helper()
 	rec := b.task()
 	claimed, err := b.Host.Worker().ClaimTask(b.T.Context(), sid, task.ClaimOf(&rec), worker)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return claimed
 }
 
 func (b *bundle) task() projector.Task {
 	b.T.Helper()
 	rec, err := b.Host.Task(b.T.Context(), sid, name)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return rec
 }
 
@@ -114,9 +105,7 @@ func (b *bundle) awaitWakes(n int) {
 	b.T.Helper()
 	bustest.Eventually(b.T, fmt.Sprintf("%d wakes of tasks", n), func() bool {
 		wakes, err := b.Bus.Wakes(b.T.Context())
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		found := 0
 		for key := range wakes {
 			if key.Class != bus.ClassTurn {
@@ -130,9 +119,7 @@ func (b *bundle) awaitWakes(n int) {
 // fetchWake publishes a wake of the task and fetches it on a worker's bus.
 func (b *bundle) fetchWake(on *Service, id events.TaskID) *bus.Wake {
 	b.T.Helper()
-	if err := on.cfg.Bus.StoreWake(b.T.Context(), bus.WakeKey{Class: bus.ClassTask, Session: sid, Task: id}, bus.WakeHint{}); err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, on.cfg.Bus.StoreWake(b.T.Context(), bus.WakeKey{Class: bus.ClassTask, Session: sid, Task: id}, bus.WakeHint{}))
 	return b.FetchWake(on.cfg.Bus, bus.ClassTask)
 }
 

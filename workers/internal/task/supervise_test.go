@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -49,25 +50,20 @@ func TestCompare(t *testing.T) {
 		wakes  int
 	}{
 		"cancelled": {func(b *bundle) {
-			if _, err := b.Host.CancelTask(b.T.Context(), sid, name); err != nil {
-				b.T.Fatal(err)
-			}
+			_, err := b.Host.CancelTask(b.T.Context(), sid, name)
+			runtest.NoError(b.T, err)
 		}, ErrTaskCancelled, 0},
 		"cancelRequested": {func(b *bundle) {
-			if _, err := b.Host.RequestCancelTask(b.T.Context(), sid, name, "enough"); err != nil {
-				b.T.Fatal(err)
-			}
+			_, err := b.Host.RequestCancelTask(b.T.Context(), sid, name, "enough")
+			runtest.NoError(b.T, err)
 		}, ErrTaskCancelled, 0},
 		"erased": {func(b *bundle) {
-			if _, err := b.Host.Erase(b.T.Context(), sid, "test"); err != nil {
-				b.T.Fatal(err)
-			}
+			_, err := b.Host.Erase(b.T.Context(), sid, "test")
+			runtest.NoError(b.T, err)
 		}, ErrTaskCancelled, 0},
 		"claimed": {func(b *bundle) { b.claim("w2") }, wake.ErrSuperseded, 1},
 		"unregistered": {func(b *bundle) {
-			if err := b.Host.UnregisterTask(b.T.Context(), sid, name); err != nil {
-				b.T.Fatal(err)
-			}
+			runtest.NoError(b.T, b.Host.UnregisterTask(b.T.Context(), sid, name))
 		}, nil, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -148,23 +144,20 @@ func TestSpawn(t *testing.T) {
 	b := setup(t)
 	s := b.service("w1", nil)
 	work := func(context.Context, *Running) (string, error) { return "here", nil }
-	if _, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: name}, work); !errors.Is(err, errNotStarted) {
-		t.Errorf("before the start: got %v, want %v", err, errNotStarted)
-	}
+	_, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: name}, work)
+	runtest.WantError(t, "before the start", err, errNotStarted)
 	b.start(s)
 	for _, bad := range []api.TaskRequest{{ID: name, Runner: "r"}, {ID: name, Worker: "w2"}, {ID: name, Restart: events.RestartAlways}, {ID: name, OnCancel: func() {}}} {
 		if _, err := s.SpawnManaged(t.Context(), sid, bad, work); err == nil {
 			t.Errorf("%+v: got no error", bad)
 		}
 	}
-	if _, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: name}, work); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: name}, work)
+	runtest.NoError(t, err)
 	if rec := b.awaitState(events.TaskCompleted); rec.Summary != "here" || rec.Worker != "w1" {
 		t.Errorf("got %q of %s, want the summary of w1", rec.Summary, rec.Worker)
 	}
 	s.Stop(t.Context())
-	if _, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: "later"}, work); !errors.Is(err, errNotStarted) {
-		t.Errorf("after the stop: got %v, want %v", err, errNotStarted)
-	}
+	_, err = s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: "later"}, work)
+	runtest.WantError(t, "after the stop", err, errNotStarted)
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -50,23 +51,15 @@ func TestFile(t *testing.T) {
 	t.Parallel()
 	const each = 500
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(path, []byte(`{"cut`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(path, []byte(`{"cut`), 0o600))
 	var all sync.WaitGroup
 	first, err := OpenFile(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	first.Trace(custom("first"))
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, first.Close(t.Context()))
 	for i := range 3 {
 		f, err := OpenFile(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		all.Go(func() {
 			for n := range each {
 				f.Trace(custom(fmt.Sprintf("%d-%d", i, n)))
@@ -78,9 +71,7 @@ func TestFile(t *testing.T) {
 	}
 	all.Wait()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cut, rest, _ := strings.Cut(string(data), "\n")
 	if cut != `{"cut` {
 		t.Errorf("first line: got %q, want the one that was cut off", cut)
@@ -119,9 +110,7 @@ func TestFileFull(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.Close(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("close while it hangs: got %v, want %v", err, context.Canceled)
-	}
+	runtest.WantError(t, "close while it hangs", f.Close(ended), context.Canceled)
 	close(release)
 	<-f.done
 	if got := len(namesOf(t, written.String())); int64(got)+lost != 2*maxLines+more {
@@ -143,23 +132,17 @@ func TestFileBytes(t *testing.T) {
 		return written.Write(p)
 	}}, nil)
 	f.Trace(custom(strings.Repeat("x", maxLine)))
-	if got := f.Lost(); got != 1 {
-		t.Errorf("lost of a line that is too long: got %d, want 1", got)
-	}
+	runtest.Equal(t, "lost of a line that is too long", f.Lost(), 1)
 	const size = maxLine / 2
 	for range 2 * maxBytes / size {
 		f.Trace(custom(strings.Repeat("x", size)))
 	}
 	close(release)
-	if err := f.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, f.Close(t.Context()))
 	if got := written.Len(); got > maxBytes+maxLine {
 		t.Errorf("written: got %d bytes, want at most %d", got, maxBytes+maxLine)
 	}
-	if got := len(namesOf(t, written.String())) + int(f.Lost()); got != 1+2*maxBytes/size {
-		t.Errorf("written and lost: got %d, want %d", got, 1+2*maxBytes/size)
-	}
+	runtest.Equal(t, "written and lost", len(namesOf(t, written.String()))+int(f.Lost()), 1+2*maxBytes/size)
 }
 
 // TestFileFails has a writer that fails within a line, and recovers.
@@ -186,13 +169,9 @@ func TestFileFails(t *testing.T) {
 		f.Trace(custom(name))
 		<-wrote
 	}
-	if err := f.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, f.Close(t.Context()))
 	torn, rest, _ := strings.Cut(written.String(), "\n")
-	if len(torn) != 5 {
-		t.Errorf("torn line: got %q, want five bytes of it", torn)
-	}
+	runtest.Equal(t, "torn line", len(torn), 5)
 	if got := namesOf(t, rest); len(got) != 1 || got[0] != "whole" {
 		t.Errorf("lines: got %v, want the whole one", got)
 	}

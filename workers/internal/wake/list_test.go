@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -21,13 +22,9 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	b.submit("s", "t1")
 	b.append("s", "t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
 	b.fetchWake(bus.ClassTurn, true)
-	if err := follow.NewProjector(b.bus, nil).Project(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.NewProjector(b.bus, nil).Project(t.Context(), "s"))
 	seen, err := b.bus.Conn().SubscribeSync(">")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b.sweep.allMayHaveMoved(false)
 	b.swept()
 	const wake, list = "lash.work.turn.s", "$JS.API.STREAM.LIST"
@@ -60,9 +57,7 @@ func TestSweepOfClockAhead(t *testing.T) {
 		b.sweep.missing(id, candidate{lastCommitAt: ahead})
 	}
 	b.sweep.Moved("seen", 7, false)
-	if due := b.sweep.due(); len(due) != 0 {
-		t.Errorf("by rows: got %v, want none", due)
-	}
+	runtest.Equal(t, "by rows", len(b.sweep.due()), 0)
 	for _, id := range []events.SessionID{"row", "seen"} {
 		b.sweep.missing(id, candidate{lastCommitAt: listed})
 	}
@@ -83,9 +78,7 @@ func TestSweepByTheServersClock(t *testing.T) {
 			b.sweep.quiet, b.sweep.opening = 30*time.Minute, 30*time.Minute
 			b.bus.Later(passed)
 			b.sweep.allMayHaveMoved(false)
-			if err := b.sweep.list(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, b.sweep.list(t.Context()))
 			if due := b.sweep.due(); len(due) == 1 != (passed > 0) {
 				t.Errorf("got %v due", due)
 			}
@@ -112,9 +105,8 @@ func TestSweepAfterLoss(t *testing.T) {
 	}{
 		"turn": {hint.FallbackKey("s"), func(b *bundle) { b.submit("s", "t2") }},
 		"task": {bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, func(b *bundle) {
-			if _, err := b.host.RegisterTask(b.t.Context(), "s", api.TaskRequest{ID: "k", Runner: "r"}); err != nil {
-				b.t.Fatal(err)
-			}
+			_, err := b.host.RegisterTask(b.t.Context(), "s", api.TaskRequest{ID: "k", Runner: "r"})
+			runtest.NoError(b.t, err)
 		}},
 	}
 	known := map[string]func(b *bundle, last events.Seq){
@@ -136,9 +128,7 @@ func TestSweepAfterLoss(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
 				b.create("s")
-				if err := follow.NewProjector(b.bus, nil).Project(t.Context(), "s"); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, follow.NewProjector(b.bus, nil).Project(t.Context(), "s"))
 				knows(b, 1)
 				w.adds(b)
 				for b.wakes()[w.key] {

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -44,18 +45,16 @@ func setup(t *testing.T) *bundle {
 
 func (b *bundle) create(id events.SessionID) {
 	b.t.Helper()
-	if _, err := b.host.Create(b.t.Context(), api.CreateRequest{ID: id}); err != nil {
-		b.t.Fatal(err)
-	}
+	_, err := b.host.Create(b.t.Context(), api.CreateRequest{ID: id})
+	runtest.NoError(b.t, err)
 }
 
 func (b *bundle) submit(id events.SessionID, name events.TurnID) {
 	b.t.Helper()
 	req := api.Ask("go")
 	req.ID = name
-	if _, err := b.host.Submit(b.t.Context(), id, req); err != nil {
-		b.t.Fatal(err)
-	}
+	_, err := b.host.Submit(b.t.Context(), id, req)
+	runtest.NoError(b.t, err)
 }
 
 // append appends events as a worker.
@@ -73,9 +72,7 @@ func (b *bundle) append(id events.SessionID, turn events.TurnID, list ...events.
 		c.Events = append(c.Events, events.Of(turn, p))
 	}
 	seq, err := b.bus.Log().Append(b.t.Context(), c, last)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
 	return seq
 }
 
@@ -83,17 +80,14 @@ func (b *bundle) append(id events.SessionID, turn events.TurnID, list ...events.
 func (b *bundle) fetchWake(class bus.Class, ack bool) *bus.Wake {
 	b.t.Helper()
 	q, err := b.bus.Queue(b.t.Context(), class)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
 	var w *bus.Wake
 	if _, err := q.Fetch(b.t.Context(), 1, time.Minute, func(got *bus.Wake) { w = got }); err != nil || w == nil {
 		b.t.Fatalf("fetch: got %v, %v, want a wake", w, err)
 	}
 	if ack {
-		if _, err := b.bus.Conn().RequestWithContext(b.t.Context(), w.Handle(), []byte("+ACK")); err != nil {
-			b.t.Fatal(err)
-		}
+		_, err = b.bus.Conn().RequestWithContext(b.t.Context(), w.Handle(), []byte("+ACK"))
+		runtest.NoError(b.t, err)
 	}
 	return w
 }
@@ -106,28 +100,20 @@ func (b *bundle) wakes() map[bus.WakeKey]bool {
 	if err == nil {
 		_, err = js.Publish(b.t.Context(), last, nil)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
 	stream, err := js.Stream(b.t.Context(), "lash-work")
 	if err == nil {
 		err = stream.Purge(b.t.Context(), jetstream.WithPurgeSubject(last))
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
 	list, err := b.bus.Wakes(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
 	return list
 }
 
 func (b *bundle) swept() {
 	b.t.Helper()
-	if err := b.sweep.Sweep(b.t.Context()); err != nil {
-		b.t.Errorf("sweep: got %v", err)
-	}
+	runtest.WantError(b.t, "sweep", b.sweep.Sweep(b.t.Context()), nil)
 }
 
 // candidate reports whether a session is a candidate of the next sweep.

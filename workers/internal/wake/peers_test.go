@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestRing expects each worker to watch the one before it, and the first to watch the last.
@@ -42,16 +43,11 @@ func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 	on := bustest.Open(b.t, b.server)
 	p := NewPeers(on, id, name, zaptest.NewLogger(b.t))
 	stop, err := p.Listen()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
 	b.t.Cleanup(stop)
-	if _, err := on.OnNotify(id, func(events.SessionID) {}); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := on.Conn().Flush(); err != nil {
-		b.t.Fatal(err)
-	}
+	_, err = on.OnNotify(id, func(events.SessionID) {})
+	runtest.NoError(b.t, err)
+	runtest.NoError(b.t, on.Conn().Flush())
 	return p, on
 }
 
@@ -129,9 +125,7 @@ func TestWatcherWakes(t *testing.T) {
 		t.Error("got none or two that lead")
 	}
 	held, err := dying.Queue(t.Context(), bus.ClassTurn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b.create("s")
 	b.submit("s", "t1")
 	var w *bus.Wake
@@ -143,9 +137,7 @@ func TestWatcherWakes(t *testing.T) {
 	}
 	dying.Close()
 	q, err := alive.Queue(t.Context(), bus.ClassTurn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var again *bus.Wake
 	if _, err := q.Fetch(t.Context(), 1, time.Minute, func(got *bus.Wake) { again = got }); err != nil || again == nil {
 		t.Fatalf("fetch: got %v, %v", again, err)
@@ -167,9 +159,7 @@ func TestStartWakes(t *testing.T) {
 			b.create("s")
 			b.submit("s", "t1")
 			w := b.fetchWake(bus.ClassTurn, false)
-			if err := w.Extend(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, w.Extend(t.Context()))
 			p, _ := b.peer("w1", node)
 			b.runPeers(p)
 			if again := b.fetchWake(bus.ClassTurn, true); again.Deliveries != 1 || !again.Repair {

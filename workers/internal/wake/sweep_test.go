@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -45,17 +46,14 @@ func TestSweepWakesWhatNeedsAWorker(t *testing.T) {
 			if w.Session != "s" || !w.Repair || w.Worker != "w1" {
 				t.Errorf("got %+v %+v, want a repair that names the worker", w.WakeKey, w.WakeHint)
 			}
-			if wakes := b.wakes(); len(wakes) != 1 {
-				t.Errorf("wakes: got %v, want no other", wakes)
-			}
+			runtest.Equal(t, "wakes", len(b.wakes()), 1)
 			b.swept()
 			if !b.candidate("s") || b.candidate("idle") {
 				t.Errorf("candidates: s %v, idle %v, want only the one that needs a worker", b.candidate("s"), b.candidate("idle"))
 			}
 			b.append("s", "t1", &events.TurnCompleted{End: events.EndFinished})
-			if _, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK"))
+			runtest.NoError(t, err)
 			b.swept()
 			if b.candidate("s") || len(b.wakes()) != 0 {
 				t.Errorf("at rest: candidate %v, wakes %v, want it forgotten", b.candidate("s"), b.wakes())
@@ -67,12 +65,8 @@ func TestSweepWakesWhatNeedsAWorker(t *testing.T) {
 func deleteStream(b *bundle, name string) {
 	b.t.Helper()
 	js, err := jetstream.New(b.bus.Conn())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := js.DeleteStream(b.t.Context(), name); err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
+	runtest.NoError(b.t, js.DeleteStream(b.t.Context(), name))
 }
 
 // TestSweepFoldsNothingThatHasAWake does not fold a candidate that has its wake, queued or delivered, or that has
@@ -81,9 +75,7 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const none events.SessionID = "none" // the fold finds that it does not exist
-	if err := b.bus.PublishWake(hint.FallbackKey(none), bus.WakeHint{}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.bus.PublishWake(hint.FallbackKey(none), bus.WakeHint{}))
 	b.sweep.Moved(none, 0, false)
 	b.wakes()
 	b.swept()
@@ -95,9 +87,8 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	if !b.candidate(none) {
 		t.Error("with a wake that is held: it was folded")
 	}
-	if _, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.bus.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK"))
+	runtest.NoError(t, err)
 	b.sweep.quiet = time.Hour
 	b.swept()
 	if !b.candidate(none) {
@@ -116,22 +107,16 @@ func TestSweepExcusesByRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("s")
-	if err := follow.NewProjector(b.bus, nil).Project(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, follow.NewProjector(b.bus, nil).Project(t.Context(), "s"))
 	asked, err := b.bus.Conn().SubscribeSync("$JS.API.*.*.lash-s-s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, c := range []struct {
 		seq   events.Seq
 		folds bool
 	}{{1, false}, {2, true}, {0, true}} {
 		b.sweep.Moved("s", c.seq, false)
 		b.swept()
-		if err := b.bus.Conn().Flush(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.bus.Conn().Flush())
 		n, _, err := asked.Pending()
 		for range n {
 			if _, err := asked.NextMsg(time.Second); err != nil {
@@ -150,9 +135,8 @@ func TestSweepWakesTasks(t *testing.T) {
 	b := setup(t)
 	b.create("s")
 	for _, task := range []events.TaskID{"k1", "k2"} {
-		if _, err := b.host.RegisterTask(t.Context(), "s", api.TaskRequest{ID: task, Runner: "r"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.host.RegisterTask(t.Context(), "s", api.TaskRequest{ID: task, Runner: "r"})
+		runtest.NoError(t, err)
 	}
 	b.submit("s", "t1")
 	lost := b.fetchWake(bus.ClassTask, true)
@@ -171,9 +155,7 @@ func TestSweepWakesTasks(t *testing.T) {
 		t.Errorf("got %+v and %+v, want both tasks, the one that was lost as a repair", first, second)
 	}
 	b.swept()
-	if got := b.wakes(); len(got) != 3 {
-		t.Errorf("wakes after both were lost: got %v, want three", got)
-	}
+	runtest.Equal(t, "wakes after both were lost", len(b.wakes()), 3)
 	for _, task := range []events.TaskID{"k1", "k2"} {
 		b.append("s", "", &events.TaskEnded{Task: task, State: events.TaskCompleted})
 		b.fetchWake(bus.ClassTask, true)
@@ -193,16 +175,13 @@ func TestSweepSetsTimers(t *testing.T) {
 	at := map[events.SessionID]time.Time{"later": time.Now().Add(time.Hour), "past": time.Now().Add(-time.Minute)}
 	for id, at := range at {
 		b.create(id)
-		if _, err := b.host.SubmitAt(t.Context(), id, at, api.Ask("go")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.host.SubmitAt(t.Context(), id, at, api.Ask("go"))
+		runtest.NoError(t, err)
 	}
 	b.fetchWake(bus.ClassTurn, true) // of the due turn
 	deleteStream(b, "lash-timers")
 	again, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{b.server.InProcess()}}) // creates the stream
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer again.Close()
 	b.sweep.QueueLost(true)
 	b.swept()
@@ -221,18 +200,13 @@ func TestSweepStoresTimersAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("s")
-	if _, err := b.host.SubmitAt(t.Context(), "s", time.Now().Add(2*time.Second), api.Ask("go")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.host.SubmitAt(t.Context(), "s", time.Now().Add(2*time.Second), api.Ask("go"))
+	runtest.NoError(t, err)
 	b.sweep.QueueLost(false)
 	b.swept()
-	if err := b.bus.StoreTimer(t.Context(), "s", events.MillisOf(time.Now().Add(time.Hour))); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.bus.StoreTimer(t.Context(), "s", events.MillisOf(time.Now().Add(time.Hour))))
 	due, err := b.bus.Due(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	fired := false
 	bustest.Eventually(t, "the timer fires", func() bool {
 		b.swept()
@@ -240,9 +214,7 @@ func TestSweepStoresTimersAgain(t *testing.T) {
 			fired = id == "s"
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return fired
 	})
 	if _, err := b.host.Submit(t.Context(), "s", api.Ask("now")); err != nil { // a commit
@@ -276,12 +248,9 @@ func TestSweepClosesWhatNoCreatorFinishes(t *testing.T) {
 func (b *bundle) spoil(id events.SessionID) {
 	b.t.Helper()
 	js, err := jetstream.New(b.bus.Conn())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := js.Publish(b.t.Context(), "lash.s."+string(id)+".turn", []byte("junk")); err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
+	_, err = js.Publish(b.t.Context(), "lash.s."+string(id)+".turn", []byte("junk"))
+	runtest.NoError(b.t, err)
 }
 
 // TestSweepOfUnfoldable wakes the session for other nodes until it has a dead letter.
@@ -300,9 +269,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 	}
 	b.fetchWake(bus.ClassTurn, true)
 	b.fetchWake(bus.ClassTurn, true)
-	if err := b.bus.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: "bad", Attempts: 8}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.bus.PutDeadLetter(t.Context(), &bus.DeadLetter{Session: "bad", Attempts: 8}))
 	b.swept()
 	if wakes := b.wakes(); wakes[hint.FallbackKey("bad")] || b.candidate("bad") || !wakes[hint.FallbackKey("good")] {
 		t.Errorf("with a dead letter: got the wakes %v, candidate %v, want only the other", wakes, b.candidate("bad"))

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/bus/delay"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -99,9 +100,7 @@ func (t *Trials) restarted() *Trials {
 func (b *bundle) trial(key bus.TrialKey) bus.Trial {
 	b.t.Helper()
 	trial, err := b.bus.Trial(b.t.Context(), key)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	runtest.NoError(b.t, err)
 	return trial
 }
 
@@ -128,9 +127,7 @@ func TestSuspicious(t *testing.T) {
 		false: {{Deliveries: 1}}, true: {{Deliveries: 2}, {Deliveries: 1, WakeHint: bus.WakeHint{Repair: true}}},
 	} {
 		for _, w := range list {
-			if got := Suspicious(&w); got != want {
-				t.Errorf("%+v: got %v, want %v", w, got, want)
-			}
+			runtest.Equal(t, fmt.Sprintf("%+v", w), Suspicious(&w), want)
 		}
 	}
 }
@@ -155,9 +152,7 @@ func TestWithdraw(t *testing.T) {
 	for n := range 7 {
 		before := b.trial(foldOfS)
 		b.begin(trials, foldOfS, nil).Withdraw(t.Context())
-		if got := b.trial(foldOfS); got != before {
-			t.Errorf("after %d attempts: got %+v, want %+v", n, got, before)
-		}
+		runtest.Equal(t, fmt.Sprintf("after %d attempts", n), b.trial(foldOfS), before)
 		b.begin(trials, foldOfS, nil)
 		if got := b.trial(foldOfS).Count; got != int64(n+1) {
 			t.Fatalf("attempt %d: got a count of %d", n+1, got)
@@ -165,9 +160,7 @@ func TestWithdraw(t *testing.T) {
 		trials = trials.restarted()
 	}
 	b.begin(trials, foldOfS, nil).Clear(t.Context())
-	if got := b.trial(foldOfS); got != (bus.Trial{}) {
-		t.Errorf("over: got %+v, want it forgotten", got)
-	}
+	runtest.Equal(t, "over", b.trial(foldOfS), (bus.Trial{}))
 }
 
 // TestFoldThatKills expects a dead letter after the limit of attempts that are stored and do not end, whatever is appended
@@ -186,9 +179,7 @@ func TestFoldThatKills(t *testing.T) {
 	if err != nil || !trial.Exhausted() {
 		t.Fatalf("after as many as may be: got %v, exhausted %v", err, trial.Exhausted())
 	}
-	if err := trials.DeadLetter(t.Context(), trial); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, trials.DeadLetter(t.Context(), trial))
 	if letter, err := b.bus.DeadLetter(t.Context(), "s"); err != nil || letter.Attempts != 3 || letter.Error != "" || letter.Worker != "w1" || letter.At == 0 {
 		t.Errorf("got %+v, %v", letter, err)
 	}
@@ -386,9 +377,7 @@ func TestAlone(t *testing.T) {
 	trials.suspects.clock = func() time.Time { return now }
 	soon := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, SoonError(aloneWait)) {
-			t.Errorf("%s: got %v, want it to wait", what, err)
-		}
+		runtest.WantError(t, what, err, SoonError(aloneWait))
 	}
 	begins := func(key bus.TrialKey) error {
 		before := b.trial(key)
@@ -399,9 +388,7 @@ func TestAlone(t *testing.T) {
 		return err
 	}
 	first := b.begin(trials, turnOf("a"), nil)
-	if err := b.bus.PutTrial(t.Context(), turnOf("b"), bus.Trial{Count: 2}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.bus.PutTrial(t.Context(), turnOf("b"), bus.Trial{Count: 2}))
 	soon("beside a suspect", begins(turnOf("b")))
 	first.Clear(t.Context())                                                               // it made progress
 	b.begin(trials, bus.TrialKey{Session: "b", Of: bus.TrialFold}, nil).Clear(t.Context()) // before its turn a session is folded
@@ -422,9 +409,7 @@ func TestAlone(t *testing.T) {
 	if got := b.trial(turnOf("b")); got.Own != 0 || got.Count != 3 {
 		t.Errorf("no longer alone: written %+v", got)
 	}
-	if err := trials.First("c"); err != nil {
-		t.Errorf("beside one that is no longer alone: got %v", err)
-	}
+	runtest.WantError(t, "beside one that is no longer alone", trials.First("c"), nil)
 	if _, _, exhausted := trials.Fail(t.Context(), alone, turnOf("b"), nil, errors.New("failed")); exhausted || b.trial(turnOf("b")).Own != 1 {
 		t.Errorf("it failed by itself: exhausted %v, written %+v", exhausted, b.trial(turnOf("b")))
 	}
@@ -441,9 +426,7 @@ func TestAloneIsStoredFirst(t *testing.T) {
 	b := setup(t)
 	for n := range 30 {
 		key := turnOf(events.SessionID(fmt.Sprint("s", n)))
-		if err := b.bus.PutTrial(t.Context(), key, bus.Trial{Count: 2}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.bus.PutTrial(t.Context(), key, bus.Trial{Count: 2}))
 		trials := trialsOf(b, 3)
 		trials.Alone = time.Nanosecond
 		b.begin(trials, key, nil)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
 )
@@ -46,9 +47,7 @@ func setup(t *testing.T, status int, body string) *bundle {
 func open(t *testing.T, cfg anthropic.Config) *llm.Endpoint {
 	t.Helper()
 	p, err := anthropic.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p
 }
 
@@ -152,9 +151,7 @@ func TestUsage(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Complete: %v", err)
 			}
-			if res.Usage != c.want {
-				t.Errorf("got %+v, want %+v", res.Usage, c.want)
-			}
+			runtest.Equal(t, "usage", res.Usage, c.want)
 		})
 	}
 }
@@ -207,9 +204,7 @@ func TestThinkingBlocksAreUnchanged(t *testing.T) {
 		start(3, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(3, `{"type":"input_json_delta","partial_json":"{\"n\": 9007199254740993}"}`),
 		finish("tool_use"), stop))
 	res, err := b.Complete(t.Context(), request(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	if len(res.Parts) != 4 || res.Parts[0].Text != "Let me see." || res.Parts[1].Text != "" || res.Parts[2].Text != "" {
 		t.Fatalf("parts: got %+v, want three of reasoning, the first with text, and a call", res.Parts)
 	}
@@ -217,15 +212,12 @@ func TestThinkingBlocksAreUnchanged(t *testing.T) {
 	req := request(
 		say(events.RoleAssistant, append([]events.Part{foreign}, res.Parts...)...),
 		say(events.RoleUser, events.Part{Kind: events.PartToolResult, Call: "a", Text: "done"}))
-	if _, err := b.Complete(t.Context(), req, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Complete(t.Context(), req, nil)
+	runtest.NoError(t, err)
 	var sent struct {
 		Messages []struct{ Content json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte(b.body), &sent); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal([]byte(b.body), &sent))
 	want := `[{"signature":"SIG1","thinking":"Let me see.","type":"thinking"},{"data":"SECRET","type":"redacted_thinking"},` +
 		`{"signature":"SIG2","thinking":"","type":"thinking"},{"id":"a","input":{"n":9007199254740993},"name":"f","type":"tool_use"}]`
 	if got := string(sent.Messages[1].Content); got != want {
@@ -241,9 +233,8 @@ func TestThinkingComesNeverLast(t *testing.T) {
 	req := request(
 		say(events.RoleAssistant, own, text("said"), own), say(events.RoleUser, text("on")),
 		say(events.RoleAssistant, own), say(events.RoleUser, text("and on")))
-	if _, err := b.Complete(t.Context(), req, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Complete(t.Context(), req, nil)
+	runtest.NoError(t, err)
 	want := `{"content":[{"signature":"SIG","thinking":"hm","type":"thinking"},{"text":"said","type":"text"}],"role":"assistant"},` +
 		`{"content":[{"text":"on","type":"text"},{"cache_control":{"type":"ephemeral"},"text":"and on","type":"text"}],"role":"user"}`
 	if !strings.Contains(b.body, want) {
@@ -266,9 +257,8 @@ func TestParams(t *testing.T) {
 	req.Messages = append([]events.Message{say(events.RoleSystem, text("one")), say(events.RoleSystem, text("two"))}, req.Messages...)
 	req.Effort = "high"
 	req.Sampling = events.Sampling{Temperature: "0.5", TopP: "0", Stop: []string{"END"}}
-	if _, err := b.Complete(t.Context(), req, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Complete(t.Context(), req, nil)
+	runtest.NoError(t, err)
 	for _, want := range []string{
 		`"max_tokens":32000`, `"temperature":0.5`, `"top_p":0}`, `"stop_sequences":["END"]`,
 		`"output_config":{"effort":"high"}`, `"thinking":{"type":"adaptive"}`,
@@ -283,9 +273,8 @@ func TestParams(t *testing.T) {
 	}
 	req = request()
 	req.Messages[0].Role = events.RoleAssistant
-	if _, err := b.Complete(t.Context(), req, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Complete(t.Context(), req, nil)
+	runtest.NoError(t, err)
 	if !strings.Contains(b.body, `"messages":[{"content":[{"text":"[the conversation continues here]"`) || strings.Contains(b.body, `"thinking"`) {
 		t.Errorf("request: got %s, want a user first and no thinking", b.body)
 	}
@@ -314,9 +303,8 @@ func TestEnvironment(t *testing.T) {
 	b := setup(t, http.StatusOK, sse(begin, finish("end_turn"), stop))
 	for _, apiKey := range []string{key, ""} {
 		p := open(t, anthropic.Config{APIKey: apiKey, BaseURL: b.url})
-		if _, err := p.Complete(t.Context(), request(), nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Complete(t.Context(), request(), nil)
+		runtest.NoError(t, err)
 		got := []string{b.header.Get("X-Api-Key"), b.header.Get("Authorization"), b.header.Get("X-From-Env")}
 		if want := []string{apiKey, "", ""}; !reflect.DeepEqual(got, want) {
 			t.Errorf("headers: got %q, want %q", got, want)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -35,23 +36,16 @@ func TestOutputAndChoice(t *testing.T) {
 			if !c.toolless {
 				req.Tools = []llm.Tool{{Name: "f"}}
 			}
-			if _, err := b.Complete(t.Context(), req, nil); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Complete(t.Context(), req, nil)
+			runtest.NoError(t, err)
 			var sent struct {
 				OutputConfig json.RawMessage `json:"output_config"`
 				ToolChoice   json.RawMessage `json:"tool_choice"`
 				Thinking     json.RawMessage
 			}
-			if err := json.Unmarshal([]byte(b.body), &sent); err != nil {
-				t.Fatal(err)
-			}
-			if got := string(sent.OutputConfig); got != c.config {
-				t.Errorf("output_config: got %s, want %s", got, c.config)
-			}
-			if got := string(sent.ToolChoice); got != c.chosen {
-				t.Errorf("tool_choice: got %s, want %s", got, c.chosen)
-			}
+			runtest.NoError(t, json.Unmarshal([]byte(b.body), &sent))
+			runtest.Equal(t, "output_config", string(sent.OutputConfig), c.config)
+			runtest.Equal(t, "tool_choice", string(sent.ToolChoice), c.chosen)
 			if got := len(sent.Thinking) > 0; got != c.thinks {
 				t.Errorf("thinking: got %s", sent.Thinking)
 			}

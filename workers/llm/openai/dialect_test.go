@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/openai"
 )
@@ -41,9 +42,7 @@ func setupStatus(t *testing.T, status int, media, body string) *bundle {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _ := io.ReadAll(r.Body)
 		b.header, b.body = r.Header, nil
-		if err := json.Unmarshal(sent, &b.body); err != nil {
-			t.Errorf("request is no JSON: %v", err)
-		}
+		runtest.WantError(t, "request is no JSON", json.Unmarshal(sent, &b.body), nil)
 		w.Header().Set("Content-Type", media)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
@@ -57,9 +56,7 @@ func setupStatus(t *testing.T, status int, media, body string) *bundle {
 func open(t *testing.T, cfg openai.Config) *llm.Endpoint {
 	t.Helper()
 	p, err := openai.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p
 }
 
@@ -218,15 +215,12 @@ func TestVendorFields(t *testing.T) {
 		delta(`{"tool_calls":[{"index":0,"id":"a","extra_content":{"google":{"thought_signature":"sig"}},"function":{"name":"f","arguments":"{}"}}]}`, `"tool_calls"`))
 	first, other := setup(t, stream), setup(t, stream)
 	res, err := first.Complete(t.Context(), request(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	reply := events.Message{Role: events.RoleAssistant, Parts: res.Parts}
 	result := events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "a", Text: "done"}}}
 	for _, b := range []*bundle{first, other} {
-		if _, err := b.Complete(t.Context(), request(reply, result), nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Complete(t.Context(), request(reply, result), nil)
+		runtest.NoError(t, err)
 		assistant := b.body["messages"].([]any)[1].(map[string]any)
 		sent := assistant["tool_calls"].([]any)[0].(map[string]any)
 		got := fmt.Sprintf("%v %v", assistant["reasoning_content"], sent["extra_content"])
@@ -234,14 +228,11 @@ func TestVendorFields(t *testing.T) {
 		if b == other {
 			want = "<nil> <nil>"
 		}
-		if got != want {
-			t.Errorf("vendor fields: got %s, want %s", got, want)
-		}
+		runtest.Equal(t, "vendor fields", got, want)
 	}
 	reply.Parts = []events.Part{res.Parts[0], {Kind: events.PartText, Text: "bye"}}
-	if _, err := first.Complete(t.Context(), request(reply, user("on")), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = first.Complete(t.Context(), request(reply, user("on")), nil)
+	runtest.NoError(t, err)
 	if got, ok := first.body["messages"].([]any)[1].(map[string]any)["reasoning_content"]; ok {
 		t.Errorf("reasoning outside a chain of calls: got %v, want none", got)
 	}
@@ -271,9 +262,8 @@ func TestDescriptionsTooLong(t *testing.T) {
 		req := request()
 		req.Tools = []llm.Tool{{Name: "f", Description: strings.Repeat("é", 3000), InputSchema: []byte(`{}`)}}
 		for range 2 {
-			if _, err := p.Complete(t.Context(), req, nil); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := p.Complete(t.Context(), req, nil)
+			runtest.WantError(t, name, err, nil)
 		}
 		if calls != 3 {
 			t.Errorf("%s: got %d requests, want 3", name, calls)
@@ -379,16 +369,13 @@ func TestEnvironment(t *testing.T) {
 	b := setup(t, sse("[DONE]"))
 	for _, apiKey := range []string{key, ""} {
 		p := open(t, openai.Config{APIKey: apiKey, BaseURL: b.url})
-		if _, err := p.Complete(t.Context(), request(), nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Complete(t.Context(), request(), nil)
+		runtest.NoError(t, err)
 		if got := b.header.Get("Authorization"); got != strings.TrimSpace("Bearer "+apiKey) && got != "" || (apiKey != "") != (got != "") {
 			t.Errorf("authorization: got %q, want that of key %q", got, apiKey)
 		}
 		for _, name := range []string{"OpenAI-Organization", "OpenAI-Project", "X-From-Env"} {
-			if got := b.header.Get(name); got != "" {
-				t.Errorf("%s: got %q, want none", name, got)
-			}
+			runtest.Equal(t, name, b.header.Get(name), "")
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()

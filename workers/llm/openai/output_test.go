@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/openai"
 )
@@ -38,9 +39,7 @@ func TestOutputAndChoice(t *testing.T) {
 				ToolChoice     json.RawMessage `json:"tool_choice"`
 			}
 			client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
-				if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
-					t.Error(err)
-				}
+				runtest.WantError(t, "decode", json.NewDecoder(r.Body).Decode(&sent), nil)
 				return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(sse("[DONE]")))}, nil
 			})}
 			req := request()
@@ -48,15 +47,10 @@ func TestOutputAndChoice(t *testing.T) {
 			if !c.toolless {
 				req.Tools = []llm.Tool{{Name: "f"}}
 			}
-			if _, err := open(t, openai.Config{APIKey: key, HTTPClient: client}).Complete(t.Context(), req, nil); err != nil {
-				t.Fatal(err)
-			}
-			if got := string(sent.ResponseFormat); got != c.format {
-				t.Errorf("response_format: got %s, want %s", got, c.format)
-			}
-			if got := string(sent.ToolChoice); got != c.chosen {
-				t.Errorf("tool_choice: got %s, want %s", got, c.chosen)
-			}
+			_, err := open(t, openai.Config{APIKey: key, HTTPClient: client}).Complete(t.Context(), req, nil)
+			runtest.NoError(t, err)
+			runtest.Equal(t, "response_format", string(sent.ResponseFormat), c.format)
+			runtest.Equal(t, "tool_choice", string(sent.ToolChoice), c.chosen)
 		})
 	}
 	req := request()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 	"github.com/lash-go/lash/workers/llm/openai"
@@ -55,9 +56,7 @@ func setupResponses(t *testing.T, status int, stream string) *responsesBundle {
 func openResponses(t *testing.T, cfg openai.Config) *llm.Endpoint {
 	t.Helper()
 	p, err := openai.NewResponses(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return p
 }
 
@@ -261,9 +260,7 @@ func TestResponsesReplay(t *testing.T) {
 		completed("null"))
 	first, other := setupResponses(t, http.StatusOK, stream), setupResponses(t, http.StatusOK, stream)
 	res, err := first.Complete(t.Context(), request(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	req := request(events.Message{Role: events.RoleAssistant, Parts: res.Parts},
 		events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "a", Text: ""}}})
 	own := `{"id":"rs_1","summary":[{"text":"hm","type":"summary_text"}],"encrypted_content":"ENC1","type":"reasoning"},` +
@@ -276,17 +273,12 @@ func TestResponsesReplay(t *testing.T) {
 		`{"arguments":"{\"n\":9007199254740993}","call_id":"a","name":"f","type":"function_call"},` +
 		`{"content":"ok","role":"assistant"},{"output":"[no output]","call_id":"a","type":"function_call_output"}`
 	for b, want := range map[*responsesBundle]string{first: own, other: foreign} {
-		if _, err := b.Complete(t.Context(), req, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Complete(t.Context(), req, nil)
+		runtest.NoError(t, err)
 		var sent struct{ Input []json.RawMessage }
-		if err := json.Unmarshal([]byte(b.body), &sent); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal([]byte(b.body), &sent))
 		var want2 []json.RawMessage
-		if err := json.Unmarshal([]byte("["+want+"]"), &want2); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal([]byte("["+want+"]"), &want2))
 		if got, want := values(t, sent.Input[1:]), values(t, want2); !reflect.DeepEqual(got, want) {
 			t.Errorf("input:\n got %s\nwant %s", sent.Input[1:], want2)
 		}
@@ -298,9 +290,7 @@ func values(t *testing.T, list []json.RawMessage) []any {
 	t.Helper()
 	out := make([]any, len(list))
 	for i, raw := range list {
-		if err := json.Unmarshal(raw, &out[i]); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal(raw, &out[i]))
 	}
 	return out
 }
@@ -351,9 +341,7 @@ func TestResponsesParams(t *testing.T) {
 			}
 		}
 	}
-	if b.path != "/v1/responses" {
-		t.Errorf("path: got %s, want /v1/responses", b.path)
-	}
+	runtest.Equal(t, "path", b.path, "/v1/responses")
 	b.body = ""
 	for name, change := range map[string]func(*llm.Request){
 		"seed":   func(r *llm.Request) { r.Sampling.Seed = "1" },

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -34,14 +35,11 @@ func BenchmarkStream(b *testing.B) {
 			}))
 			b.Cleanup(server.Close)
 			p, err := c.open(llm.Config{APIKey: llmtest.Key, BaseURL: server.URL})
-			if err != nil {
-				b.Fatal(err)
-			}
+			runtest.NoError(b, err)
 			ask := llm.Request{Model: "m", Messages: []events.Message{{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: "go on"}}}}}
 			for b.Loop() {
-				if _, err := p.Complete(b.Context(), ask, func(llm.Delta) {}); err != nil {
-					b.Fatal(err)
-				}
+				_, err = p.Complete(b.Context(), ask, func(llm.Delta) {})
+				runtest.NoError(b, err)
 			}
 		})
 	}

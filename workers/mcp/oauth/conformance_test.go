@@ -66,9 +66,7 @@ func TestChildClient(t *testing.T) {
 		ClientSecret string `json:"client_secret"`
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
-		if err := json.Unmarshal([]byte(text), &known); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, json.Unmarshal([]byte(text), &known))
 	}
 	cfg.ClientID, cfg.ClientSecret = known.ClientID, known.ClientSecret
 	if cfg.ClientSecret != "" {
@@ -76,9 +74,7 @@ func TestChildClient(t *testing.T) {
 	}
 	cfg.Machine = strings.Contains(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "client-credentials")
 	s, err := oauth.NewSource(endpoint, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for logins := 0; ; logins++ {
 		err := useTools(t.Context(), endpoint, s)
 		if err == nil {
@@ -87,9 +83,7 @@ func TestChildClient(t *testing.T) {
 		if !errors.Is(err, oauth.ErrLogin) || logins == 3 {
 			t.Fatal(err)
 		}
-		if err := oauth.Login(t.Context(), endpoint, cfg, oauth.Person{Show: oauthtest.Browse}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, oauth.Login(t.Context(), endpoint, cfg, oauth.Person{Show: oauthtest.Browse}))
 	}
 }
 
@@ -97,13 +91,9 @@ func TestChildClient(t *testing.T) {
 func issuerOf(t *testing.T, endpoint string) string {
 	t.Helper()
 	at, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	answer, err := http.Get(at.Scheme + "://" + at.Host + "/.well-known/oauth-protected-resource" + at.Path) //nolint:gosec // of the suite
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	var meta struct {
 		Servers []string `json:"authorization_servers"`

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/mcp/oauth"
 	"github.com/lash-go/lash/workers/mcp/oauth/oauthtest"
 )
@@ -22,18 +23,14 @@ import (
 // login logs in with a browser, and returns a source.
 func login(t *testing.T, g *oauthtest.Guarded, cfg oauth.Config) *oauth.Source {
 	t.Helper()
-	if err := oauth.Login(t.Context(), g.URL+"/mcp", cfg, oauth.Person{Show: oauthtest.Browse}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, oauth.Login(t.Context(), g.URL+"/mcp", cfg, oauth.Person{Show: oauthtest.Browse}))
 	return source(t, g, cfg)
 }
 
 func source(t *testing.T, g *oauthtest.Guarded, cfg oauth.Config) *oauth.Source {
 	t.Helper()
 	s, err := oauth.NewSource(g.URL+"/mcp", cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return s
 }
 
@@ -61,9 +58,7 @@ func TestLogin(t *testing.T) {
 			if token, err := source(t, g, cfg).Token(t.Context()); token != "" || err != nil {
 				t.Errorf("before the login: got %q, %v, want neither", token, err)
 			}
-			if err := oauth.Login(t.Context(), g.URL+"/mcp", cfg, p); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, oauth.Login(t.Context(), g.URL+"/mcp", cfg, p))
 			if token, err := source(t, g, cfg).Token(t.Context()); token != "access-secret-1" || err != nil {
 				t.Errorf("after the login: got %q, %v, want the first token", token, err)
 			}
@@ -141,9 +136,7 @@ func TestForgedReturn(t *testing.T) {
 		}
 		return errors.Join(oauthtest.Browse(at.Query().Get("redirect_uri")+"?code=forged&state=other"), oauthtest.Browse(address))
 	}})
-	if err != nil {
-		t.Errorf("got %v, want a login", err)
-	}
+	runtest.WantError(t, "err", err, nil)
 }
 
 // TestLoginAgain: where the authorization server renews no more, a person is needed, and no secret is in the error.
@@ -170,9 +163,8 @@ func TestRefusalAlone(t *testing.T) {
 	t.Parallel()
 	g, cfg := oauthtest.Guard(t, nil), file(t)
 	s := source(t, g, cfg)
-	if _, err := s.Renew(t.Context(), "", &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}}); !errors.Is(err, oauth.ErrLogin) {
-		t.Errorf("got %v, want %v", err, oauth.ErrLogin)
-	}
+	_, err := s.Renew(t.Context(), "", &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}})
+	runtest.WantError(t, "renew", err, oauth.ErrLogin)
 	if token, err := s.Token(t.Context()); token != "" || err != nil || !cfg.LoggedIn().IsZero() {
 		t.Errorf("the next request: got %q, %v, want no token and no error", token, err)
 	}
@@ -183,9 +175,7 @@ func TestNoLogin(t *testing.T) {
 	t.Parallel()
 	open := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(open.Close)
-	if err := oauth.Login(t.Context(), open.URL, file(t), oauth.Person{Show: oauthtest.Browse}); !errors.Is(err, oauth.ErrNoLogin) {
-		t.Errorf("a server without: got %v, want %v", err, oauth.ErrNoLogin)
-	}
+	runtest.WantError(t, "a server without", oauth.Login(t.Context(), open.URL, file(t), oauth.Person{Show: oauthtest.Browse}), oauth.ErrNoLogin)
 	g, cfg := oauthtest.Guard(t, nil), file(t)
 	cfg.Redirect = "http://192.0.2.1/callback"
 	if err := oauth.Login(t.Context(), g.URL+"/mcp", cfg, oauth.Person{Show: oauthtest.Browse}); err == nil || !strings.Contains(err.Error(), "an address of this machine") {
@@ -210,9 +200,7 @@ func TestDo(t *testing.T) {
 	s := login(t, g, cfg)
 	do := func(refusals int) (sent []string, status int, err error) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/mcp", strings.NewReader("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		answer, err := s.Do(r, func(r *http.Request) (*http.Response, error) {
 			body, _ := io.ReadAll(r.Body)
 			sent = append(sent, r.Header.Get("Authorization")+" "+string(body))

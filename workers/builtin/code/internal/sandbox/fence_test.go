@@ -3,6 +3,8 @@ package sandbox
 import (
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestFence(t *testing.T) {
@@ -34,9 +36,7 @@ func TestFence(t *testing.T) {
 			if before != c.before || code != c.code || lang != c.lang || ok != c.ok {
 				t.Errorf("got %q %q %q %v, want %q %q %q %v", before, code, lang, ok, c.before, c.code, c.lang, c.ok)
 			}
-			if got := Closed(c.text); got != c.closed {
-				t.Errorf("closed: got %v, want %v", got, c.closed)
-			}
+			runtest.Equal(t, "closed", Closed(c.text), c.closed)
 		})
 	}
 }

@@ -151,9 +151,7 @@ func TestMemoryIsNotOfWaiting(t *testing.T) {
 			return err
 		})
 	}
-	if err := programs.Wait(); err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "wait", programs.Wait(), nil)
 }
 
 // TestMemoryIsOfOthers: a program waits for memory for some time, and then fails with the variables as before.
@@ -162,9 +160,7 @@ func TestMemoryIsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := Limits{MemoryBytes: 16 << 20, Memory: memory.NewPool(16<<20, 16<<20)}
 		give, err := limits.Memory.Take(t.Context(), "b", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		defer give()
 		resp, err := Run(t.Context(), limits, Request{Code: "print(1)", State: []byte(`{"v":9}`)}, newDesk())
 		if want := limits.noMemory(); err != nil || resp.Error != want || string(resp.State) != `{"v":9}` || resp.Output != "" {
@@ -173,9 +169,8 @@ func TestMemoryIsOfOthers(t *testing.T) {
 		ended := errors.New("ended")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(ended) })
-		if _, err := Run(ctx, limits, Request{Code: "print(1)"}, newDesk()); !errors.Is(err, ended) {
-			t.Errorf("at the end of the turn: got %v, want %v", err, ended)
-		}
+		_, err = Run(ctx, limits, Request{Code: "print(1)"}, newDesk())
+		runtest.WantError(t, "at the end of the turn", err, ended)
 	})
 }
 
@@ -308,18 +303,15 @@ func TestClockStopsTheProgramOnly(t *testing.T) {
 func TestCallerEndsTheRun(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
-	if _, err := Run(t.Context(), Limits{}, Request{Code: "attempt(stops)", Tools: d.names()}, d); !errors.Is(err, ErrStop) {
-		t.Errorf("got %v, want %v", err, ErrStop)
-	}
+	_, err := Run(t.Context(), Limits{}, Request{Code: "attempt(stops)", Tools: d.names()}, d)
+	runtest.WantError(t, "run", err, ErrStop)
 	removed := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	d.tools["add"] = func(map[string]any) (string, error) { cancel(removed); return "", ctx.Err() }
-	if _, err := Run(ctx, Limits{}, Request{Code: "attempt(add)\nprint(1)", Tools: d.names()}, d); !errors.Is(err, removed) {
-		t.Errorf("got %v, want %v", err, removed)
-	}
-	if _, err := Run(ctx, Limits{Steps: 1 << 60}, Request{Code: "while True: pass"}, d); !errors.Is(err, removed) {
-		t.Errorf("got %v, want %v", err, removed)
-	}
+	_, err = Run(ctx, Limits{}, Request{Code: "attempt(add)\nprint(1)", Tools: d.names()}, d)
+	runtest.WantError(t, "run", err, removed)
+	_, err = Run(ctx, Limits{Steps: 1 << 60}, Request{Code: "while True: pass"}, d)
+	runtest.WantError(t, "run", err, removed)
 	if _, err := Run(t.Context(), Limits{}, Request{Code: "pass", State: []byte(`{"v":9}`)}, d); err == nil {
 		t.Error("an unknown version: got no error")
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 const nodeEnv = "LASH_SANDBOX_NODE"
@@ -45,12 +47,8 @@ func TestProcessEndsWithItsNode(t *testing.T) {
 	node := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessEndsWithItsNode$") //nolint:gosec // this binary
 	node.Env = append(os.Environ(), nodeEnv+"=1")
 	out, err := node.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, node.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	pid, pidErr := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "process ")))
 	if err != nil || pidErr != nil {
@@ -92,9 +90,7 @@ func TestWallIsWithinThatOfTheNode(t *testing.T) {
 func TestProcessSeesNothing(t *testing.T) {
 	t.Setenv("SOME_API_KEY", "secret")
 	p, err := startProcess(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer p.wait()
 	defer p.kill()
 	pid := strings.Fields(children())
@@ -106,8 +102,7 @@ func TestProcessSeesNothing(t *testing.T) {
 
 func BenchmarkProgram(b *testing.B) {
 	for b.Loop() {
-		if _, err := Run(b.Context(), Limits{}, Request{Code: "x = add(a=1, b=2)", Tools: []string{"add"}}, newDesk()); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Run(b.Context(), Limits{}, Request{Code: "x = add(a=1, b=2)", Tools: []string{"add"}}, newDesk())
+		runtest.NoError(b, err)
 	}
 }

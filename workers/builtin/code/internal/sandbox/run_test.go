@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 func TestRunPrograms(t *testing.T) {
@@ -62,9 +64,7 @@ func TestRunPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			resp := runCode(t, newDesk(), Limits{Timeout: 10 * time.Minute}, Request{Code: c.code})
-			if resp.Output != c.output {
-				t.Errorf("output: got %q, want %q", resp.Output, c.output)
-			}
+			runtest.Equal(t, "output", resp.Output, c.output)
 			if c.err == "" && resp.Error != "" || !strings.Contains(resp.Error, c.err) {
 				t.Errorf("error: got %q, want %q", resp.Error, c.err)
 			}

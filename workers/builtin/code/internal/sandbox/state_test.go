@@ -15,6 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.starlark.net/starlark"
 	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -30,18 +32,14 @@ func TestStateGolden(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			resp := runCode(t, newDesk(), Limits{}, Request{Code: string(archive.Files[0].Data)})
 			if resp.Error != "" {
 				t.Fatal(resp.Error)
 			}
 			if *update {
 				archive.Files = append(archive.Files[:1], txtar.File{Name: "state.json", Data: append(resp.State, '\n')})
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 				return
 			}
 			want := strings.TrimSpace(string(archive.Files[1].Data))
