@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // entry is one rule of the runtime: what is given, what happens, and what must follow. Its subtest has the id and the name.
@@ -57,7 +59,5 @@ func TestCatalogueComplete(t *testing.T) {
 	}
 	slices.Sort(have)
 	want := slices.Sorted(slices.Values(expected))
-	if !slices.Equal(have, want) {
-		t.Errorf("ids: got %v, want %v", have, want)
-	}
+	runtest.EqualLists(t, "ids", have, want)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -138,9 +139,7 @@ func testEnvironmentOfCall(t *testing.T) {
 		"a": "ci", "b": `environment: "prod" is not for calls to name`, "c": `environment: this node has no "nowhere", but ci, default, prod, quick`,
 		"d": "default", "e": "default", "g": `environment: "prod" is not for calls to name`, "h": "took longer than 40ms",
 	} {
-		if got := b.CallResult(id, call); !strings.Contains(got, want) {
-			t.Errorf("%s: got %s, want %s", call, got, want)
-		}
+		runtest.Contains(t, call, b.CallResult(id, call), want)
 	}
 	harness.Equal(t, "limit of the task", b.AwaitTask(id, "q", events.TaskFailed).Summary, "killed, as it took longer than 50ms")
 	harness.Equal(t, "line", b.AwaitUpdates(id, 1)[0].Message, "ci")
@@ -217,9 +216,7 @@ func testEnvironmentOfCode(t *testing.T) {
 		req.Config.Environment = c.name
 		id := b.Open(req)
 		b.RunTurn(id, "t1", harness.Text("go"))
-		if got := b.Outputs(id)[0]; !strings.Contains(got, c.want) {
-			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
-		}
+		runtest.Contains(t, c.name, b.Outputs(id)[0], c.want)
 	}
 }
 

@@ -74,9 +74,7 @@ func TestChildNode(t *testing.T) {
 	var cfg nodeProcess
 	harness.WantError(t, "configuration", json.Unmarshal([]byte(notification), &cfg), nil)
 	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: cfg.URL}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	request := func(ctx context.Context, q question) (verdictOf, error) {
 		var a verdictOf
 		data, err := json.Marshal(q)

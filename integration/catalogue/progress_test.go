@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -48,9 +49,7 @@ func (o *outage) open() *bus.Bus {
 	o.t.Helper()
 	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 	b, err := bus.Open(o.t.Context(), bustest.WithKeys(o.t, bus.Config{URL: o.server.URL(), Options: []nats.Option{silent}}))
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	runtest.NoError(o.t, err)
 	o.t.Cleanup(b.Close)
 	return b
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -47,9 +48,8 @@ func testBothAppend(t *testing.T) {
 	next := make(map[string]int) // each appender's own order is kept
 	for _, n := range path[2:] {
 		var i, number int
-		if _, err := fmt.Sscanf(string(n.ID), "%d-%d", &i, &number); err != nil {
-			t.Fatal(err)
-		}
+		_, err = fmt.Sscanf(string(n.ID), "%d-%d", &i, &number)
+		runtest.NoError(t, err)
 		harness.Equal(t, "next of its appender", number, next[fmt.Sprint(i)])
 		next[fmt.Sprint(i)]++
 	}
@@ -155,12 +155,8 @@ func testInvariants(t *testing.T) {
 	group.Wait()
 	s := projector.New(id)
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
+		runtest.NoError(t, s.Apply(e))
 		checkInvariants(t, s)
 	}
 	harness.Equal(t, "turns", s.Turns, turns)
@@ -182,9 +178,7 @@ func disturb(b *harness.System, h *session.Host, id events.SessionID, tag string
 // checkInvariants checks the graph in addition to the state's own check.
 func checkInvariants(t *testing.T, s *projector.State) {
 	t.Helper()
-	if err := s.Check(); err != nil {
-		t.Errorf("at %d: %v", s.Seq, err)
-	}
+	runtest.WantError(t, fmt.Sprintf("at %d", s.Seq), s.Check(), nil)
 	nodes, err := s.AllNodes()
 	harness.WantError(t, "nodes", err, nil)
 	position := make(map[events.NodeID]int)

@@ -23,16 +23,10 @@ const taskServer = "LASH_TASK_SERVER"
 func TestChildTask(t *testing.T) {
 	url := os.Getenv(taskServer)
 	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: url}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s, err := workers.NewNode(workers.Config{Bus: on, Roles: []workers.Role{workers.RoleTask}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, s.Start(t.Context()))
 	<-t.Context().Done() // it never ends by itself
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -56,9 +57,7 @@ func stackOf(t *testing.T, factories ...plugin.Factory) *plugin.Stack {
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(t, "host", err, nil)
 	s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return s
 }
 
@@ -154,9 +153,7 @@ func testFingerprint(t *testing.T) {
 		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: factories})
 		harness.WantError(t, "host", err, nil)
 		s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return s.Fingerprint()
 	}
 	harness.Equal(t, "no plugins", new(plugin.Stack).Fingerprint(), 1449310910991872227)

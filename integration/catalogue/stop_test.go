@@ -110,29 +110,6 @@ func TestFailedReplyKept(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestCancelledReplyAtTheEnd cancels a reply where plugins have hooks at the end of turns.
-func TestCancelledReplyAtTheEnd(t *testing.T) {
-	t.Parallel()
-	started := make(chan struct{})
-	b := harness.StartIdle(t, harness.Hang(started, harness.Text("half")), harness.Reply(harness.Text("on")))
-	var requests atomic.Int64
-	b.StartNode(harness.PluginOf("last", func(r *plugin.Registrar) {
-		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
-			requests.Add(1)
-			return nil, nil
-		})
-	}))
-	id := b.Open(api.CreateRequest{})
-	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "the start", started)
-	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "requests", requests.Load(), 1)
-	harness.Equal(t, "claims", len(harness.Find[*events.TurnStarted](b, id)), 1)
-	harness.Equal(t, "interrupted replies", len(harness.Find[*events.ModelInterrupted](b, id)), 1)
-	b.RunTurn(id, "t2", harness.Text("go on"))
-}
-
 func testCancelTool(t *testing.T) {
 	started := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "add", `{"A":1,"B":2}`), harness.Call("k2", "wait", "{}")), harness.Reply(harness.Text("on")))

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -41,9 +42,8 @@ func taskEntries() []entry {
 func outside(b *harness.System, id events.SessionID, names ...events.TaskID) {
 	b.T.Helper()
 	for _, name := range names {
-		if _, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name}); err != nil {
-			b.T.Fatal(err)
-		}
+		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name})
+		runtest.NoError(b.T, err)
 	}
 }
 

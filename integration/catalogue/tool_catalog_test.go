@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -17,9 +18,7 @@ import (
 func pluginStack(b *harness.System, id events.SessionID) *plugin.Stack {
 	b.T.Helper()
 	p, _, release, err := b.Worker().Stack(b.Ctx, b.StateOf(id))
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	b.T.Cleanup(release)
 	return p
 }
@@ -28,9 +27,7 @@ func pluginStack(b *harness.System, id events.SessionID) *plugin.Stack {
 func offer(b *harness.System, id events.SessionID, p *plugin.Stack) *plugin.CatalogEntry {
 	b.T.Helper()
 	entry, err := p.Catalog(&b.StateOf(id).Catalog)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return entry
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -51,9 +52,7 @@ func setupTools(t *testing.T, names []string, script ...harness.Step) (*harness.
 func toolState(b *harness.System, id events.SessionID) api.ToolState {
 	b.T.Helper()
 	s, err := b.ToolState(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return s
 }
 
@@ -69,9 +68,7 @@ func levels(s api.ToolState) []string {
 func setLevel(b *harness.System, id events.SessionID, level events.Override, names ...string) int64 {
 	b.T.Helper()
 	generation, err := b.SetToolsAvailability(b.Ctx, id, names, level)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return generation
 }
 

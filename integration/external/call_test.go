@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -91,9 +92,7 @@ func (s *setting) plugins(on *bus.Bus) *external.Plugins {
 	if err == nil {
 		err = p.Start(s.Ctx)
 	}
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	runtest.NoError(s.T, err)
 	s.T.Cleanup(p.Stop)
 	if s.first == nil {
 		s.first = p
@@ -148,9 +147,7 @@ func (s *setting) launch(instance string, cmd *exec.Cmd) *process {
 		"LASH_PLUGIN=notes", "LASH_PLUGIN_NATS="+s.on.url, "LASH_PLUGIN_PREFIX="+s.on.prefix, "LASH_PLUGIN_INSTANCE="+instance)
 	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		s.T.Fatal(err)
-	}
+	runtest.NoError(s.T, cmd.Start())
 	p := &process{s.T, cmd}
 	s.T.Cleanup(p.kill)
 	return p
@@ -201,9 +198,7 @@ func (s *setting) idOf(name string) (id string) {
 
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
 func (p *process) kill() {
@@ -294,12 +289,8 @@ func TestSmokeCallOfExternalTool(t *testing.T) {
 			s.program("i1")
 			id := s.begin()
 			s.AwaitTurn(id, "t1")
-			if got := s.CallResult(id, "k"); got != c.want {
-				t.Errorf("result: got %q, want %q", got, c.want)
-			}
-			if got := s.began(); got != 1 {
-				t.Errorf("runs: got %d, want 1", got)
-			}
+			runtest.Equal(t, "result", s.CallResult(id, "k"), c.want)
+			runtest.Equal(t, "runs", s.began(), 1)
 			if holders := s.holders(id); c.tool == "write" && fmt.Sprint(holders) != "[i1]" || c.tool == "look" && holders != nil {
 				t.Errorf("holders of %s: got %v", c.tool, holders)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -56,9 +57,7 @@ func restrictedTools(t *testing.T, on place) {
 	})
 	id := s.Open(api.CreateRequest{Access: events.ToolAccess{Hidden: []string{"denied"}}})
 	s.RunTurn(id, "t1", harness.Text("go"))
-	if got := s.CallResult(id, "k"); got != "was plain" {
-		t.Errorf("call of the tool without a text: got %q, want its result", got)
-	}
+	runtest.Equal(t, "call of the tool without a text", s.CallResult(id, "k"), "was plain")
 	var tools []string
 	for _, tool := range s.Model.Requests()[0].Tools {
 		tools = append(tools, tool.Name)
@@ -130,9 +129,7 @@ func hangingGate(t *testing.T, on place) {
 	s.AwaitPolling("the hook", func() bool { return len(b.requests()) == 1 })
 	s.Model.Rescript(calling("own", `{"a":1}`)...)
 	other := s.turn()
-	if got := s.CallResult(other, "k"); got != "was own" {
-		t.Errorf("call of the other session: got %q, want its result", got)
-	}
+	runtest.Equal(t, "call of the other session", s.CallResult(other, "k"), "was own")
 	if r, err := s.StateOf(hangs).Record("t1"); err != nil || r != nil {
 		t.Errorf("turn of the hook that hangs: got %v, %v, want that it runs still", r, err)
 	}
@@ -199,9 +196,7 @@ func blockingGate(t *testing.T, on place) {
 		return wire.HookResult{}
 	})
 	id := s.turn()
-	if got := s.CallResult(id, "k"); got != "[failed] the shop is closed" {
-		t.Errorf("call: got %q, want the reason of b", got)
-	}
+	runtest.Equal(t, "call", s.CallResult(id, "k"), "[failed] the shop is closed")
 	harness.DeepEqual(t, "hooks", b.hooks(), []string{"a", "b"})
 	harness.DeepEqual(t, "listed hooks", s.first.Status()[0].Hooks, []string{"a", "b", "c", "other_tool"})
 	harness.Equal(t, "runs", runs.Load(), 0)

@@ -52,9 +52,7 @@ func accounts(t *testing.T, replicas int) (all []*server.Server, url func(user s
 			}
 		}
 		ns, err := server.NewServer(opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		t.Cleanup(func() {
 			ns.Shutdown()
 			ns.WaitForShutdown()
@@ -96,9 +94,7 @@ func installed(t *testing.T) (dir string) {
 func credentialsOfAnotherPlugin(t *testing.T, on place) {
 	_, url := accounts(t, on.replicas)
 	b, err := bus.Open(harness.Context(t), bus.Config{URL: url("node"), Inbox: "_INBOX.node", Replicas: on.replicas, Wait: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	s := harness.StartWith(t, nil, b, calling("write", `{"text":"milk"}`)...)
 	p, err := external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "notes"}, {Name: "other"}}})
@@ -109,9 +105,8 @@ func credentialsOfAnotherPlugin(t *testing.T, on place) {
 	s.Host = n.Host()
 
 	thief, refused := connectAs(t, url("plugin-other"), "_INBOX.plugin-other")
-	if _, err := thief.Subscribe("lash.plugin.notes.*.*", func(m *nats.Msg) { _ = m.Respond([]byte(`{"outcome":{"text":"stolen"}}`)) }); err != nil {
-		t.Fatal(err)
-	}
+	_, err = thief.Subscribe("lash.plugin.notes.*.*", func(m *nats.Msg) { _ = m.Respond([]byte(`{"outcome":{"text":"stolen"}}`)) })
+	runtest.NoError(t, err)
 	for _, subject := range []string{"lash.plugins.notes.register", "lash.plugin-live.notes.i9"} {
 		harness.WantError(t, "publish", thief.PublishRequest(subject, thief.NewRespInbox(), []byte(`{"protocol":1,"instance":"i9","manifest":{"version":"9"}}`)), nil)
 	}
@@ -124,9 +119,7 @@ func credentialsOfAnotherPlugin(t *testing.T, on place) {
 	own, nothing := connectAs(t, url("plugin-notes"), "_INBOX.plugin-notes")
 	runs := filepath.Join(t.TempDir(), "runs")
 	i, err := remote.Start(s.Ctx, remote.Config{Conn: own, Plugin: notes(runs), Version: "1", Instance: "i1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	s.AwaitPolling("the instance", func() bool { return len(p.Status()[0].Instances) == 1 })
 	id := s.Open(api.CreateRequest{})
 	s.StartTurn(id, "t1", harness.Text("note it"))
@@ -142,9 +135,7 @@ func connectAs(t *testing.T, url, inbox string) (nc *nats.Conn, refused *bustest
 	t.Helper()
 	refused = &bustest.Refusals{}
 	nc, err := nats.Connect(url, nats.CustomInboxPrefix(inbox), nats.ErrorHandler(refused.Handler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc, refused
 }
@@ -173,9 +164,8 @@ func invalidConfiguration(t *testing.T, on place) {
 	if exit := new(exec.ExitError); !errors.As(err, &exit) || !strings.Contains(string(out), file+": line 3: plugins[0].effects.write") {
 		t.Errorf("got %v, %s, want a refusal with the file, the line and the field", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, ".lash")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("store: got %v, want none", err)
-	}
+	_, err = os.Stat(filepath.Join(dir, ".lash"))
+	runtest.WantError(t, "store", err, fs.ErrNotExist)
 	answer := s.client().request("notes", "register", registration("1", "a"))
 	harness.DeepEqual(t, "registration at the node that runs", answer.Error, (*wire.Error)(nil))
 	harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
@@ -192,9 +193,7 @@ func turnKeepsItsManifest(t *testing.T, on place) {
 	kill()
 	s.release()
 	s.AwaitTurn(id, "t1")
-	if got := s.CallResult(id, "k"); got != "noted: milk" {
-		t.Errorf("result of the call of version 1: got %q, want that of its instance", got)
-	}
+	runtest.Equal(t, "result of the call of version 1", s.CallResult(id, "k"), "noted: milk")
 	s.RunTurn(id, "t2", harness.Text("more"))
 	n := len(s.Model.Requests())
 	harness.DeepEqual(t, "model calls", n, 3)
@@ -215,9 +214,7 @@ func toolsWithoutInstance(t *testing.T, on place) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	harness.DeepEqual(t, "tools", s.offeredTools(0), notesTools(t))
-	if got := s.CallResult(id, "k"); !strings.Contains(got, "no instance of plugin notes runs") {
-		t.Errorf("result: got %q, want that no instance runs", got)
-	}
+	runtest.Contains(t, "result", s.CallResult(id, "k"), "no instance of plugin notes runs")
 }
 
 func orderOfTools(t *testing.T, on place) {

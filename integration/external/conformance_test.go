@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -311,9 +312,7 @@ func drains(t *testing.T, c *client, p *process, call *wire.Call, end func(call 
 	p.signal(syscall.SIGTERM)
 	for {
 		m, err := signs.NextMsg(time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var sign wire.Sign
 		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
 		if sign.Draining {

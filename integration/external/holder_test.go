@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -33,9 +34,7 @@ func TestHolderOutlivesSettings(t *testing.T) {
 	}
 	s.release()
 	s.AwaitTurn(id, "t1")
-	if got := s.CallResult(id, "k"); got != "noted: milk" {
-		t.Errorf("result: got %q, want that of the instance", got)
-	}
+	runtest.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
 	harness.DeepEqual(t, "runs", s.began(), 1)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -118,9 +119,7 @@ func (s *setting) bare(name string, m wire.Manifest, answer func(in wire.HookCal
 	b := &bare{}
 	_, err := c.nc.Subscribe(c.prefix+".plugin."+name+".b1.hook", func(msg *nats.Msg) {
 		var in wire.HookCall
-		if err := json.Unmarshal(msg.Data, &in); err != nil {
-			s.T.Errorf("request for a hook: %v", err)
-		}
+		runtest.WantError(s.T, "request for a hook", json.Unmarshal(msg.Data, &in), nil)
 		b.mu.Lock()
 		b.calls = append(b.calls, in)
 		b.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -30,9 +31,7 @@ func TestPluginInJavaScript(t *testing.T) {
 				s.release()
 			}
 			s.AwaitTurn(id, "t1")
-			if got := s.CallResult(id, "k"); got != "noted: milk" {
-				t.Errorf("result: got %q, want that of the plugin", got)
-			}
+			runtest.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
 		})
 	}
 	t.Run("protocol", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -26,9 +27,7 @@ type client struct {
 func (s *setting) client() *client {
 	s.T.Helper()
 	nc, err := nats.Connect(s.on.url)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	runtest.NoError(s.T, err)
 	s.T.Cleanup(nc.Close)
 	return &client{s.T, nc, s.on.prefix, "i1"}
 }
@@ -51,9 +50,7 @@ func (c *client) request(plugin, op string, body any) (answer wire.Registered) {
 	if err == nil {
 		err = json.Unmarshal(m.Data, &answer)
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	runtest.NoError(c.t, err)
 	return answer
 }
 
@@ -187,7 +184,5 @@ func TestManifestLost(t *testing.T) {
 	s.AwaitPolling("the tools", func() bool { return len(s.first.Status()[0].Tools) > 2 })
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	if got := s.CallResult(id, "k"); got != "noted: milk" {
-		t.Errorf("result: got %q, want that of the tool", got)
-	}
+	runtest.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
 }

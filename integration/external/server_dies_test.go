@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers/external"
@@ -82,9 +83,7 @@ func TestServerDiesDuringCalls(t *testing.T) {
 				})
 				s.AwaitTurn(id, "t1")
 				for call, want := range map[string]string{"k": "noted: milk", "l": "noted: eggs"} {
-					if got := s.CallResult(id, call); got != want {
-						t.Errorf("call %s of session %s: got %q, want %q", call, id, got, want)
-					}
+					runtest.Equal(t, fmt.Sprintf("call %s of session %s", call, id), s.CallResult(id, call), want)
 				}
 			}
 			harness.DeepEqual(t, "runs", s.began(), 2*turns)

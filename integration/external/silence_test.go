@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -88,9 +89,7 @@ func TestSilenceOfTheNode(t *testing.T) {
 			s.AwaitPolling("longer than the lease", func() bool { return time.Since(cut) > wire.Lease+2*time.Second })
 			g.open.Unlock()
 			s.AwaitTurn(id, "t1")
-			if got := s.CallResult(id, "k"); got != "noted: milk" {
-				t.Errorf("result: got %q, want that of the tool", got)
-			}
+			runtest.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
 			s.RunTurn(id, "t2", harness.Text("again"))
 			harness.DeepEqual(t, "runs", s.began(), 2)
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -83,9 +84,7 @@ func fold(t *testing.T, history []events.Payload) (list []arrow) {
 			e.Turn = ""
 		}
 		c := &events.Commit{ID: "c", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode}, Events: []events.Event{e}}
-		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}))
 		if now := string(s.Status); now != session {
 			list = append(list, arrow{session, now, string(e.Kind)})
 			session = now

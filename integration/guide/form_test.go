@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestReadmeForm checks the form of the README: its first screen answers in an order what lash is for, the chapters have an order, and the
@@ -33,9 +35,7 @@ func TestReadmeForm(t *testing.T) {
 		"## The life of a session", "## What it guarantees", "## What it does not do",
 		"### Races", "### Limits", "### Security", "## Map",
 	}
-	if got := headings(text); !slices.Equal(got, want) {
-		t.Errorf("headings: got %q, want %q", got, want)
-	}
+	runtest.EqualLists(t, "headings", headings(text), want)
 	_, life, _ := strings.Cut(text, "## The life of a session")
 	life, _, _ = strings.Cut(life, "\n## ")
 	if !strings.Contains(life, "```mermaid\n") {
@@ -78,9 +78,7 @@ func TestLinks(t *testing.T) {
 func readText(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // a file of this repository
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(data)
 }
 

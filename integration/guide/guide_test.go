@@ -77,9 +77,7 @@ func TestLongOperating(t *testing.T) {
 	runtest.Tools(t, nil, "openssl")
 	dir := t.TempDir()
 	free, err := busembed.FreePorts(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	servers, monitor := fmt.Sprintf("127.0.0.1:%d", free[0]), fmt.Sprintf("127.0.0.1:%d", free[1])
 	paths := []string{
 		"/etc/nats", filepath.Join(dir, "nats"), "/etc/lash", filepath.Join(dir, "lash"), "/var/lib/nats", filepath.Join(dir, "store"),
@@ -105,7 +103,5 @@ func install(t *testing.T, to string, paths *strings.Replacer) {
 		}
 		return os.WriteFile(filepath.Join(to, path), []byte(paths.Replace(string(data))), 0o700) //nolint:gosec // scripts are executable
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongCommandsAndFlags checks that every command and flag in the guides' sentences is in the programs' --help, and
@@ -29,9 +31,7 @@ func TestLongCommandsAndFlags(t *testing.T) {
 			}
 			if !known {
 				if strings.Contains(span, "/") {
-					if err := exists(file, span); err != nil {
-						t.Error(err)
-					}
+					runtest.WantError(t, "exists", exists(file, span), nil)
 				}
 				continue
 			}
@@ -79,9 +79,7 @@ func TestRunIsCommand(t *testing.T) {
 		"lash-node chat":                        "lash-node chat",
 		"go run":                                "go run",
 	} {
-		if got := strings.Join(installed(strings.Fields(line), ours), " "); got != want {
-			t.Errorf("%s: got %q, want %q", line, got, want)
-		}
+		runtest.Equal(t, line, strings.Join(installed(strings.Fields(line), ours), " "), want)
 	}
 }
 
@@ -125,9 +123,7 @@ func (h *helps) all(program string) string {
 func spans(t *testing.T, file string) (list []string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // a file of this repository
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	text := regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(string(data), "")
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
 		list = append(list, m[1])

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // Scripts that replace the go command in a terminal. `go run PACKAGE` and `go build -o FILE PACKAGE` take the package of
@@ -33,13 +35,9 @@ exec "$exe" "$@"`
 func environment(t *testing.T, programs map[string]string) []string {
 	t.Helper()
 	real, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	repository, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	bin := t.TempDir()
 	scripts := map[string]string{"go": strings.ReplaceAll(goRun, "GO", real), "keep": keep}
 	for name, pkg := range programs {
@@ -56,9 +54,7 @@ func environment(t *testing.T, programs map[string]string) []string {
 	if err == nil {
 		err = json.Unmarshal(data, &env)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	env["BIN"], env["REPOSITORY"], env["HOME"], env["LANG"] = bin, repository, t.TempDir(), "C.UTF-8"
 	env["PATH"] = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 	env["TMPDIR"] = os.TempDir()

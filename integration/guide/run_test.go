@@ -105,9 +105,7 @@ func (u *user) types(b block, shown string) error {
 	if shown != "" || stays {
 		err = matches(shown, printed, stays)
 	}
-	if err != nil {
-		u.t.Errorf("%s:%d: %v", u.file, b.line, err)
-	}
+	runtest.WantError(u.t, fmt.Sprintf("%s:%d", u.file, b.line), err, nil)
 	if stays {
 		u.serving = append(u.serving, u.at)
 		u.at = nil
@@ -119,9 +117,7 @@ func (u *user) types(b block, shown string) error {
 func (u *user) stopAll() {
 	u.t.Helper()
 	if u.at != nil {
-		if err := u.at.close(); err != nil {
-			u.t.Errorf("%s: a terminal: %v", u.file, err)
-		}
+		runtest.WantError(u.t, fmt.Sprintf("%s: a terminal", u.file), u.at.close(), nil)
 	}
 	for len(u.serving) > 0 {
 		last := u.serving[len(u.serving)-1]
@@ -143,9 +139,7 @@ func ports(t *testing.T, list []block) (pairs []string) {
 		}
 	}
 	free, err := busembed.FreePorts(len(seen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for m := range seen {
 		pairs = append(pairs, m, fmt.Sprintf("127.0.0.1:%d", free[0]))
 		free = free[1:]

@@ -43,18 +43,14 @@ func open(t *testing.T, dir string, env []string) *terminal {
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal reaches all its processes, as in a terminal
 	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
 	out, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	shell.Stdout, shell.Stderr = w, w
 	in, err := shell.StdinPipe()
 	if err == nil {
 		err = shell.Start()
 	}
 	_ = w.Close() // the shell has a copy
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	term := &terminal{t: t, dir: dir, shell: shell, in: in, out: out}
 	t.Cleanup(func() {
 		cancel()

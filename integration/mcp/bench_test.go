@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -37,9 +38,8 @@ func BenchmarkCall(b *testing.B) {
 	for b.Loop() {
 		through = append(through, timed(b, tool, 1, string(args))...)
 		began := time.Now()
-		if _, err := alone.CallTool(b.Context(), &sdk.CallToolParams{Name: "look", Arguments: args}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := alone.CallTool(b.Context(), &sdk.CallToolParams{Name: "look", Arguments: args})
+		runtest.NoError(b, err)
 		direct = append(direct, time.Since(began))
 	}
 	b.ReportMetric(p50(through), "call-p50-µs")
@@ -76,9 +76,7 @@ func sources(b *testing.B, servers ...mcp.Server) (*bus.Bus, *mcp.Servers) {
 
 func check(b *testing.B, err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.NoError(b, err)
 }
 
 // handler is a tool of a server as nodes call it.

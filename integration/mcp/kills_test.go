@@ -37,9 +37,8 @@ func TestServersAreKilled(t *testing.T) {
 				turn := events.TurnID(fmt.Sprintf("%s-%d-%d", []string{"once", "look"}[turns[i]%2], i, turns[i]))
 				tool, _, _ := strings.Cut(string(turn), "-")
 				text := fmt.Sprintf(`srv__%s {"do":"wait","millis":40,"text":%q}`, tool, turn)
-				if _, err := s.Run(s.Ctx, ids[i], api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text(text)}}}); err != nil {
-					t.Errorf("turn %s: %v", turn, err)
-				}
+				_, err := s.Run(s.Ctx, ids[i], api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text(text)}}})
+				runtest.WantError(t, fmt.Sprintf("turn %s", turn), err, nil)
 			}
 		})
 	}

@@ -259,9 +259,7 @@ func client(t testing.TB, server mcp.Server) *sdk.ClientSession {
 			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
 		},
 	}).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // the process may be gone
 	return c
 }

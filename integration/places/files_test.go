@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // direct are the files that open files without package localfile, which would not wait for pipes: their names are not a user's, but
@@ -54,9 +56,7 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 	}
 	for name := range want {
 		if !used[name] {

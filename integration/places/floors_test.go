@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // source is the code of a package without its tests.
@@ -26,9 +28,7 @@ func source(t *testing.T, pkg string) []*ast.File {
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		list = append(list, f)
 	}
 	return list
@@ -51,9 +51,7 @@ func statements(files []*ast.File) (n int) {
 func architecture(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return string(text)
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 const module = "github.com/lash-go/lash/"
@@ -75,9 +76,7 @@ func TestImportsPointDown(t *testing.T) {
 func TestMapHasAllPackages(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var named []string
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
@@ -121,9 +120,7 @@ func covers(name, of string) bool {
 func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := harness.Go(t.Context(), "list", "-C", "../..", "-json=ImportPath,Imports,GoFiles,TestGoFiles", "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	imports := make(map[string][]string)
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct {

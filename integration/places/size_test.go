@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // tracked are the files of the repository, without those that are removed and not yet committed.
@@ -53,9 +55,7 @@ func TestWordsOfDocuments(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join("../..", name)) //nolint:gosec // a file of this repository
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		words[name] = len(bytes.Fields(text))
 		words[all] += words[name]
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 const run = `{"Action":"output","Package":"github.com/lash-go/lash/a","Test":"TestBad","Output":"why\n"}
@@ -28,16 +30,12 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	r := newReport(&out)
-	if err := r.read(strings.NewReader(run)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, r.read(strings.NewReader(run)))
 	if r.end() {
 		t.Error("got a good end of a run that failed")
 	}
 	want := "FAIL a TestBad 0.5s\nwhy\nFAIL d 600.0s\nFAIL\nran until then: d TestHangs\npanic: test timed out\nFAIL b 0.0s\nb.go:1: bad\nok  c 2.0s\na line of go itself\n1 passed, 3 failed, 1 skipped\n"
-	if out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
+	runtest.Equal(t, "string", out.String(), want)
 }
 
 func TestAgain(t *testing.T) {
@@ -55,9 +53,7 @@ func TestAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := c.r.again(); !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			runtest.EqualLists(t, "again", c.r.again(), c.want)
 		})
 	}
 }
@@ -87,20 +83,14 @@ func TestSkips(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "skips")
-			if err := os.WriteFile(file, []byte(c.list), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, os.WriteFile(file, []byte(c.list), 0o600))
 			r := &report{skipped: c.skipped}
-			if err := r.compareSkips(file, map[string]bool{"chromium": true, "root": false}); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, r.compareSkips(file, map[string]bool{"chromium": true, "root": false}))
 			var got []string
 			for _, p := range r.problems {
 				got = append(got, p[strings.LastIndex(p, ": ")+2:])
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			runtest.EqualLists(t, "got", got, c.want)
 		})
 	}
 }
@@ -108,14 +98,10 @@ func TestSkips(t *testing.T) {
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "times")
-	if err := os.WriteFile(file, []byte("3.5 /x/big\n1 /x/a\n0.5 /x/b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, []byte("3.5 /x/big\n1 /x/a\n0.5 /x/b\n"), 0o600))
 	var out strings.Builder
 	r := newReport(&out)
-	if err := r.compareTimes(file, 0.5); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, r.compareTimes(file, 0.5))
 	if want := []string{"/x/big takes 3.5 s of processor time, more than 50 % of all"}; !slices.Equal(r.problems, want) {
 		t.Errorf("got %q, want %q", r.problems, want)
 	}

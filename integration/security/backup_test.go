@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -73,9 +74,7 @@ func digests(t *testing.T, b *bus.Bus) map[events.SessionID]string {
 		harness.WantError(t, "sessions", err, nil)
 		v := projector.NewVerifier(id)
 		for e, err := range b.Log().Read(harness.Context(t), id, 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			found, err := follow.Verify(harness.Context(t), b, v, e)
 			harness.WantError(t, "verify", err, nil)
 			for _, bad := range found {

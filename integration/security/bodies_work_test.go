@@ -1,7 +1,6 @@
 package security
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
@@ -36,15 +36,13 @@ func TestNodeWithoutKeyLeavesWork(t *testing.T) {
 	harness.Equal(t, "commits", f.LastSeq(id), last)
 	harness.Equal(t, "wake", f.HasWake(id), true)
 	harness.Equal(t, "model calls", len(f.Requested), 0)
-	if _, err := f.Bus.DeadLetter(f.Ctx, id); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("dead letter: got %v, want none", err)
-	}
+	_, err := f.Bus.DeadLetter(f.Ctx, id)
+	runtest.WantError(t, "dead letter", err, bus.ErrNotFound)
 	trial, err := f.Bus.Trial(f.Ctx, bus.TrialKey{Session: id, Of: bus.TrialFold})
 	harness.WantError(t, "trial", err, nil)
 	harness.Equal(t, "counted attempts", trial.Count, int64(0))
-	if _, err := n.Host().Submit(f.Ctx, id, harness.TurnRequest("t2", "more")); !errors.Is(err, events.ErrLocked) {
-		t.Errorf("submit at the node without the key: got %v, want the missing key", err)
-	}
+	_, err = n.Host().Submit(f.Ctx, id, harness.TurnRequest("t2", "more"))
+	runtest.WantError(t, "submit at the node without the key", err, events.ErrLocked)
 	f.JoinOn(bustest.OpenWith(t, server, bustest.Keys(t)), workers.Config{})
 	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 }
@@ -66,9 +64,8 @@ func TestRedactEncryptedSession(t *testing.T) {
 	}
 	before := tree(b.Bus)
 	without := openWithout(t, server)
-	if _, err := b.NewHost(without).Redact(b.Ctx, id, []string{"graph.appended"}, "asked to"); !errors.Is(err, events.ErrLocked) {
-		t.Errorf("without the key: got %v, want the missing key", err)
-	}
+	_, err := b.NewHost(without).Redact(b.Ctx, id, []string{"graph.appended"}, "asked to")
+	runtest.WantError(t, "without the key", err, events.ErrLocked)
 	done, err := b.Redact(b.Ctx, id, []string{"graph.appended"}, "asked to")
 	harness.WantError(t, "redact", err, nil)
 	harness.Equal(t, "replaced", done.Events, int64(1))

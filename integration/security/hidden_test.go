@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
@@ -64,9 +65,7 @@ func TestHiddenTasksOfOtherNodes(t *testing.T) {
 				go func() { answered <- wait(b.Ctx) }()
 				short, cancel := context.WithCancel(b.Ctx)
 				cancel()
-				if err := wait(short); !errors.Is(err, context.Canceled) {
-					t.Errorf("await that is cut off: got %v, want %v", err, context.Canceled)
-				}
+				runtest.WantError(t, "await that is cut off", wait(short), context.Canceled)
 				harness.Equal(t, "answered before the end", len(answered), 0)
 				if c.kill {
 					kill()

@@ -1,12 +1,12 @@
 package security
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestTenantsFitSmallServer makes a third tenant with the defaults. All three have reserved what they may store on a server of 1 GiB of memory and
@@ -33,8 +33,6 @@ func TestTenantsFitSmallServer(t *testing.T) {
 	out, err := script(d.dir, "add-tenant.sh", "hooli")
 	harness.WantError(t, "fourth", err, nil)
 	for _, want := range []string{"server.conf: max_memory_store is 1073741824 bytes, and the tenants have 1342177280: raise it", "cluster/cluster.conf: max_file_store is 10737418240 bytes"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("got %q, want %q", out, want)
-		}
+		runtest.Contains(t, "out", out, want)
 	}
 }

@@ -2,12 +2,12 @@ package security
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
@@ -39,9 +39,7 @@ func TestLocksOfOldSessions(t *testing.T) {
 	_, ran := locked(b)
 	issue := b.FailedTurn(big, "t1")
 	harness.Equal(t, "code", issue.Code, "forbidden")
-	if !strings.Contains(issue.Message, "config.model: ") {
-		t.Errorf("issue: got %q, want the field", issue.Message)
-	}
+	runtest.Contains(t, "issue", issue.Message, "config.model: ")
 	b.ParkTurn(old) // the gate asks, though the session's options let everything run
 	harness.Equal(t, "runs", *ran, 0)
 	harness.WantError(t, "approve", b.AnswerApproval(b.Host, old, false), nil)

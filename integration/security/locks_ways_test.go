@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	sessionarchive "github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/client"
@@ -286,9 +287,7 @@ func TestLocksHoldOlderWork(t *testing.T) {
 			continue // a completion has a limit of its own
 		}
 		_, err = n.Host().Complete(b.Ctx, self, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, "test")
-		if !errors.Is(err, api.ErrForbidden) {
-			t.Errorf("completion in a session with another %s: got %v, want it forbidden", c.field, err)
-		}
+		runtest.WantError(t, fmt.Sprintf("completion in a session with another %s", c.field), err, api.ErrForbidden)
 	}
 	b.Host = n.Host()
 	refused := func(id events.SessionID, issue events.Issue, field string) {
@@ -307,9 +306,7 @@ func TestLocksHoldOlderWork(t *testing.T) {
 	}
 	for id := range finish {
 		harness.Equal(t, "end of "+string(id), b.AwaitTurn(id, "t1").End, events.EndFinished)
-		if got := harness.Receive(b, "options of the turn", received); len(got) != 0 {
-			t.Errorf("options of a turn for a locked plugin: got %v, want none", got)
-		}
+		runtest.Equal(t, "options of a turn for a locked plugin", len(harness.Receive(b, "options of the turn", received)), 0)
 	}
 	requests := b.Model.Requests()
 	harness.Equal(t, "calls of the model", len(requests), len(finish))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // roles are the users of the sample tenant, one of each role.
@@ -148,9 +149,7 @@ func (d *deployment) everyPermissionRow() {
 func (d *deployment) permissions(name string) map[string][]string {
 	d.t.Helper()
 	parsed, err := conf.ParseFile(filepath.Join(d.dir, "tenants", "acme", name+".conf"))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	list := make(map[string][]string)
 	for _, direction := range []string{"publish", "subscribe"} {
 		for rule, rows := range parsed[direction].(map[string]any) {
@@ -213,25 +212,20 @@ func (d *deployment) probe(user string) *probe {
 func (p *probe) publish(subject string, may bool) {
 	p.t.Helper()
 	p.tried[`Publish to "`+subject+`"`] = may
-	if err := p.nc.Publish(subject, nil); err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, p.nc.Publish(subject, nil))
 }
 
 func (p *probe) subscribe(subject string, may bool) {
 	p.t.Helper()
 	p.tried[`Subscription to "`+subject+`"`] = may
-	if _, err := p.nc.SubscribeSync(subject); err != nil {
-		p.t.Fatal(err)
-	}
+	_, err := p.nc.SubscribeSync(subject)
+	runtest.NoError(p.t, err)
 }
 
 // check compares the refusals with the expected ones.
 func (p *probe) check() {
 	p.t.Helper()
-	if err := p.nc.Publish(lastProbe, nil); err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, p.nc.Publish(lastProbe, nil))
 	select {
 	case <-p.done:
 	case <-harness.Context(p.t).Done():

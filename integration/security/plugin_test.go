@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -172,15 +173,11 @@ func (d *deployment) instance(on *server.Server, p plugin.Factory, id string) *r
 	harness.WantError(d.t, "connection", os.WriteFile(file, data, 0o600), nil)
 	refused := &bustest.Refusals{}
 	nc, err := remote.Connect(file, nats.ErrorHandler(refused.Handler))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	d.t.Cleanup(nc.Close)
 	d.t.Cleanup(func() { harness.EqualLists(d.t, "refused to "+name, refused.All(), nil) })
 	i, err := remote.Start(harness.Context(d.t), remote.Config{Conn: nc, Plugin: p, Version: "1", Instance: id})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	d.t.Cleanup(func() { _ = i.Stop(context.Background()) })
 	return i
 }

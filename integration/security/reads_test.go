@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
@@ -70,15 +71,11 @@ func TestReadsAppendNothing(t *testing.T) {
 	before := b.LastSeq(sid)
 	for op, read := range looks {
 		for _, scope := range []api.Scope{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin} {
-			if err := read(scoped(t.Context(), scope, op, sid)); err != nil {
-				t.Errorf("%s with %s: %v", op, scope, err)
-			}
+			runtest.WantError(t, fmt.Sprintf("%s with %s", op, scope), read(scoped(t.Context(), scope, op, sid)), nil)
 			harness.Equal(t, fmt.Sprintf("commits after %s with %s", op, scope), b.LastSeq(sid), before)
 		}
 	}
-	if err := <-results; err != nil {
-		t.Errorf("what the plugin does when it is told: %v", err)
-	}
+	runtest.WantError(t, "what the plugin does when it is told", <-results, nil)
 	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, operation.TakeMonitorUpdates.Name, sid), sid); err != nil {
 		t.Errorf("updates: %v", err)
 	}
@@ -126,15 +123,11 @@ func TestActionsNeedRights(t *testing.T) {
 			before := b.LastSeq(sid)
 			_, err := b.InvokeAction(scoped(t.Context(), scope, operation.InvokeAction.Name, sid), sid, name, []byte("{}"))
 			if !slices.Contains(allowed, name) {
-				if !errors.Is(err, api.ErrForbidden) {
-					t.Errorf("%s with %s: got %v, want %v", name, scope, err, api.ErrForbidden)
-				}
+				runtest.WantError(t, fmt.Sprintf("%s with %s", name, scope), err, api.ErrForbidden)
 				harness.Equal(t, "commits after "+name+" with "+string(scope), b.LastSeq(sid), before)
 				continue
 			}
-			if err != nil {
-				t.Errorf("%s with %s: %v", name, scope, err)
-			}
+			runtest.WantError(t, fmt.Sprintf("%s with %s", name, scope), err, nil)
 			turns++
 		}
 	}
@@ -144,9 +137,7 @@ func TestActionsNeedRights(t *testing.T) {
 		}
 	}
 	for entry, err := range b.Bus.Log().Read(t.Context(), sid, 2) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if want := (events.Actor{Kind: events.ActorClient, ID: "bob"}); entry.Commit.Actor != want {
 			t.Errorf("commit %d: got actor %v, want %v", entry.Seq, entry.Commit.Actor, want)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -319,9 +320,8 @@ func (w *removedWorld) end(r *removal, streams map[string]*harness.Stream) {
 			}
 			break
 		}
-		if _, err := s.Next(); !errors.Is(err, io.EOF) {
-			w.T.Errorf("stream on %s: got %v, want its end", name, err)
-		}
+		_, err := s.Next()
+		runtest.WantError(w.T, fmt.Sprintf("stream on %s", name), err, io.EOF)
 	}
 }
 

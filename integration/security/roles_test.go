@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
@@ -35,9 +36,7 @@ func (d *deployment) bundleOf(user string, script ...harness.Step) *harness.Syst
 func (d *deployment) open(how func(context.Context, bus.Config) (*bus.Bus, error), cfg bus.Config) *bus.Bus {
 	d.t.Helper()
 	b, err := how(harness.Context(d.t), cfg)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	d.t.Cleanup(b.Close)
 	return b
 }
@@ -181,9 +180,7 @@ func readsAll(b *harness.System, reader *bus.Bus) {
 		on *bus.Bus
 	}{{mine, reader}, {theirs, b.Bus}} {
 		for e, err := range side.on.Log().Read(b.Ctx, "s1", 1) {
-			if err != nil {
-				b.T.Fatal(err)
-			}
+			runtest.NoError(b.T, err)
 			if bad := side.v.Apply(e); len(bad) > 0 {
 				b.T.Errorf("history: %v", bad)
 			}
@@ -233,8 +230,6 @@ func TestRoleAuditor(t *testing.T) {
 			t.Error("lash-replay printed nothing")
 		}
 	}
-	if got := run("show", "s1"); !strings.Contains(got, "hello") {
-		t.Errorf("show: got %q, want the conversation", got)
-	}
+	runtest.Contains(t, "show", run("show", "s1"), "hello")
 	run("export", "s1", "-o", filepath.Join(t.TempDir(), "s1.lash"))
 }

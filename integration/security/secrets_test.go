@@ -27,6 +27,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -214,9 +215,7 @@ func rendered(t *testing.T, list []observer.LoggedEntry) []byte {
 	var all bytes.Buffer
 	for _, e := range list {
 		line, err := encoder.EncodeEntry(e.Entry, e.Context)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		all.Write(line.Bytes())
 		line.Free()
 	}
@@ -235,8 +234,6 @@ func content(t *testing.T, path string) []byte {
 		all = append(all, data...)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return all
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // authority signs certificates, as deploy/nats/make-certs.sh does.
@@ -41,13 +42,9 @@ func newAuthority(t *testing.T, file string) *authority {
 	}
 	key := newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	writePEM(t, file, "CERTIFICATE", der)
 	return &authority{t, key, cert, file}
 }
@@ -68,9 +65,7 @@ func (a *authority) issue(base, user string) {
 	}
 	key := newKey(a.t)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	runtest.NoError(a.t, err)
 	writePEM(a.t, base+".pem", "CERTIFICATE", der)
 	if der, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
 		a.t.Fatal(err)
@@ -81,17 +76,13 @@ func (a *authority) issue(base, user string) {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return key
 }
 
 func writePEM(t *testing.T, file, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 // deployment is deploy/nats, installed into a directory of the test's own instead of /etc/nats, with fresh
@@ -129,9 +120,7 @@ func install(t *testing.T) *deployment {
 	if err == nil {
 		err = os.MkdirAll(d.certs(""), 0o750)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	d.clients, d.routes = newAuthority(t, d.certs("clients-ca.pem")), newAuthority(t, d.certs("routes-ca.pem"))
 	d.clients.issue(d.certs("server"), "")
 	d.routes.issue(d.certs("route"), "")
@@ -144,9 +133,7 @@ func (d *deployment) certs(name string) string { return filepath.Join(d.dir, "ce
 func (d *deployment) options(file string) *server.Options {
 	d.t.Helper()
 	opts, err := server.ProcessConfigFile(filepath.Join(d.dir, file))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	opts.Host, opts.Port, opts.HTTPPort = "127.0.0.1", server.RANDOM_PORT, 0
 	opts.NoLog, opts.NoSigs = true, true
 	return opts
@@ -162,9 +149,7 @@ func (d *deployment) boot() *deployment {
 func (d *deployment) start(opts *server.Options) *server.Server {
 	d.t.Helper()
 	ns, err := server.NewServer(opts)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	d.t.Cleanup(func() {
 		ns.Shutdown()
 		ns.WaitForShutdown()
@@ -214,9 +199,7 @@ func (d *deployment) conn(user string, more ...nats.Option) *nats.Conn {
 	d.t.Helper()
 	opts := append(d.access(user), nats.CustomInboxPrefix(inboxOf(user)))
 	nc, err := nats.Connect(d.ns.ClientURL(), append(opts, more...)...)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	d.t.Cleanup(nc.Close)
 	return nc
 }

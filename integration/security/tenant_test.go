@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -85,9 +86,8 @@ func TestTenantReceivesNothingOfAnother(t *testing.T) {
 			t.Errorf("heard %s: %s", m.Subject, m.Data)
 		}
 	}
-	if _, err := spy.RequestWithContext(acme.Ctx, "$JS.API.STREAM.INFO.lash-s-only-acme", nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = spy.RequestWithContext(acme.Ctx, "$JS.API.STREAM.INFO.lash-s-only-acme", nil)
+	runtest.NoError(t, err)
 	names, err := spy.RequestWithContext(acme.Ctx, "$JS.API.STREAM.NAMES", nil)
 	harness.WantError(t, "names", err, nil)
 	if bytes.Contains(names.Data, []byte("only-acme")) {

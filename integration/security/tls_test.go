@@ -49,9 +49,7 @@ func TestTLS(t *testing.T) {
 	}
 	// A name that is sent in addition to the certificate is ignored.
 	nc := d.conn("host@acme", nats.UserInfo("node@acme", ""), nats.ErrorHandler(new(bustest.Refusals).Handler))
-	if err := nc.Publish("lash.work.turn.s1.t1", nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, nc.Publish("lash.work.turn.s1.t1", nil))
 	harness.WantError(t, "flush", nc.Flush(), nil)
 	harness.WantError(t, "permission", nc.LastError(), nats.ErrPermissionViolation)
 }
@@ -60,9 +58,7 @@ func TestTLS(t *testing.T) {
 func (d *deployment) cluster() (urls string, all []*server.Server) {
 	d.t.Helper()
 	ports, err := busembed.FreePorts(3)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.NoError(d.t, err)
 	var routes []*url.URL
 	for _, port := range ports {
 		routes = append(routes, &url.URL{Scheme: "nats-route", Host: fmt.Sprintf("127.0.0.1:%d", port)})
@@ -148,9 +144,7 @@ func TestMakeCerts(t *testing.T) {
 	d.ns = d.start(d.options("server.conf"))
 	base := d.certs("node-at-acme")
 	nc, err := nats.Connect(d.ns.ClientURL(), nats.RootCAs(d.certs("clients-ca.pem")), nats.ClientCert(base+".pem", base+".key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	nc.Close()
 	info, err := os.Stat(base + ".key")
 	if err != nil || info.Mode().Perm() != 0o600 {

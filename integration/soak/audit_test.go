@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/playback"
 )
@@ -14,22 +15,16 @@ import (
 func rowPlan(t *testing.T) *playback.Plan {
 	t.Helper()
 	name := t.TempDir() + "/row.jsonl"
-	if err := writeRow(name, 2); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, writeRow(name, 2))
 	all, err := readChats([]string{name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return planned(t, all)
 }
 
 func planned(t *testing.T, all *chats) *playback.Plan {
 	t.Helper()
 	plan, err := all.plan(sessionOf(3, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	plan.MayLose = map[string]bool{"count": true}
 	return plan
 }
@@ -143,7 +138,5 @@ func TestPercentile(t *testing.T) {
 			t.Errorf("percentile %v: got %v, want %v", p, got, want)
 		}
 	}
-	if got := percentile(nil, 99); got != 0 {
-		t.Errorf("of nothing: got %v, want 0", got)
-	}
+	runtest.Equal(t, "of nothing", percentile(nil, 99), 0)
 }

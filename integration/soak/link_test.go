@@ -9,15 +9,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // echoes is a link to a server that sends every line back.
 func echoes(t *testing.T) *link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var serving sync.WaitGroup
 	t.Cleanup(func() { _ = listener.Close(); serving.Wait() })
 	serving.Go(func() {
@@ -30,9 +30,7 @@ func echoes(t *testing.T) *link {
 		}
 	})
 	l, err := newLink(t.Context(), listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(l.close)
 	return l
 }
@@ -40,13 +38,9 @@ func echoes(t *testing.T) *link {
 func dial(t *testing.T, l *link) *bufio.ReadWriter {
 	t.Helper()
 	c, err := net.Dial("tcp", l.address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	return bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c))
 }
 
@@ -83,9 +77,7 @@ func TestLinkSilent(t *testing.T) {
 	default:
 	}
 	l.heal()
-	if err := <-answer; err != nil {
-		t.Errorf("after it is healed: got %v", err)
-	}
+	runtest.WantError(t, "after it is healed", <-answer, nil)
 	wantEcho(t, c, "after")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLostWakes distinguishes takeovers with and without a lost wake. Worker a has the turn, and is killed at 10 s.
@@ -83,23 +84,16 @@ func TestPurgeWakes(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	queue, err := b.Queue(t.Context(), bus.ClassTurn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, id := range []events.SessionID{"s1", "s2"} {
-		if err := b.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, b.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}))
 	}
-	if _, err := queue.Fetch(t.Context(), 1, time.Minute, func(*bus.Wake) {}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = queue.Fetch(t.Context(), 1, time.Minute, func(*bus.Wake) {})
+	runtest.NoError(t, err)
 	if got := wakesOf(t.Context(), b); len(got) != 2 || !got["s1"] || !got["s2"] {
 		t.Errorf("before: got %v, want two", got)
 	}
-	if err := purgeWakes(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, purgeWakes(t.Context(), b))
 	if got := wakesOf(t.Context(), b); got == nil || len(got) != 0 {
 		t.Errorf("after: got %v, want none, and an answer", got)
 	}

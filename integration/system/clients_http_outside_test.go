@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -249,9 +250,7 @@ func TestActionsTakeTheirTime(t *testing.T) {
 	default:
 	}
 	disconnect()
-	if err := harness.Receive(b, "the action whose caller left", disconnected); !errors.Is(err, context.Canceled) {
-		t.Errorf("the action whose caller left: got %v, want %v", err, context.Canceled)
-	}
+	runtest.WantError(t, "the action whose caller left", harness.Receive(b, "the action whose caller left", disconnected), context.Canceled)
 	close(release)
 	for range 2 {
 		if got := harness.Receive(b, "an action's outcome", outcomes); got != "done<nil>" && !strings.Contains(got, `200{"text":"done","outcome":"success"}`) {

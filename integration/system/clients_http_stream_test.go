@@ -203,27 +203,6 @@ func TestHTTPSlowReader(t *testing.T) {
 	}
 }
 
-// TestHTTPTurnAt submits turns with a time: one in the past starts at once; one in the far future waits, and is
-// cancelled.
-func TestHTTPTurnAt(t *testing.T) {
-	t.Parallel()
-	b := harness.Start(t, harness.Reply(harness.Text("hi")))
-	d := b.ServeHTTP(httpapi.Config{})
-	d.Want(201, "POST", "/v1/sessions", `{"id":"s"}`)
-	d.Want(200, "POST", "/v1/sessions/s/turns?wait=30", `{"id":"t1","text":"hello","at_ms":1000}`)
-	later := fmt.Sprintf(`{"id":"t2","text":"hello","at_ms":%d}`, time.Now().Add(time.Hour).UnixMilli())
-	for range 2 {
-		d.Want(202, "POST", "/v1/sessions/s/turns", later)
-	}
-	d.WantProblem(409, "different_content", "POST", "/v1/sessions/s/turns", `{"id":"t2","text":"hello","at_ms":4102444800000}`)
-	d.WantProblem(400, "invalid_body", "POST", "/v1/sessions/s/turns", `{"text":"hello","at_ms":-1}`)
-	d.Want(202, http.MethodGet, "/v1/sessions/s/turns/t2?wait=0.05s", "")
-	d.Want(200, "POST", "/v1/sessions/s/turns/t2/cancel", `{}`)
-	ended := d.Want(200, http.MethodGet, "/v1/sessions/s/turns/t2?wait=30", "")
-	harness.Equal(t, "end: "+string(ended.Body), strings.Contains(string(ended.Body), "cancel"), true)
-	harness.EqualLists(t, "messages", b.Messages("s"), []string{"user hello", "assistant hi"})
-}
-
 // TestHTTPRunsNoTurn has a turn that no worker has read yet: its command is in the queue.
 func TestHTTPRunsNoTurn(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/servicetest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
@@ -82,18 +83,12 @@ func message(data []byte) (size int, answer bool) {
 func clientsOpenLossy(t *testing.T, server *busembed.Server) (*bus.Bus, *clientsLossyConn) {
 	t.Helper()
 	var opts nats.Options
-	if err := server.InProcess()(&opts); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, server.InProcess()(&opts))
 	inner, err := opts.InProcessServer.InProcessConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	m := &clientsLossyConn{Conn: inner}
 	b, err := bus.Open(harness.Context(t), bustest.WithKeys(t, bus.Config{Options: []nats.Option{nats.InProcessServer(m)}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return b, m
 }
@@ -134,9 +129,7 @@ func TestServiceLostAnswers(t *testing.T) {
 		c, err := client.New(client.Config{
 			Bus: bustest.Open(t, server), Actor: "ide", Silence: 200 * time.Millisecond, Logger: zaptest.NewLogger(t),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return servicetest.Started{Service: lossyClient{c, t}, Finish: func() {
 			wire.mu.Lock()
 			defer wire.mu.Unlock()

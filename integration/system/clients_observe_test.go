@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -219,22 +218,4 @@ func TestObserveMany(t *testing.T) {
 	for range watchers {
 		harness.EqualLists(t, "seen", harness.Receive(b, "seen", done), harness.Seqs(1, last))
 	}
-}
-
-func TestObserveRefused(t *testing.T) {
-	t.Parallel()
-	b := harness.StartIdle(t)
-	id := b.Open(api.CreateRequest{})
-	never := func(api.Observed) bool { return false }
-	_, err := harness.Observations(b.Ctx, b.Host, "nobody", 0, never)
-	harness.WantError(t, "an unknown session", err, events.ErrNoSession)
-	_, err = harness.Observations(b.Ctx, b.Host, id, 99, never)
-	var cursor *api.CursorError
-	if !errors.As(err, &cursor) || cursor.Last != b.LastSeq(id) || cursor.Cursor != 99 {
-		t.Errorf("a cursor beyond the end: got %v, want one that tells the last sequence", err)
-	}
-	ctx, cancel := context.WithCancel(b.Ctx)
-	list, err := harness.Observations(ctx, b.Host, id, 0, func(api.Observed) bool { cancel(); return false })
-	harness.WantError(t, "its context ended", err, context.Canceled)
-	harness.EqualLists(t, "seen before", list, harness.Seqs(1, b.LastSeq(id)))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -21,9 +22,8 @@ func TestParentsRefused(t *testing.T) {
 		if field := new(events.FieldError); !errors.As(err, &field) || field.Field != "parent" {
 			t.Errorf("%s below %s: got %v, want the parent refused", id, parent, err)
 		}
-		if _, err := b.State(b.Ctx, id); !errors.Is(err, events.ErrNoSession) {
-			t.Errorf("%s: got %v, want that there is none", id, err)
-		}
+		_, err = b.State(b.Ctx, id)
+		runtest.WantError(t, fmt.Sprintf("%s", id), err, events.ErrNoSession)
 	}
 	refused("a", "a")
 	b.Open(api.CreateRequest{ID: "x", Parent: "y"}) // which is elsewhere, or not yet

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // flaky is a proxy before a server. It cuts every connection after a number of bytes, which it draws from its
@@ -29,9 +31,7 @@ func newFlaky(t *testing.T, server string, seed uint64) *flaky {
 	t.Helper()
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	f := &flaky{listener: l, server: strings.TrimPrefix(server, "nats://"), rng: rand.New(rand.NewPCG(seed, 1)), live: make(map[net.Conn]bool)}
 	f.wait.Go(f.accept)
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
@@ -29,9 +30,7 @@ func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any)
 		t.Fatal(err)
 	}
 	data, err := api.EncodeRequest(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	answers := make([]api.Response, 8)
 	var sending sync.WaitGroup
 	for i := range answers {
@@ -40,9 +39,7 @@ func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any)
 			if err == nil {
 				err = events.DecodePayload(reply, &answers[i])
 			}
-			if err != nil {
-				t.Errorf("%s: %v", op, err)
-			}
+			runtest.WantError(t, fmt.Sprintf("%s", op), err, nil)
 		})
 	}
 	sending.Wait()
@@ -70,16 +67,12 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 	}
 	copies(t, on, operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: "s1", Nodes: harness.UserMessages(texts...)}})
 	v, err := c.View(ctx, "s1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	harness.Equal(t, "messages", len(v.Messages), len(texts))
 
 	last := func() events.Seq {
 		s, err := c.State(ctx, "s1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return s.Seq
 	}
 	since := last()
@@ -120,13 +113,9 @@ func TestClientLargeBodies(t *testing.T) {
 	serving(t, on)
 	c := harness.Dial(t, harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
 	id, err := c.Create(ctx, api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for e, err := range on.Log().Read(ctx, id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		harness.Equal(t, "actor of what the client asked for", e.Commit.Actor, events.Actor{Kind: events.ActorClient, ID: "ide"})
 	}
 	large := strings.Repeat("0123456789", 100<<10)
@@ -137,18 +126,12 @@ func TestClientLargeBodies(t *testing.T) {
 	var parts []events.Part
 	for _, half := range []string{large[:len(large)/2], large[len(large)/2:]} {
 		ref, err := c.PutBlob(ctx, []byte(half))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		parts = append(parts, events.Part{Kind: events.PartText, Blob: ref})
 	}
 	r, err := c.Run(ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: parts}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	a, err := c.AssembledTurn(ctx, id, r.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	harness.Equal(t, "size of what the model read", len(a.Output.RawText), len("you said ")+len(large))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 )
@@ -45,15 +46,11 @@ func record(t *testing.T, on *bus.Bus) *recorder {
 			r.received++
 			handler(m)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		r.subs = append(r.subs, sub)
 		t.Cleanup(func() { _ = sub.Unsubscribe() })
 	}
-	if err := on.Conn().Flush(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, on.Conn().Flush())
 	return r
 }
 
@@ -64,13 +61,9 @@ func (r *recorder) pending() bool {
 	came := int64(0)
 	for _, sub := range r.subs {
 		waiting, _, err := sub.Pending()
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		runtest.NoError(r.t, err)
 		delivered, err := sub.Delivered()
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		runtest.NoError(r.t, err)
 		came += delivered + int64(waiting)
 	}
 	return r.received < came
@@ -79,9 +72,7 @@ func (r *recorder) pending() bool {
 // exchanges lists the requests that were done, with their responses.
 func (r *recorder) exchanges() (requests []*nats.Msg, answers []api.Response) {
 	r.t.Helper()
-	if err := r.bus.Conn().Flush(); err != nil {
-		r.t.Fatal(err)
-	}
+	runtest.NoError(r.t, r.bus.Conn().Flush())
 	bustest.Eventually(r.t, "all messages are processed", func() bool { return !r.pending() })
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,9 +93,7 @@ func (r *recorder) lastSeqs(ctx context.Context) map[events.SessionID]events.Seq
 		if err == nil {
 			ends[id], err = r.bus.Log().Last(ctx, id)
 		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		runtest.NoError(r.t, err)
 	}
 	return ends
 }
@@ -128,13 +117,9 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 		}
 		seen.Store(op, true)
 		reply, err := r.bus.Request(ctx, string(op), m.Data, time.Minute, nil)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		runtest.NoError(r.t, err)
 		var again api.Response
-		if err := events.DecodePayload(reply, &again); err != nil {
-			r.t.Fatal(err)
-		}
+		runtest.NoError(r.t, events.DecodePayload(reply, &again))
 		switch {
 		case op == operation.Submit.Name && again.Error.Code == "different_content":
 			continue // it was accepted before any history had the turn, and had no effect
@@ -157,9 +142,7 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 func updatesOf(t *testing.T, body []byte) []api.MonitorEvent {
 	t.Helper()
 	var u api.MonitorUpdates
-	if err := events.DecodePayload(body, &u); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, events.DecodePayload(body, &u))
 	return u.Events
 }
 
@@ -183,12 +166,8 @@ func (r *recorder) stableEnds(ctx context.Context) map[events.SessionID]events.S
 func (r *recorder) queued(ctx context.Context) int {
 	r.t.Helper()
 	stream, err := harness.JetStreamOf(r.bus).Stream(ctx, "lash-work")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	runtest.NoError(r.t, err)
 	list, err := stream.Info(ctx, jetstream.WithSubjectFilter("lash.work.turn.>"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	runtest.NoError(r.t, err)
 	return len(list.State.Subjects)
 }

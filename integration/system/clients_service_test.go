@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/servicetest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -32,19 +33,13 @@ import (
 func serving(t *testing.T, on *bus.Bus) (n *workers.Node, kill func()) {
 	t.Helper()
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{servicetest.Plugin()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	n, err = workers.NewNode(workers.Config{
 		Bus: on, Plugins: builder, Logger: zaptest.NewLogger(t), Provider: "scripted", Environments: servicetest.Environments(),
 		Providers: map[string]llm.Provider{"scripted": scripted.New(replies)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(harness.Context(t)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, n.Start(harness.Context(t)))
 	stopped := false
 	kill = func() {
 		if stopped {
@@ -132,9 +127,8 @@ func TestServiceDiscovered(t *testing.T) {
 	on := harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}})
 	c := harness.Dial(t, on)
 	for i := range 5 {
-		if _, err := c.Create(harness.Context(t), api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Create(harness.Context(t), api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))})
+		runtest.NoError(t, err)
 	}
 	_, err := c.Create(harness.Context(t), api.CreateRequest{ID: "s0"})
 	harness.WantError(t, "create again", err, api.ErrExists)
@@ -149,9 +143,7 @@ func TestServiceDiscovered(t *testing.T) {
 			}
 			harness.Equal(t, "subject", e.Subject, "lash.api.create")
 			var own bus.OperationStats
-			if err := json.Unmarshal(e.Data, &own); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, json.Unmarshal(e.Data, &own))
 			requests, answered, refused = requests+e.NumRequests, answered+own.Answered, refused+own.Errors["session_exists"]
 		}
 	}
@@ -170,13 +162,9 @@ func TestServiceSurvivesKill(t *testing.T) {
 	serving(t, first)
 	serving(t, bustest.Open(t, server))
 	c, err := client.New(client.Config{Bus: harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}}), Silence: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	id, err := c.Create(ctx, api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	const n = 100
 	for i := range n {
 		if i == n/2 {
@@ -187,9 +175,7 @@ func TestServiceSurvivesKill(t *testing.T) {
 		}
 	}
 	v, err := c.View(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	harness.Equal(t, "messages", len(v.Messages), n)
 	for i, m := range v.Messages {
 		harness.Equal(t, "message", m.Text(), fmt.Sprintf("m%d", i))
@@ -203,30 +189,21 @@ func TestServiceWithoutNodes(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	n, kill := serving(t, bustest.Open(t, server))
 	id, err := n.Host().Create(ctx, api.CreateRequest{Nodes: harness.UserMessages("a")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Host().Run(ctx, id, api.Ask("x")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	_, err = n.Host().Run(ctx, id, api.Ask("x"))
+	runtest.NoError(t, err)
 	kill()
 	c := harness.Dial(t, harness.OpenReader(t, bus.Config{Options: []nats.Option{server.InProcess()}}))
 	s, err := c.State(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for seen, err := range c.Observe(ctx, id, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if seen.Seq == s.Seq {
 			break
 		}
 	}
 	records, err := s.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	r, err := c.Await(ctx, id, records[0].ID)
 	harness.WantError(t, "await of what has ended", err, nil)
 	harness.Equal(t, "text", r.Text, "you said x")

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
@@ -105,9 +106,7 @@ func threeClients(t *testing.T, nodes int) {
 		serving(t, bustest.Open(t, server))
 	}
 	id, err := n.Host().Create(ctx, api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var list []*typist
 	for i := range 3 {
 		list = append(list, newTypist(t, server, i))
@@ -128,22 +127,15 @@ func threeClients(t *testing.T, nodes int) {
 		}
 	}
 	// Inputs that arrived after the last turn's last checkpoint wait for one more turn.
-	if _, err := n.Host().Run(ctx, id, api.TurnRequest{ID: "last", Input: events.TurnInput{Parts: harness.UserMessages("last")[0].Message.Parts}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Host().CloseSession(ctx, id, "the test is over"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = n.Host().Run(ctx, id, api.TurnRequest{ID: "last", Input: events.TurnInput{Parts: harness.UserMessages("last")[0].Message.Parts}})
+	runtest.NoError(t, err)
+	runtest.NoError(t, n.Host().CloseSession(ctx, id, "the test is over"))
 	watching.Wait()
 	for range cap(failures) {
-		if err := <-failures; err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, <-failures)
 	}
 	late := newTypist(t, server, len(list))
-	if err := late.watches(ctx, id); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, late.watches(ctx, id))
 	checkTyped(t, on, id, list, late)
 }
 
@@ -154,12 +146,8 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, 
 	times := make(map[string]int)
 	state := projector.New(id)
 	for e, err := range on.Log().Read(t.Context(), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := state.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
+		runtest.NoError(t, state.Apply(e))
 		log = append(log, fmt.Sprintf("%d %s", e.Seq, e.Commit.ID))
 		for _, ev := range e.Commit.Events {
 			switch p := ev.Payload.(type) {
@@ -177,14 +165,10 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, 
 		}
 	}
 	for _, y := range append(slices.Clone(list), late) {
-		if !slices.Equal(y.lines, log) {
-			t.Errorf("%s saw %d commits, want the %d of the log in its order: got %v, want %v", y.name, len(y.lines), len(log), y.lines, log)
-		}
+		runtest.EqualLists(t, fmt.Sprintf("%s saw %d commits, want the %d of the log in its order", y.name, len(y.lines), len(log)), y.lines, log)
 	}
 	nodes, err := state.AllNodes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for _, n := range nodes {
 		if n.Message.Role == events.RoleUser {
 			times["said "+n.Message.Text()]++

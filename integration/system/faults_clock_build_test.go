@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // clockFile is the variable that names the file of a process's clock: see testdata/clock.
@@ -27,9 +28,7 @@ type clock struct {
 func newClock(t *testing.T) *clock {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "clock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	c := &clock{t: t, file: file}
 	c.set(0)
@@ -40,9 +39,8 @@ func newClock(t *testing.T) *clock {
 func (c *clock) set(ahead time.Duration) {
 	c.t.Helper()
 	seconds := binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)) //nolint:gosec // two's complement
-	if _, err := c.file.WriteAt(seconds, 0); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := c.file.WriteAt(seconds, 0)
+	runtest.NoError(c.t, err)
 }
 
 func (c *clock) env() string { return clockFile + "=" + c.file.Name() }
@@ -58,38 +56,28 @@ var clockedFiles = []string{
 func buildClocked(t *testing.T) (program string) {
 	t.Helper()
 	out, err := harness.Go(t.Context(), "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
 	text, err := os.ReadFile(filepath.Join(source, "time.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	const reads = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(text), reads) != 1 {
 		t.Fatalf("time.go of %s reads the clock in another way than in\n%s", runtime.Version(), reads)
 	}
 	added, err := filepath.Abs(filepath.Join("testdata", "clock", "ahead.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	dir := t.TempDir()
 	changed, overlay, program := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "clocked.test")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {
 		filepath.Join(source, "time.go"):  changed,
 		filepath.Join(source, "ahead.go"): added,
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for path, data := range map[string][]byte{
 		changed: []byte(strings.Replace(string(text), reads, reads+"\tsec += lashAhead()\n", 1)),
 		overlay: replace,
 	} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.WriteFile(path, data, 0o600))
 	}
 	args := append([]string{"test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", program}, clockedFiles...)
 	if out, err := harness.Go(t.Context(), args...).CombinedOutput(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // Variables of a node in a process of its own.
@@ -29,18 +30,12 @@ func TestChildClocked(t *testing.T) {
 	round, err := strconv.Atoi(os.Getenv(clockedRound))
 	harness.WantError(t, "round", err, nil)
 	b, err := bus.Open(harness.Context(t), bus.Config{URL: servers, Replicas: 3, Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	w := &faultsWorkload{round: round, untimed: true, journal: journal, onLines: func(int) { _, _ = os.Stdout.Write([]byte{effectMark}) }}
 	node, err := w.node(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, node.Start(t.Context()))
 	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test that started it
 	now, cancel := context.WithCancel(t.Context())
 	cancel()

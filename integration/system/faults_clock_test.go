@@ -80,12 +80,8 @@ func (f *clocked) start(i int) {
 	n.cmd.Env = run.Env
 	n.cmd.Stdout, n.cmd.Stderr = n, os.Stderr
 	stdin, err := n.cmd.StdinPipe()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if err := n.cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.NoError(f.t, err)
+	runtest.NoError(f.t, n.cmd.Start())
 	n.stdin, f.node[i] = stdin, n
 	f.rounds++
 	f.t.Cleanup(n.kill)
@@ -127,9 +123,7 @@ func TestClockJumps(t *testing.T) {
 	f := setupClocked(t)
 	b := f.servers.open()
 	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for i := range timers {
 		_, err := h.Create(f.ctx, api.CreateRequest{ID: timed(i)})
 		harness.WantError(t, "create", err, nil)

@@ -84,9 +84,7 @@ func (h *hosts) routes(verb string, i int) {
 			continue
 		}
 		for _, direction := range [][2]int{{i, j}, {j, i}} {
-			if err := try("ip -n %s route %s blackhole %s/32", h.ns(direction[0]), verb, h.addrs[direction[1]]); err != nil {
-				h.t.Fatal(err)
-			}
+			runtest.NoError(h.t, try("ip -n %s route %s blackhole %s/32", h.ns(direction[0]), verb, h.addrs[direction[1]]))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 )
@@ -29,9 +30,7 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 	defer cancel()
 	l := &loss{t: t, p: p, journal: filepath.Join(t.TempDir(), "journal"), received: make(chan int, 1<<16), stops: make(map[int]func(context.Context)), enough: make(chan struct{})}
 	journal, err := os.OpenFile(l.journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer journal.Close() //nolint:errcheck // it was only appended to
 	l.b = p.open()
 	l.host = l.newHost(l.b)
@@ -43,17 +42,13 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 	happens(ctx, l)
 	l.further(ctx, lossSessions)
 	close(l.enough)
-	if err := <-l.driven; err != nil {
-		t.Error(err)
-	}
+	runtest.WantError(t, "driven", <-l.driven, nil)
 	for _, stop := range l.stops {
 		stop(ctx) // nothing writes to the journal any more
 	}
 	p.awaitReplicas(ctx, l.b)
 	lines, err := os.ReadFile(l.journal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return auditAll(t, l.b, lossSessions, l.turns, string(lines))
 }
 
@@ -78,9 +73,7 @@ type loss struct {
 func (l *loss) newHost(b *bus.Bus) *session.Host {
 	l.t.Helper()
 	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	runtest.NoError(l.t, err)
 	return h
 }
 
@@ -130,12 +123,8 @@ func (l *loss) restartClient(ctx context.Context) {
 func (l *loss) startNode(i int) {
 	l.t.Helper()
 	node, err := l.workload.node(l.p.open())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := node.Start(l.t.Context()); err != nil {
-		l.t.Fatal(err)
-	}
+	runtest.NoError(l.t, err)
+	runtest.NoError(l.t, node.Start(l.t.Context()))
 	l.ids[i] = node.ID()
 	var once sync.Once
 	l.stops[i] = func(ctx context.Context) { once.Do(func() { node.Stop(ctx) }) }

@@ -47,16 +47,12 @@ func (c *childConfig) bus() bus.Config {
 func TestChildNode(t *testing.T) {
 	cfg := childOf(t)
 	journal, err := os.OpenFile(cfg.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer journal.Close() //nolint:errcheck // it was only appended to
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
 	b, err := bus.Open(ctx, cfg.bus())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer b.Close()
 	next := make(chan os.Signal, 1)
 	signal.Notify(next, syscall.SIGUSR1)
@@ -80,12 +76,8 @@ func TestChildNode(t *testing.T) {
 		}
 	}}
 	node, err := w.node(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, node.Start(ctx))
 	fmt.Println("serves", node.ID())
 	<-ctx.Done()
 	fmt.Println("drains")
@@ -96,9 +88,7 @@ func TestChildNode(t *testing.T) {
 
 func childOf(t *testing.T) (cfg childConfig) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &cfg); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal([]byte(os.Getenv(childVariable)), &cfg))
 	return cfg
 }
 
@@ -107,13 +97,9 @@ func childOf(t *testing.T) (cfg childConfig) {
 func TestChildWatcher(t *testing.T) {
 	cfg := childOf(t)
 	b, err := bus.Open(t.Context(), cfg.bus())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for cursor := events.Seq(0); ; {
 		for o, err := range h.Observe(t.Context(), cfg.Watch, cursor) {
 			if err != nil {
@@ -141,9 +127,7 @@ type child struct {
 func startChild(t *testing.T, test string, cfg childConfig, wrap func(cmd []string) []string) *child {
 	t.Helper()
 	text, err := json.Marshal(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	run := runtest.Child(t.Context(), test, childVariable+"="+string(text))
 	line := run.Args
 	if wrap != nil {
@@ -153,16 +137,10 @@ func startChild(t *testing.T, test string, cfg childConfig, wrap func(cmd []stri
 	cmd.Env = run.Env
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, cmd.Start())
 	c := &child{t: t, cmd: cmd, in: in, lines: make(chan string, 1<<16)}
 	go func() { // ends with the process
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -200,17 +178,14 @@ func (c *child) awaitLine(ctx context.Context, text string) string {
 // signal sends a signal.
 func (c *child) signal(s os.Signal) {
 	c.t.Helper()
-	if err := c.cmd.Process.Signal(s); err != nil {
-		c.t.Fatal(err)
-	}
+	runtest.NoError(c.t, c.cmd.Process.Signal(s))
 }
 
 // release unblocks the effect.
 func (c *child) release() {
 	c.t.Helper()
-	if _, err := c.in.Write([]byte{'\n'}); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := c.in.Write([]byte{'\n'})
+	runtest.NoError(c.t, err)
 }
 
 // exits waits for the end of the process, with exit code 0.

@@ -33,26 +33,19 @@ func TestPartition(t *testing.T) {
 	const id = "s"
 	host := func(b *bus.Bus) *session.Host {
 		h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		return h
 	}
-	if _, err := host(all).Create(ctx, api.CreateRequest{ID: id}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := host(all).Create(ctx, api.CreateRequest{ID: id})
+	runtest.NoError(t, err)
 	send := func(ctx context.Context, h *session.Host, text string) error {
 		_, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(text), IdempotencyKey: text})
 		return err
 	}
-	if err := send(ctx, host(all), "before"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, send(ctx, host(all), "before"))
 	isolated := p.leader(ctx, all, id)
 	minority, majority := host(p.open(isolated)), host(p.open((isolated+1)%3, (isolated+2)%3))
-	if err := send(ctx, minority, "before too"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, send(ctx, minority, "before too"))
 	hosts.part(isolated)
 	brief, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
@@ -74,13 +67,9 @@ func TestPartition(t *testing.T) {
 		}
 	}
 	s, err := host(all).State(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	nodes, err := s.AllNodes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	messages := make(map[string]int)
 	for i := range nodes {
 		messages[nodes[i].Message.Text()]++
@@ -113,13 +102,9 @@ func insist(ctx context.Context, t *testing.T, do func() error) {
 func commitsOf(t *testing.T, log events.Log, id events.SessionID) (list [][]byte) {
 	t.Helper()
 	for e, err := range log.Read(harness.Context(t), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		data, err := events.Encode(e.Commit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		list = append(list, data)
 	}
 	return list
@@ -136,16 +121,12 @@ func TestDiskFull(t *testing.T) {
 	runtest.Root(t)
 	dir := t.TempDir()
 	small := filepath.Join(dir, "1")
-	if err := os.Mkdir(small, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, os.Mkdir(small, 0o700))
 	if err := try("mount -t tmpfs -o size=64m tmpfs %s", small); err != nil {
 		t.Fatalf("mount: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := try("umount %s", small); err != nil {
-			t.Error(err)
-		}
+		runtest.WantError(t, "try", try("umount %s", small), nil)
 	})
 	store := filepath.Join(small, "store")
 	p := clusterOn(t, [3]string{"127.0.0.1", "127.0.0.1", "127.0.0.1"}, [3]string{store, filepath.Join(dir, "2"), filepath.Join(dir, "3")}, nil)
@@ -156,9 +137,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatalf("fill the disk: got %v, want %v", err, syscall.ENOSPC)
 		}
 		l.after(ctx, lossSessions*lossTurns*perTurn/2)
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, os.Remove(ballast))
 		p.kill(0)
 		p.start(0)
 		p.awaitReplicas(ctx, l.b)

@@ -29,13 +29,9 @@ const serverConfig = "LASH_SERVER"
 // TestChildServer is one server of a [processes], in another process.
 func TestChildServer(t *testing.T) {
 	var cfg busembed.Config
-	if err := json.Unmarshal([]byte(os.Getenv(serverConfig)), &cfg); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, json.Unmarshal([]byte(os.Getenv(serverConfig)), &cfg))
 	s, err := busembed.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer s.Stop()
 	fmt.Println("listens")
 	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test that started it
@@ -57,9 +53,7 @@ func clusterOn(t *testing.T, hosts [3]string, dirs [3]string, wrap func(int, []s
 	t.Helper()
 	p := &processes{t: t, wrap: wrap}
 	ports, err := busembed.FreePorts(6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	var routes, urls []string
 	for i, host := range hosts {
 		routes = append(routes, fmt.Sprintf("%s:%d", host, ports[i]))
@@ -87,9 +81,7 @@ func loopback(t *testing.T) *processes {
 func (p *processes) start(i int) {
 	p.t.Helper()
 	text, err := json.Marshal(p.cfg[i])
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	run := runtest.Child(p.t.Context(), "TestChildServer", serverConfig+"="+string(text))
 	line := run.Args
 	if p.wrap != nil {
@@ -99,16 +91,10 @@ func (p *processes) start(i int) {
 	cmd.Env = run.Env
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
+	runtest.NoError(p.t, cmd.Start())
 	p.run[i], p.in[i] = cmd, stdin
 	p.t.Cleanup(func() {
 		_ = stdin.Close()
@@ -123,9 +109,7 @@ func (p *processes) start(i int) {
 // kill sends SIGKILL.
 func (p *processes) kill(i int) {
 	p.t.Helper()
-	if err := p.run[i].Process.Kill(); err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, p.run[i].Process.Kill())
 	_ = p.run[i].Wait()
 }
 
@@ -133,9 +117,7 @@ func (p *processes) kill(i int) {
 func (p *processes) stop(i int) {
 	p.t.Helper()
 	_ = p.in[i].Close()
-	if err := p.run[i].Wait(); err != nil {
-		p.t.Errorf("stop server %d: %v", i+1, err)
-	}
+	runtest.WantError(p.t, fmt.Sprintf("stop server %d", i+1), p.run[i].Wait(), nil)
 }
 
 // open opens a bus with three replicas and these servers. It ignores announced servers.
@@ -147,9 +129,7 @@ func (p *processes) open(only ...int) *bus.Bus {
 	b, err := bus.Open(harness.Context(p.t), bus.Config{
 		URL: p.urlOf(only...), Replicas: 3, Timeout: time.Second, Options: []nats.Option{nats.IgnoreDiscoveredServers()},
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	p.t.Cleanup(b.Close)
 	return b
 }
@@ -171,9 +151,7 @@ func (p *processes) urlOf(only ...int) string {
 func (p *processes) leader(ctx context.Context, b *bus.Bus, id events.SessionID) int {
 	p.t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	runtest.NoError(p.t, err)
 	for ctx.Err() == nil { // servers that elect may leave a question without an answer
 		once, cancel := context.WithTimeout(ctx, time.Second)
 		stream, err := js.Stream(once, "lash-s-"+string(id))

@@ -38,16 +38,12 @@ func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []record
 	t.Helper()
 	b := cluster.Open(t)
 	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	player := playback.NewPlayer(h)
 	plans := make(chan *playback.Plan, len(convs))
 	for i := range convs {
 		plan := playback.NewPlan(events.SessionID(fmt.Sprintf("w%d-s%d", n, i)), &convs[i])
-		if err := player.Add(plan); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, player.Add(plan))
 		plans <- plan
 	}
 	close(plans)
@@ -57,12 +53,8 @@ func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []record
 			Bus:   cluster.Open(t), Provider: "scripted", Tools: player.Tools,
 			Providers: map[string]llm.Provider{"scripted": player.Provider()},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
+		runtest.NoError(t, w.Start(t.Context()))
 		t.Cleanup(func() {
 			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
 			cancel()

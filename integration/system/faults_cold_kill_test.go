@@ -65,9 +65,7 @@ func TestColdServerKilled(t *testing.T) {
 		t.Fatalf("the last run: got %v\n%s", err, out)
 	}
 	journal, err := os.ReadFile(journalOf(store))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")}))
 	auditAll(t, b, killSessions, killTurns, string(journal))
 	harness.Equal(t, "sessions that went cold", archivedOf(t, b), killSessions)
@@ -83,12 +81,8 @@ func awaitAllCold(t *testing.T, b *bus.Bus, sessions int) {
 func archivedOf(t *testing.T, b *bus.Bus) int {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stream, err := js.Stream(t.Context(), "lash-archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return int(stream.CachedInfo().State.Msgs)
 }

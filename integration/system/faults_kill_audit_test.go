@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/turn"
@@ -35,9 +36,7 @@ func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, line
 	}
 	v := projector.NewVerifier(id)
 	for entry, err := range b.Log().Read(harness.Context(t), id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		found, err := follow.Verify(harness.Context(t), b, v, entry)
 		harness.WantError(t, "verify", err, nil)
 		for _, violation := range found {
@@ -59,9 +58,7 @@ func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, line
 		t.Errorf("%s: got %d ended turns, want %d", id, len(a.ends), turns)
 	}
 	records, err := v.State().Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for i := range records {
 		sum.takeovers += int(records[i].Attempts - 1)
 	}
@@ -162,9 +159,7 @@ func auditAll(t *testing.T, b *bus.Bus, sessions, turns int, journal string) tot
 	}
 	var listed []events.SessionID
 	for id, err := range b.Sessions(harness.Context(t)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		listed = append(listed, id)
 	}
 	if slices.Sort(listed); len(listed) != sessions {

@@ -55,9 +55,8 @@ func (p killPoint) String() string { return fmt.Sprint(p.what, " ", p.n, " ", p.
 func killPointIn(t *testing.T, variable string) (p killPoint) {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
-		if _, err := fmt.Sscan(text, &p.what, &p.n, &p.late); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscan(text, &p.what, &p.n, &p.late)
+		runtest.NoError(t, err)
 	}
 	return p
 }
@@ -79,13 +78,9 @@ func killSelf() {
 func (p killPoint) open(t *testing.T, server *busembed.Server, what, text string) *bus.Bus {
 	t.Helper()
 	var opts nats.Options
-	if err := server.InProcess()(&opts); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, server.InProcess()(&opts))
 	b, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{Options: []nats.Option{nats.InProcessServer(&killingServer{InProcessConnProvider: opts.InProcessServer, at: p, what: what, text: []byte(text)})}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -128,29 +123,19 @@ func journalOf(store string) string { return filepath.Join(store, "journal") }
 func TestChildKilled(t *testing.T) {
 	store := os.Getenv(killStore)
 	journal, err := os.OpenFile(journalOf(store), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer journal.Close() //nolint:errcheck // it was only appended to
 	round, err := strconv.Atoi(os.Getenv(killRound))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	server := bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")})
 	at := killPointIn(t, killPlace)
 	w := &faultsWorkload{round: round, journal: journal, onLines: at.atEffect}
 	node, err := w.node(at.open(t, server, "commit", " lash.s."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, node.Start(t.Context()))
 	defer node.Stop(harness.Context(t))
 	h, err := session.New(session.Config{Bus: bustest.Open(t, server), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*lastRun) // a bound for a process that hangs
 	defer cancel()
 	pause := 0
@@ -158,14 +143,10 @@ func TestChildKilled(t *testing.T) {
 		archived := at.open(t, server, "archive", " $JS.API.")
 		defer archiveConcurrently(t, archived)()
 		pause = killTurns / 2
-		if err := drive(ctx, h, killSessions, pause); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, drive(ctx, h, killSessions, pause))
 		awaitAllCold(t, archived, killSessions)
 	}
-	if err := driveFrom(ctx, h, killSessions, pause, killTurns); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, driveFrom(ctx, h, killSessions, pause, killTurns))
 }
 
 // TestSmokeKillDuringTurns kills a node with its server again and again, in effects and at writes of commits, in the middle of 200
@@ -183,9 +164,7 @@ func TestSmokeKillDuringTurns(t *testing.T) {
 		t.Fatalf("the last run: got %v\n%s", err, out)
 	}
 	journal, err := os.ReadFile(journalOf(store))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")}))
 	if sum := auditAll(t, b, killSessions, killTurns, string(journal)); sum.takeovers == 0 || sum.again == 0 {
 		t.Errorf("got %+v, want kills in the middle of turns and of effects", sum)
@@ -236,12 +215,8 @@ func TestSmokeTakeover(t *testing.T) {
 	start := func(b *bus.Bus) (stop func()) {
 		t.Helper()
 		node, err := w.node(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := node.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
+		runtest.NoError(t, node.Start(t.Context()))
 		var once sync.Once
 		stop = func() {
 			once.Do(func() {
@@ -254,9 +229,7 @@ func TestSmokeTakeover(t *testing.T) {
 		return stop
 	}
 	h, err := session.New(session.Config{Bus: bustest.Open(t, server), Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	stop := start(bustest.Open(t, server))
 	ctx, driven := harness.Context(t), make(chan error, 1)
 	var driver sync.WaitGroup
@@ -273,9 +246,7 @@ func TestSmokeTakeover(t *testing.T) {
 		s.goOn()
 		stop = next
 	}
-	if err := <-driven; err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, <-driven)
 	stop() // nothing writes to the journal any more
 	if sum := auditAll(t, bustest.Open(t, server), sessions, turns, journal.String()); sum.takeovers < nodes-1 {
 		t.Errorf("got %+v, want at least %d takeovers", sum, nodes-1)

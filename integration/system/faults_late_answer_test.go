@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
 )
@@ -73,18 +74,12 @@ func (d *faultsLossyConn) release() {
 func faultsOpenLossy(t *testing.T, server *busembed.Server, kind string) (*bus.Bus, *faultsLossyConn) {
 	t.Helper()
 	var opts nats.Options
-	if err := server.InProcess()(&opts); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, server.InProcess()(&opts))
 	inner, err := opts.InProcessServer.InProcessConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	d := &faultsLossyConn{Conn: inner, kind: []byte(kind), discarding: make(chan struct{}), receiving: make(chan struct{})}
 	b, err := bus.Open(harness.Context(t), bus.Config{Timeout: time.Minute, Options: []nats.Option{nats.InProcessServer(d), nats.PingInterval(time.Minute)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	t.Cleanup(d.release) // before the connection is closed
 	return b, d
@@ -105,9 +100,7 @@ func TestLateAnswer(t *testing.T) {
 	late := startWorkload(t, work, secondBus)
 	b := bustest.Open(t, server)
 	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	driven := make(chan error, 1)
 	go func() { driven <- drive(harness.Context(t), h, 1, 1) }() // ends with driven
 	select {
@@ -116,9 +109,7 @@ func TestLateAnswer(t *testing.T) {
 		t.Fatalf("turn: got its end, %v, before an append that says that calls begin", err)
 	}
 	other := startWorkload(t, work, b)
-	if err := <-driven; err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, <-driven)
 	wire.release()
 	late.Stop(harness.Context(t)) // once it is done with the turn
 	other.Stop(harness.Context(t))
@@ -131,12 +122,8 @@ func TestLateAnswer(t *testing.T) {
 func startWorkload(t *testing.T, work *faultsWorkload, on *bus.Bus) *workers.Node {
 	t.Helper()
 	node, err := work.node(on)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, node.Start(t.Context()))
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
 		cancel()

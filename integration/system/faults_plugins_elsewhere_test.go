@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -144,9 +145,7 @@ func TestPluginsElsewhere(t *testing.T) {
 			record := s.AwaitTurn(id, "t2")
 			harness.Equal(s.T, "end", record.End, events.EndFailed)
 			harness.Equal(s.T, "code", record.Issue.Code, "plugin_build")
-			if !strings.Contains(record.Issue.Message, "the diary is of version 2") {
-				s.T.Errorf("message: got %q, want why", record.Issue.Message)
-			}
+			runtest.Contains(s.T, "message", record.Issue.Message, "the diary is of version 2")
 			node, _ := s.startNode("2", time.Minute, page)
 			s.StartTurn(id, "t3", harness.Text("go"))
 			s.endsOn(id, "t3", node)

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -196,9 +197,7 @@ func (s *site) acceptedWakes(worker events.WorkerID) <-chan string {
 		var question struct {
 			Handle string `msgpack:"h,omitempty"`
 		}
-		if err := msgpack.Unmarshal(m.Data, &question); err != nil {
-			s.T.Errorf("question: %v", err)
-		}
+		runtest.WantError(s.T, "question", msgpack.Unmarshal(m.Data, &question), nil)
 		if question.Handle != "" {
 			list <- question.Handle
 		}

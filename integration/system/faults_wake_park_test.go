@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -57,12 +58,8 @@ func (s *site) grants(h *session.Host, id events.SessionID) func() {
 	var once sync.Once
 	return func() {
 		once.Do(func() {
-			if err := s.AnswerApproval(h, id, true); err != nil {
-				s.T.Errorf("approve: %v", err)
-			}
-			if err := s.Bus.Conn().Flush(); err != nil {
-				s.T.Errorf("flush: %v", err)
-			}
+			runtest.WantError(s.T, "approve", s.AnswerApproval(h, id, true), nil)
+			runtest.WantError(s.T, "flush", s.Bus.Conn().Flush(), nil)
 		})
 	}
 }

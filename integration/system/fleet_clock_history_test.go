@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -28,17 +29,14 @@ func TestClockHistory(t *testing.T) {
 	const id = "jumped"
 	end := b.LastSeq(from)
 	for e, err := range b.Bus.Log().Read(b.Ctx, from, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		c := *e.Commit
 		c.Session, c.At = id, c.At+events.Millis(random.Int64N(2*year)-year)
 		if e.Seq == end {
 			c.At = e.Commit.At + events.Millis(year)
 		}
-		if _, err := b.Bus.Log().Append(b.Ctx, &c, e.Seq-1); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Bus.Log().Append(b.Ctx, &c, e.Seq-1)
+		runtest.NoError(t, err)
 	}
 	jumped := b.LastSeq(id)
 	harness.VerifyHistory(t, b.Bus, id)
@@ -49,18 +47,14 @@ func TestClockHistory(t *testing.T) {
 		harness.Equal(t, "end", record.End, events.EndFinished)
 		harness.Equal(t, "attempts", record.Attempts, 2)
 		r, err := b.Run(b.Ctx, session, turnOf("t2"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		harness.Equal(t, "next turn", r.End, events.EndFinished)
 		harness.VerifyHistory(t, b.Bus, session)
 	}
 	harness.Equal(t, "sequences", b.LastSeq(id), b.LastSeq(from))
 	var last events.Millis
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, jumped) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		if e.Commit.At < last {
 			t.Errorf("commit %d: got time %d, want at least %d, that of the commit before it", e.Seq, e.Commit.At, last)
 		}

@@ -67,12 +67,8 @@ func startHasty(t *testing.T, on *bus.Bus, provider llm.Provider, tools func(eve
 		Runners:  map[string]workers.TaskFunc{"exit": func(context.Context, *workers.RunningTask) (string, error) { os.Exit(0); return "", nil }},
 		JobRetry: workers.JobRetry{Attempts: harness.DeadAttempts, Base: time.Millisecond, Max: time.Millisecond},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
+	runtest.NoError(t, n.Start(t.Context()))
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -204,9 +200,7 @@ const deadServer = "LASH_DEAD_SERVER"
 func TestChildDead(t *testing.T) {
 	url := os.Getenv(deadServer)
 	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: url}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	startHastyNode(t, on, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) { os.Exit(0); panic("unreachable") }))
 	<-t.Context().Done() // it never ends by itself
 }
@@ -262,13 +256,9 @@ const deadKiller = "LASH_DEAD_KILLER"
 func TestChildDeadNeighbours(t *testing.T) {
 	killer := events.SessionID(os.Getenv(deadKiller))
 	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: os.Getenv(deadServer)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	host, err := session.New(session.Config{Bus: on, Plugins: session.NoPlugins()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	model := scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		if _, err := host.Await(ctx, killer, "t1"); err != nil && !errors.As(err, new(*api.TurnFailedError)) {
 			return scripted.Answer{}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -67,9 +68,7 @@ func TestHooksRunAtEveryPoint(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hi"))
 	state := b.AwaitState(id, "question", harness.HasAsk)
-	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: state.Turn().Asks[0].Effect, Granted: true}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: state.Turn().Asks[0].Effect, Granted: true}))
 	got := b.AwaitTurn(id, "t1")
 	if got.End != events.EndFinished {
 		t.Errorf("end: %+v", got)

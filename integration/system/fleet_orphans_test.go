@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -68,12 +69,8 @@ func (b *orphaned) start(name string, id events.WorkerID, on *bus.Bus, sessions 
 			return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{harness.Text("done")}}}, nil
 		})},
 	})
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	if err := n.Start(b.Ctx); err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
+	runtest.NoError(b.T, n.Start(b.Ctx))
 	b.T.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
 		cancel()
@@ -128,9 +125,7 @@ func awaitWatched(b *orphaned, worker events.WorkerID) {
 	b.T.Helper()
 	announced := make(chan events.WorkerID, 64)
 	stop, err := b.Bus.OnAnnounce(func(id events.WorkerID) { announced <- id })
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	defer stop()
 	for own, others := 0, 0; own < 2; {
 		switch id := harness.Receive(b.System, "announcement", announced); {

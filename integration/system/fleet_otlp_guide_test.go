@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -120,9 +121,7 @@ func TestSmokeSpansAreThoseOfTheGuide(t *testing.T) {
 	for name, want := range map[string]string{
 		"server.address": "127.0.0.1", "server.port": port, "gen_ai.output.type": "json", "gen_ai.request.stream": "bool_value:true",
 	} {
-		if got[name] != want {
-			t.Errorf("%s: got %q, want %q", name, got[name], want)
-		}
+		runtest.Equal(t, name, got[name], want)
 	}
 }
 

@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -362,7 +362,5 @@ func TestReadiness(t *testing.T) {
 	b.Server.Stop()
 	for err = other.Ready(b.Ctx); err == nil; err = other.Ready(b.Ctx) { // until its connection knows
 	}
-	if !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("without servers: got %v, want %v", err, events.ErrOutcomeUnknown)
-	}
+	runtest.WantError(t, "without servers", err, events.ErrOutcomeUnknown)
 }

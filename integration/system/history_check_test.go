@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/plugin"
@@ -67,9 +68,7 @@ func TestCheckRecordings(t *testing.T) {
 		if d := r.Difference; d != nil {
 			at = fmt.Sprintf("%d.%d %s", d.Seq, d.Index, d.Recorded.Kind)
 		}
-		if at != want[r.Session] {
-			t.Errorf("difference of session %s: got %q, want %q", r.Session, at, want[r.Session])
-		}
+		runtest.Equal(t, fmt.Sprintf("difference of session %s", r.Session), at, want[r.Session])
 	}
 }
 

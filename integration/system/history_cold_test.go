@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -68,9 +69,7 @@ func TestColdUnderLoad(t *testing.T) {
 		id := events.SessionID(fmt.Sprintf("cold-%d", i))
 		v := projector.NewVerifier(id)
 		for entry, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			for _, wrong := range v.Apply(entry) {
 				t.Errorf("session %s at %d: %v", id, entry.Seq, wrong)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -58,9 +59,7 @@ func (n *callingPlugin) call(from string, id events.SessionID) {
 }
 
 func (n *callingPlugin) ok(what string, err error) {
-	if err != nil {
-		n.t.Errorf("%s within %s: %v", what, n.from, err)
-	}
+	runtest.WantError(n.t, fmt.Sprintf("%s within %s", what, n.from), err, nil)
 }
 
 // times is the number of runs of the callback.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/hook"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/embedded"
@@ -38,14 +39,10 @@ func TestFenceOfTheExample(t *testing.T) {
 	}
 	steps = append(steps, scripted.Call("other", `{"Path":1}`), scripted.Text("Done."))
 	lash, err := embedded.Start(t.Context(), embedded.Config{Provider: scripted.Replies(steps...)}, write, other, hook.Fence("/tmp"), replaces)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer lash.Stop()
 	id, err := lash.Create(t.Context(), api.CreateRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	turn, err := lash.Run(t.Context(), id, api.Ask("Write."))
 	if err != nil || turn.ToolCalls != 6 || !slices.Equal(paths, []string{"/tmp/in"}) {
 		t.Errorf("got %v, %d calls, %v, want one path that is written", paths, turn.ToolCalls, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -43,20 +44,14 @@ func TestHooksCostNoWrite(t *testing.T) {
 				return set
 			})
 			builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: append(hooks, tools)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			w, err := workers.NewNode(workers.Config{
 				Roles: harness.TurnRoles(),
 				Bus:   b.Bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
 				Plugins: builder, Linger: time.Minute, Logger: zaptest.NewLogger(t),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Start(b.Ctx); err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
+			runtest.NoError(t, w.Start(b.Ctx))
 			defer w.Stop(b.Ctx)
 			id := b.Open(api.CreateRequest{})
 			opened := b.LastSeq(id)

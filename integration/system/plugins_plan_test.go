@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/planmode"
@@ -44,9 +45,7 @@ func emitted(b *harness.System, id events.SessionID) []string {
 func approved(b *harness.System, id events.SessionID, turn events.TurnID, granted bool) events.ToolApprovalAsked {
 	b.T.Helper()
 	question := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0].ToolApprovalAsked
-	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: question.Effect, Granted: granted, Reason: "says the test"}); err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: question.Effect, Granted: granted, Reason: "says the test"}))
 	b.AwaitTurn(id, turn)
 	return question
 }
@@ -95,9 +94,7 @@ func TestPlanModeKept(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "write", "{}")), harness.Reply(harness.Call("c2", "exit_plan_mode", `{"plan":"none"}`)), harness.Reply(harness.Text("sorry")))
 	first := b.StartNode(readWrite(), planmode.Factory(planmode.Options{}))
 	options, err := plugin.OptionsOf(planmode.ID, planmode.Options{Allow: []string{"write"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	id := b.Open(api.CreateRequest{Options: options})
 	b.Act(id, "plan_mode.set", `{"on":true}`)
 	first.Stop(b.Ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -100,9 +101,7 @@ func TestCancelledResultPassesTheHooks(t *testing.T) {
 					return plugin.Result{Outcome: events.OutcomeCancelled, Text: "half of it"}, nil
 				})
 				r.AfterToolCall(func(ctx context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
-					if in.Result.Text != "half of it" {
-						t.Errorf("hook: got %q, want what the tool returned", in.Result.Text)
-					}
+					runtest.Equal(t, "hook", in.Result.Text, "half of it")
 					return directives, ctx.Err()
 				})
 				return nil

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -112,16 +112,14 @@ func TestSubagentCancel(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the start", started)
-	if _, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
+	runtest.NoError(t, err)
 	b.AwaitTurn(id, "t1")
 	agent := b.Subagents(id)[0].Child
 	b.AwaitState(agent, "end of the agent's turn", func(s *projector.State) bool { return s.Idle() && s.Seq > 2 })
 	b.AwaitState(id, "waiting agent", func(s *projector.State) bool { return s.Tasks[0].State == events.TaskWaiting })
-	if _, err := b.CancelTask(b.Ctx, id, events.TaskID(agent)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.CancelTask(b.Ctx, id, events.TaskID(agent))
+	runtest.NoError(t, err)
 	b.AwaitState(agent, "closed agent", func(s *projector.State) bool { return s.Status == projector.StatusClosed })
 }
 
@@ -137,12 +135,8 @@ func TestSubagentDepth(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.EqualLists(t, "offered", b.Model.Offered(1), []string{"close_agent", "list_agents", "send_agent"})
 	child := b.Subagents(id)[0].Child
-	if got := b.CallResult(child, "c2"); !strings.Contains(got, "not available") {
-		t.Errorf("spawn at the last level: got %s, want a refusal", got)
-	}
-	if got := b.Subagents(child); len(got) != 0 {
-		t.Errorf("agents of the agent: got %v, want none", got)
-	}
+	runtest.Contains(t, "spawn at the last level", b.CallResult(child, "c2"), "not available")
+	runtest.Equal(t, "agents of the agent", len(b.Subagents(child)), 0)
 }
 
 // TestSubagentUsage kills one node while an agent works, and another between the agent's reply and its record: the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -123,9 +124,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			if err := c.Host.SpawnHiddenTask(ctx, c.Session, "h", func(context.Context) error { ran = true; return broken }); err != nil {
 				return err
 			}
-			if err := c.Host.AwaitHiddenTasks(ctx, c.Session); !errors.Is(err, broken) {
-				t.Errorf("await: got %v, want %v", err, broken)
-			}
+			runtest.WantError(t, "await", c.Host.AwaitHiddenTasks(ctx, c.Session), broken)
 			return nil
 		})
 		harness.Equal(t, "ran", ran, true)

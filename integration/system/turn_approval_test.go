@@ -272,32 +272,6 @@ func TestApprovalKilledAnswered(t *testing.T) {
 	}
 }
 
-// TestApprovalNotRequested answers an approval that was not requested.
-func TestApprovalNotRequested(t *testing.T) {
-	t.Parallel()
-	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")))
-	g := &harness.Approver{}
-	b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-	id := b.Open(api.CreateRequest{})
-	harness.WantError(t, "before any turn", b.AnswerApproval(b.Host, id, true), api.ErrNotAsked)
-	harness.WantError(t, "in no session", b.AnswerApproval(b.Host, "nobody", true), events.ErrNoSession)
-	b.ParkTurn(id)
-	before := b.LastSeq(id)
-	for _, effect := range []events.EffectID{"t1/0/1", "t1/0", "t2/0/0", ""} {
-		err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: true})
-		harness.WantError(t, "effect "+string(effect), err, api.ErrNotAsked)
-	}
-	harness.Equal(t, "commits", b.LastSeq(id), before)
-	harness.WantError(t, "approve", b.AnswerApproval(b.Host, id, true), nil)
-	b.AwaitTurn(id, "t1")
-	ended := b.LastSeq(id)
-	harness.WantError(t, "the same after the turn", b.AnswerApproval(b.Host, id, true), nil)
-	harness.WantError(t, "another after the turn", b.AnswerApproval(b.OtherHost(), id, false), api.ErrDifferent)
-	err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/1"})
-	harness.WantError(t, "another call after the turn", err, api.ErrNotAsked)
-	harness.Equal(t, "commits after the turn", b.LastSeq(id), ended)
-}
-
 // TestApprovalSeveral has two approvals in one reply. One node dies during the call that was approved first, which
 // is the second; the other call still waits.
 func TestApprovalSeveral(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -299,9 +300,7 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	}, 0)
 	harness.WantError(t, "open", err, nil)
 	k.Leaves = opening
-	if err := b.Worker().Leave(b.Ctx, f.child, k); !errors.Is(err, api.ErrOpening) {
-		t.Errorf("got %v, want %v", err, api.ErrOpening)
-	}
+	runtest.WantError(t, "leave", b.Worker().Leave(b.Ctx, f.child, k), api.ErrOpening)
 	harness.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].LeavePending(), true)
 }
 

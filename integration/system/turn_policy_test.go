@@ -320,23 +320,6 @@ func TestPolicyTooLate(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user t0", "assistant t0/0/model", "user t1", "user t2", "assistant t2/0/model"})
 }
 
-// TestPolicyRefused submits an unknown policy, and an injection that would lose part of the input.
-func TestPolicyRefused(t *testing.T) {
-	t.Parallel()
-	b := harness.StartIdle(t)
-	id := b.Open(api.CreateRequest{})
-	for name, req := range map[string]api.TurnRequest{
-		"unknown":      {WhenBusy: "hurry"},
-		"continue":     {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Continue: true}},
-		"with_options": {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}, Options: []byte(`{}`)}},
-		"for_plugins":  {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}, Plugins: map[string]string{"a": "{}"}}},
-	} {
-		_, err := b.Submit(b.Ctx, id, req)
-		harness.WantError(t, name, err, events.ErrInvalid)
-	}
-	harness.Equal(t, "nothing is recorded", b.LastSeq(id), 1)
-}
-
 // TestPolicyStream reads the events of turns that are diverted, and of the one that takes a message as an input.
 func TestPolicyStream(t *testing.T) {
 	t.Parallel()

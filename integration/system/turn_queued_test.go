@@ -14,32 +14,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestQueuedDifferent submits other input under the id of a turn that waits in the queue, without a worker.
-func TestQueuedDifferent(t *testing.T) {
-	t.Parallel()
-	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(api.CreateRequest{})
-	host := b.OtherHost()
-	_, err := host.State(b.Ctx, id)
-	harness.WantError(t, "state", err, nil)
-	harness.WantError(t, "submit", harness.SubmitTo(b, b.Host, id, harness.TurnRequest("t1", "one")), nil)
-	for name, h := range map[string]*session.Host{"same": b.Host, "other": host, "new": b.OtherHost()} {
-		harness.WantError(t, "other input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "two")), api.ErrDifferent)
-		harness.WantError(t, "the same input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "one")), nil)
-		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
-		harness.WantError(t, "run with other input on the "+name+" host", err, api.ErrDifferent)
-	}
-	harness.Equal(t, "what is recorded", b.LastSeq(id), 2)
-	b.StartWorker(bustest.Open(t, b.Server))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user one", "assistant hi"})
-	harness.Equal(t, "requests", len(harness.Find[*events.TurnRequested](b, id)), 1)
-	for name, h := range map[string]*session.Host{"same": b.Host, "other": host} {
-		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
-		harness.WantError(t, "other input after its end on the "+name+" host", err, api.ErrDifferent)
-	}
-}
-
 // TestSmokeQueuedAwait waits for a turn before any worker reads it.
 func TestSmokeQueuedAwait(t *testing.T) {
 	t.Parallel()
@@ -73,23 +47,6 @@ func TestSmokeQueuedAwait(t *testing.T) {
 		harness.Equal(t, "text", results[i].Text, "hi")
 		harness.Equal(t, "end", results[i].End, events.EndFinished)
 	}
-}
-
-// TestQueuedClosed closes a session with a queued turn that no worker has read: the close is refused, and the turn
-// runs.
-func TestQueuedClosed(t *testing.T) {
-	t.Parallel()
-	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(api.CreateRequest{})
-	b.StartTurn(id, "t1", harness.Text("hello"))
-	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
-		harness.WantError(t, "close", h.CloseSession(b.Ctx, id, "over"), api.ErrTurnRunning)
-	}
-	b.StartWorker(bustest.Open(t, b.Server))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
-	harness.WantError(t, "submit", harness.SubmitTo(b, b.OtherHost(), id, harness.TurnRequest("t2", "late")), api.ErrClosed)
-	harness.VerifyHistory(t, b.Bus, id)
 }
 
 // TestQueuedCancel cancels a turn before any worker took its command: it ends without a run.

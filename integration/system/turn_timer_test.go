@@ -122,26 +122,36 @@ func TestTimerWait(t *testing.T) {
 }
 
 // TestTimerLost deletes every timer, and their stream, while scheduled turns of a hot and of a cold session wait
-// for their time: every turn still runs.
+// for their time, and while a node runs or before it starts: every turn still runs.
 func TestTimerLost(t *testing.T) {
 	t.Parallel()
-	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("hi")))
-	hot, cold := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
-	at := time.Now().Add(15 * time.Second)
-	b.ScheduleTurn(hot, "t1", at, "go")
-	b.ScheduleTurn(cold, "t1", at, "go")
-	done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, cold)
-	harness.WantError(t, "archive", err, nil)
-	harness.Equal(t, "archived", done, true)
-	b.StartWorker(b.Bus)
-	harness.WantError(t, "delete the timers", b.JetStream().DeleteStream(b.Ctx, "lash-timers"), nil)
-	for _, id := range []events.SessionID{hot, cold} {
-		record := b.AwaitTurn(id, "t1")
-		harness.Equal(t, "end", record.End, events.EndFinished)
-		if remaining := at.UnixMilli() - int64(record.StartedAt); remaining > 0 {
-			t.Errorf("it started %d ms early", remaining)
-		}
-		harness.VerifyHistory(t, b.Bus, id)
+	for name, running := range map[string]bool{"node": true, "no_node": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("hi")))
+			hot, cold := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
+			at := time.Now().Add(15 * time.Second)
+			b.ScheduleTurn(hot, "t1", at, "go")
+			b.ScheduleTurn(cold, "t1", at, "go")
+			done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, cold)
+			harness.WantError(t, "archive", err, nil)
+			harness.Equal(t, "archived", done, true)
+			if running {
+				b.StartWorker(b.Bus)
+			}
+			harness.WantError(t, "delete the timers", b.JetStream().DeleteStream(b.Ctx, "lash-timers"), nil)
+			if !running {
+				b.StartWorker(b.Bus)
+			}
+			for _, id := range []events.SessionID{hot, cold} {
+				record := b.AwaitTurn(id, "t1")
+				harness.Equal(t, "end", record.End, events.EndFinished)
+				if remaining := at.UnixMilli() - int64(record.StartedAt); remaining > 0 {
+					t.Errorf("it started %d ms early", remaining)
+				}
+				harness.VerifyHistory(t, b.Bus, id)
+			}
+		})
 	}
 }
 
@@ -247,9 +257,7 @@ func TestTimerApproval(t *testing.T) {
 func answeredAt(b *harness.System, id events.SessionID) events.Millis {
 	b.T.Helper()
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		for i := range e.Commit.Events {
 			if e.Commit.Events[i].Kind == events.KindToolApprovalGiven {
 				return e.Commit.At
