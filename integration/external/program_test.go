@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 )
@@ -29,20 +28,6 @@ func TestLongPluginServiceInTypeScript(t *testing.T) {
 			on := oneServer(t)
 			on.program = program
 			c.run(t, on)
-		})
-	}
-}
-
-// TestLongPluginServiceInTypeScriptOnThreeServers is the same on three servers that replicate.
-func TestLongPluginServiceInTypeScriptOnThreeServers(t *testing.T) {
-	t.Parallel()
-	program := inTypeScript(t)
-	cluster := bustest.StartCluster(t)
-	for _, c := range programCases() {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			id, _, _ := strings.Cut(c.name, "_")
-			c.run(t, place{server: cluster.Servers[0], url: cluster.URL, prefix: strings.ToLower(id), replicas: 3, program: program})
 		})
 	}
 }
