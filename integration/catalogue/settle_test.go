@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
-	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -74,7 +73,7 @@ func testInputsEndOnce(t *testing.T) {
 // takes an input together with the reply before it, and the one that ends the turn with the last reply. It cuts
 // each at many bytes, and behind the last one, where the commit arrives and its acknowledgement does not.
 func testCommitWhole(t *testing.T) {
-	cuts := runtest.Of(5, 20) // of each commit, and a byte from its ends
+	const cuts = 5 // of each commit, and a byte from its ends
 	for _, kind := range []events.Kind{events.KindInputAccepted, events.KindTurnCompleted} {
 		t.Run(kind.Family(), func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-var killing = flag.Int("killing", runtest.Of(8, 24), "how many turns of each session TestServersAreKilled runs")
+var killing = flag.Int("killing", runtest.Of(8, 12), "how many turns of each session TestServersAreKilled runs")
 
 // TestServersAreKilled has servers of two nodes kill themselves again and again, during calls of many sessions. Each turn ends. A call that
 // must not run twice runs once where it has a result, at most once where it is lost, and not at all where it is refused. A

@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
-	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
@@ -170,11 +169,7 @@ func TestObserveCut(t *testing.T) {
 // and resumes at its last commit, with another host. No watcher loses or doubles a commit, or delays a turn.
 func TestObserveMany(t *testing.T) {
 	t.Parallel()
-	const turns = 8
-	watchers := 100
-	if !runtest.Long() {
-		watchers = 20
-	}
+	const turns, watchers = 8, 40
 	var script []harness.Step
 	for range turns {
 		script = append(script, harness.Reply(harness.Text("Let me see."), harness.Call("k1", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("Three.")))

@@ -51,7 +51,7 @@ func archiveConcurrently(t *testing.T, b *bus.Bus) (stop func()) {
 // TestColdServerKilled is TestSmokeKillDuringTurns with an archiver that makes sessions cold all the time.
 func TestColdServerKilled(t *testing.T) {
 	t.Parallel()
-	rounds := runtest.Of(3, 10)
+	const rounds = 6
 	const seed = 20261122
 	random := rand.New(rand.NewPCG(seed, 0))
 	store := t.TempDir()

@@ -153,7 +153,7 @@ func TestChildKilled(t *testing.T) {
 // turns. The history must agree with the journal outside the system.
 func TestSmokeKillDuringTurns(t *testing.T) {
 	t.Parallel()
-	rounds := runtest.Of(4, 12)
+	rounds := runtest.Of(4, 8)
 	const seed = 20261121
 	random := rand.New(rand.NewPCG(seed, 0))
 	store := t.TempDir()
