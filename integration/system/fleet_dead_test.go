@@ -118,6 +118,18 @@ func TestDeadTurnEndsInTheHistory(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
+// TestDeadUnknownSession has wakes of sessions that do not exist: the wakes are removed without a dead letter.
+func TestDeadUnknownSession(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	for _, key := range []bus.WakeKey{{Class: bus.ClassTurn, Session: "nowhere"}, {Class: bus.ClassTask, Session: "nowhere", Task: "k"}} {
+		harness.WantError(t, "wake", b.Bus.PublishWake(key, bus.WakeHint{Repair: true}), nil)
+	}
+	startHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
+	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+}
+
 // TestDeadHistory has a history that cannot be folded: it becomes a dead letter, and its commits stay as they are.
 func TestDeadHistory(t *testing.T) {
 	t.Parallel()

@@ -141,7 +141,7 @@ func TestTimerLost(t *testing.T) {
 			}
 			harness.WantError(t, "delete the timers", b.JetStream().DeleteStream(b.Ctx, "lash-timers"), nil)
 			if !running {
-				b.StartWorker(b.Bus)
+				b.StartWorker(bustest.Open(t, b.Server)) // which makes the stream again
 			}
 			for _, id := range []events.SessionID{hot, cold} {
 				record := b.AwaitTurn(id, "t1")
