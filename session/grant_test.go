@@ -183,7 +183,7 @@ func TestIDsOfNodes(t *testing.T) {
 			t.Errorf("%s: got %v, want the id refused", id, err)
 		}
 		_, err = b.Host.State(t.Context(), id)
-		runtest.WantError(t, fmt.Sprintf("%s", id), err, events.ErrNoSession)
+		runtest.WantError(t, string(id), err, events.ErrNoSession)
 		if _, err := b.Host.Create(t.Context(), api.CreateRequest{ID: id}); err != nil { // a node's own
 			t.Errorf("%s: %v", id, err)
 		}

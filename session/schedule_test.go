@@ -193,7 +193,7 @@ func TestResolveAt(t *testing.T) {
 		t.Errorf("got %+v, want the first", r)
 	}
 	for _, effect := range []events.EffectID{"t1/0/2", "t1/1/0", "t2/0/0", "x"} {
-		runtest.WantError(t, fmt.Sprintf("%s", effect), at(b.Host, effect, soon, ""), api.ErrUnknownTurn)
+		runtest.WantError(t, string(effect), at(b.Host, effect, soon, ""), api.ErrUnknownTurn)
 	}
 	runtest.WantError(t, "resolve before the time", b.Host.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: "sooner"}), nil)
 	runtest.WantError(t, "of a call that has its result", at(b.Host, "t1/0/0", soon, "late"), api.ErrUnknownTurn)

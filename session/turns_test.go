@@ -268,12 +268,12 @@ func TestIDsOfClients(t *testing.T) {
 	ids := []events.TurnID{"timer-x", "wake-x", "answer-x", "timer-t1", "wake-monitor-m-1", "t1-frame-1", "t1", "due", "turn"}
 	for _, id := range ids {
 		_, err := b.Host.Submit(t.Context(), sid, ask(id, string(id)))
-		runtest.WantError(t, fmt.Sprintf("%s", id), err, nil)
+		runtest.WantError(t, string(id), err, nil)
 		_, err = b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts})
 		runtest.WantError(t, fmt.Sprintf("input %s", id), err, nil)
 		later := "later-" + id
 		_, err = b.Host.SubmitAt(t.Context(), sid, soon, ask(later, string(later)))
-		runtest.WantError(t, fmt.Sprintf("%s", later), err, nil)
+		runtest.WantError(t, string(later), err, nil)
 	}
 	s := b.State()
 	if len(s.Queue) != len(ids) || len(s.Inputs) != len(ids) || len(s.Scheduled) != len(ids) {

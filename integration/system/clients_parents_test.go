@@ -23,7 +23,7 @@ func TestParentsRefused(t *testing.T) {
 			t.Errorf("%s below %s: got %v, want the parent refused", id, parent, err)
 		}
 		_, err = b.State(b.Ctx, id)
-		runtest.WantError(t, fmt.Sprintf("%s", id), err, events.ErrNoSession)
+		runtest.WantError(t, string(id), err, events.ErrNoSession)
 	}
 	refused("a", "a")
 	b.Open(api.CreateRequest{ID: "x", Parent: "y"}) // which is elsewhere, or not yet

@@ -39,7 +39,7 @@ func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any)
 			if err == nil {
 				err = events.DecodePayload(reply, &answers[i])
 			}
-			runtest.WantError(t, fmt.Sprintf("%s", op), err, nil)
+			runtest.WantError(t, string(op), err, nil)
 		})
 	}
 	sending.Wait()

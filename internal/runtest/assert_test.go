@@ -13,9 +13,11 @@ import (
 type recorder struct{ failures []string }
 
 func (r *recorder) Helper() {}
+
 func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
+
 func (r *recorder) Fatal(args ...any) { r.failures = append(r.failures, "fatal: "+fmt.Sprint(args...)) }
 
 // TestAssertions passes each assertion what it accepts and what it refuses.

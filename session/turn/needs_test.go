@@ -244,6 +244,6 @@ func TestResolvable(t *testing.T) {
 	for effect, want := range map[events.EffectID]bool{
 		"t1/0/0": false, "t1/1/0": false, "t1/1/1": true, "t1/1/2": false, "t1/1/3": false, "t2/1/1": false, "": false,
 	} {
-		runtest.Equal(t, fmt.Sprintf("%s", effect), turn.Resolvable(p.s.Turn(), effect), want)
+		runtest.Equal(t, string(effect), turn.Resolvable(p.s.Turn(), effect), want)
 	}
 }
